@@ -1,0 +1,1 @@
+"""Mains: the one place that knows everybody."""

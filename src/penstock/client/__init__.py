@@ -1,0 +1,1 @@
+"""What Python programs hold in their hands. Never imports the node."""

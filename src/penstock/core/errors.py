@@ -1,0 +1,173 @@
+"""The one error tree. Raise at the cause, with data; translate once, at the door. Nothing else is raised on purpose.
+
+BrokerError
+├ Refused   the caller must change something
+├ NotNow    try again, maybe elsewhere
+└ Damaged   bytes or disk are wrong: that partition goes offline, loudly
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class BrokerError(Exception):
+    """Everything that can go wrong on purpose. `retriable` says whether the same call may succeed later."""
+
+    retriable = False
+
+    @property
+    def code(self) -> str:
+        """The stable name of this error, used in logs and by the doors' translation tables."""
+        return type(self).__name__
+
+
+class Refused(BrokerError):
+    """The caller must change something before trying again."""
+
+
+class NotNow(BrokerError):
+    """Nothing is wrong with the request; try again later, maybe elsewhere."""
+
+    retriable = True
+
+
+class Damaged(BrokerError):
+    """Bytes or the disk are wrong. The partition that owns them goes offline."""
+
+
+class UnknownTopic(Refused):
+    """No topic or partition of that name or number."""
+
+
+class UnknownTopicId(Refused):
+    """No topic with that id."""
+
+
+class TopicExists(Refused):
+    """A topic of that name is there already."""
+
+
+class InvalidTopic(Refused):
+    """The name breaks the rules for topic names, or names an internal topic."""
+
+
+class InvalidPartitions(Refused):
+    """The number of partitions asked for cannot be."""
+
+
+class InvalidReplication(Refused):
+    """The replication factor or assignment cannot be met by this cluster."""
+
+
+class InvalidConfig(Refused):
+    """An unknown setting, or a value that the setting does not allow."""
+
+
+class InvalidRequest(Refused):
+    """The request contradicts itself or asks for something that cannot be."""
+
+
+class Malformed(Refused):
+    """Bytes that do not follow the protocol. The connection that sent them cannot be trusted further."""
+
+
+class UnsupportedVersion(Refused):
+    """An API or version that this broker does not speak."""
+
+
+class TooLarge(Refused):
+    """A message or request is over its limit."""
+
+
+class InvalidRecord(Refused):
+    """A record breaks the rules of its topic. `indexes` names the records inside the batch, if known."""
+
+    def __init__(self, message: str, indexes: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.indexes = indexes
+
+
+class InvalidTimestamp(Refused):
+    """A record's timestamp lies outside what its topic allows."""
+
+
+class UnsupportedCompression(Refused):
+    """The compression of a batch is not known here."""
+
+
+class OffsetOutOfRange(Refused):
+    """The offset lies before the first or after the last record of the partition."""
+
+
+class Fenced(Refused):
+    """The caller speaks for an older epoch than the one known here."""
+
+
+class OutOfOrder(Refused):
+    """A producer's sequence number leaves a gap."""
+
+
+class StaleProducer(Refused):
+    """A newer epoch of this producer id has written already."""
+
+
+class UnknownProducer(Refused):
+    """Nothing is known of this producer id although its sequence says it wrote before."""
+
+
+class Forbidden(Refused):
+    """The caller may not do this."""
+
+
+class IllegalMove(Refused):
+    """A state machine has no such transition from where it stands."""
+
+
+class NotLeader(NotNow):
+    """This node does not lead that partition."""
+
+
+class UnknownEpoch(NotNow):
+    """The caller knows a newer epoch than this node does."""
+
+
+class Loading(NotNow):
+    """The state needed to answer is still being read."""
+
+
+class Throttled(NotNow):
+    """A limit on memory, connections or rate is reached."""
+
+
+class TimedOut(NotNow):
+    """It did not happen within the time that the caller gave."""
+
+
+class NotEnoughReplicas(NotNow):
+    """Fewer replicas are in sync than the topic demands."""
+
+
+class CorruptBatch(Damaged):
+    """A batch whose bytes contradict its checksum or header."""
+
+
+class TornSegment(Damaged):
+    """A file of the log is missing, short or inconsistent where it must not be."""
+
+
+class DiskFailed(Damaged):
+    """The disk refused a write or a flush: full, read-only, or broken."""
+
+
+class Offline(Damaged):
+    """The partition was taken offline by an earlier failure; restart the broker after repairing it."""
+
+
+def leaves(root: type[BrokerError] = BrokerError) -> Iterator[type[BrokerError]]:
+    """Every error that can actually be raised: the classes without subclasses."""
+    children = root.__subclasses__()
+    if not children:
+        yield root
+    for child in children:
+        yield from leaves(child)

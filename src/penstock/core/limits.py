@@ -1,0 +1,28 @@
+"""Every hard bound, with its reason. Settings may lower or raise some of these; nothing else invents a number."""
+
+TOPIC_NAME_CHARS_MAX = 249
+"""Kafka's own limit, so that names fit wherever its tools put them."""
+
+BATCH_HEADER_BYTES = 61
+"""Record batch v2: what lies before its records."""
+
+SEGMENT_BYTES_MAX = 2**31 - 1
+"""Positions inside a segment are stored in 32 bits, as Kafka's `segment.bytes` is."""
+
+SEGMENT_BYTES_MIN = 1024
+"""Below this a segment would hold hardly one batch."""
+
+PARTITIONS_PER_TOPIC_MAX = 10_000
+"""One create request may not make more directories than the node can hold."""
+
+PRODUCER_BATCHES_REMEMBERED = 5
+"""How many batches a producer may have in flight and still be recognised when it repeats one."""
+
+PRODUCER_IDS_BLOCK = 1_000
+"""Producer ids are reserved in blocks so that handing one out does not cost a flush."""
+
+DECOMPRESSED_BYTES_MAX = 256 * 2**20
+"""The most that one compressed batch may unfold to."""
+
+DECOMPRESSION_RATIO_MAX = 1_032
+"""Beyond deflate's own best ratio a batch is an attack, not data. Small batches are exempt, see compression."""

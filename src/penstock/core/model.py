@@ -1,0 +1,85 @@
+"""The vocabulary that every room shares. Holds values only, no behaviour beyond their own validity."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+from penstock.core.errors import InvalidTopic
+from penstock.core.limits import TOPIC_NAME_CHARS_MAX
+
+NO_TIMESTAMP = -1
+NO_PRODUCER = -1
+NO_EPOCH = -1
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class Durability(StrEnum):
+    """When a record counts as kept: after fdatasync, flushed at intervals, or handed to the operating system."""
+
+    FSYNC = "fsync"
+    INTERVAL = "interval"
+    OS = "os"
+
+
+class Storage(StrEnum):
+    """Where the log lives."""
+
+    DISK = "disk"
+    MEMORY = "memory"
+
+
+class Isolation(IntEnum):
+    """What a reader may see of open transactions."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class Acks(IntEnum):
+    """What a producer waits for."""
+
+    NONE = 0
+    LEADER = 1
+    ALL = -1
+
+
+class Header(NamedTuple):
+    """One header of a record. Names may repeat."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """One record as its reader sees it."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class NewRecord(NamedTuple):
+    """One record as its writer hands it in; the log gives it its offset."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp_ms: int = NO_TIMESTAMP
+
+
+def check_topic_name(name: str) -> str:
+    """Kafka's rules for topic names; returns the name or raises InvalidTopic saying which rule it breaks."""
+    if not name:
+        raise InvalidTopic("a topic name cannot be empty")
+    if name in (".", ".."):
+        raise InvalidTopic(f"{name!r} is not a topic name")
+    if len(name) > TOPIC_NAME_CHARS_MAX:
+        raise InvalidTopic(f"a topic name has at most {TOPIC_NAME_CHARS_MAX} characters, this one has {len(name)}")
+    if not _TOPIC_NAME.fullmatch(name):
+        raise InvalidTopic(f"{name!r}: a topic name may hold only ASCII letters, digits, '.', '_' and '-'")
+    return name

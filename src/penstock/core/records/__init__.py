@@ -1,0 +1,1 @@
+"""Record batches as bytes: header, checksum, records, compression."""

@@ -1,0 +1,1 @@
+"""The main door: Kafka's wire protocol."""
