@@ -156,8 +156,14 @@ class TornSegment(Damaged):
     """A file of the log is missing, short or inconsistent where it must not be."""
 
 
+class DiskFull(Damaged):
+    """No space is left. Nothing was written; writing works again as soon as there is space."""
+
+    retriable = True
+
+
 class DiskFailed(Damaged):
-    """The disk refused a write or a flush: full, read-only, or broken."""
+    """The disk refused a read, a write or a flush: read-only, gone, or broken."""
 
 
 class Offline(Damaged):

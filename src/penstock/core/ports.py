@@ -68,8 +68,11 @@ class Files(Protocol):
     def read_whole(self, path: str) -> bytes | None:
         """The whole content, or None when there is no such file."""
 
-    def write_whole(self, path: str, content: bytes) -> None:
-        """Replace the file so that a crash leaves the old or the new content: temporary, sync, rename, sync_dir."""
+    def write_whole(self, path: str, content: bytes, *, sync: bool = True) -> None:
+        """Replace the file so that a crash leaves the old or the new content: temporary, sync, rename, sync_dir.
+
+        Without `sync` nothing blocks on the disk; a power loss may then leave old, new or torn content.
+        """
 
 
 class Clock(Protocol):

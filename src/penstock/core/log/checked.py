@@ -1,0 +1,33 @@
+"""Small state files: one line of checksum, then JSON. Never guesses: a file that does not check is reported as such."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zlib import crc32
+
+from penstock.core.errors import TornSegment
+from penstock.core.ports import Files
+
+
+def write(files: Files, path: str, content: Any, *, sync: bool = True) -> None:
+    """Replace the file whole. With `sync` a crash leaves the old or the new one; without, a torn one is found out."""
+    body = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+    files.write_whole(path, b"%08x\n%s\n" % (crc32(body), body), sync=sync)
+
+
+def read(files: Files, path: str) -> Any:
+    """The content, None when there is no file, TornSegment when it is not what was written."""
+    raw = files.read_whole(path)
+    if raw is None:
+        return None
+    head, _, rest = raw.partition(b"\n")
+    body = rest.rstrip(b"\n")
+    try:
+        stated = int(head, 16)
+        content = json.loads(body)
+    except ValueError:
+        raise TornSegment(f"{path} is damaged: it is not a state file of Penstock") from None
+    if stated != crc32(body):
+        raise TornSegment(f"{path} is damaged: its checksum does not match")
+    return content

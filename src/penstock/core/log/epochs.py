@@ -1,0 +1,86 @@
+"""Which leader epoch began at which offset. Never guesses: where its file is behind, the batches themselves tell."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from penstock.core.log import checked
+from penstock.core.model import NO_EPOCH
+from penstock.core.ports import Files
+
+FILE_NAME = "leader-epochs"
+
+
+class Epochs:
+    """Ascending (epoch, start offset) pairs."""
+
+    __slots__ = ("_epochs", "_files", "_path", "_starts", "is_behind")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._path = f"{directory}/{FILE_NAME}"
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.is_behind = False
+        """Whether the file lacks something that is known here."""
+
+    def load(self) -> bool:
+        """Read the file; False when there is none. Raises TornSegment when it is damaged."""
+        content = checked.read(self._files, self._path)
+        if content is None:
+            return False
+        self._epochs = [pair[0] for pair in content]
+        self._starts = [pair[1] for pair in content]
+        return True
+
+    def clear(self) -> None:
+        """Forget everything, before the batches are read again."""
+        self._epochs, self._starts = [], []
+        self.is_behind = True
+
+    @property
+    def latest(self) -> int:
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def observe(self, epoch: int, offset: int) -> None:
+        """A batch of `epoch` starts at `offset`."""
+        if self._epochs and epoch <= self._epochs[-1]:
+            return
+        self._epochs.append(epoch)
+        self._starts.append(offset)
+        self.is_behind = True
+
+    def save(self) -> None:
+        """Bring the file up to date. Not synced: every batch carries its epoch, so the file can be rebuilt."""
+        if self.is_behind:
+            checked.write(self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=False)
+            self.is_behind = False
+
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """(largest epoch at or before the one asked for, the offset where it ends); (-1, -1) when unknown."""
+        if not self._epochs or epoch > self._epochs[-1] or epoch < 0:
+            return NO_EPOCH, -1
+        if epoch == self._epochs[-1]:
+            return epoch, log_end
+        at = bisect_right(self._epochs, epoch) - 1
+        return (epoch, self._starts[0]) if at < 0 else (self._epochs[at], self._starts[at + 1])
+
+    def at_offset(self, offset: int) -> int:
+        """The epoch in which `offset` was written; -1 when unknown."""
+        at = bisect_right(self._starts, offset) - 1
+        return self._epochs[at] if at >= 0 else NO_EPOCH
+
+    def cut_end(self, offset: int) -> None:
+        """Forget epochs that start at or behind `offset`."""
+        keep = next((at for at, start in enumerate(self._starts) if start >= offset), len(self._starts))
+        self.is_behind = self.is_behind or keep < len(self._starts)
+        del self._epochs[keep:], self._starts[keep:]
+
+    def cut_start(self, offset: int) -> None:
+        """Forget epochs that ended before `offset`; the one in force there now starts there."""
+        at = bisect_right(self._starts, offset) - 1
+        if at < 0 or self._starts[0] == offset:
+            return
+        del self._epochs[:at], self._starts[:at]
+        self._starts[0] = offset
+        self.is_behind = True

@@ -1,0 +1,320 @@
+"""One partition's log: a row of segments, the last of which is written. Never fsyncs by itself: it says what is dirty.
+
+Who owns the log decides when to flush and publishes what has become durable; readers see only what is published.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.core.errors import OffsetOutOfRange
+from penstock.core.log import checked
+from penstock.core.log.epochs import Epochs
+from penstock.core.log.producers import Producers
+from penstock.core.log.segment import Found, Segment, Slice
+from penstock.core.model import NO_TIMESTAMP
+from penstock.core.ports import File, Files
+from penstock.core.records.batch import BatchHeader, stamp
+
+START_FILE = "log-start"
+OFFSET_SPAN_MAX = 2**31 - 1
+"""Offsets inside a segment are stored relative to its base in 32 bits."""
+HINTS_MAX = 256
+"""How many readers' next positions a log remembers, so that sequential readers need no search."""
+
+
+class LogLimits(NamedTuple):
+    """When to roll, and how sparse the index is."""
+
+    segment_bytes: int
+    segment_ms: int
+    index_interval_bytes: int
+
+
+class Mark(NamedTuple):
+    """A batch boundary: its offset, and where it lies."""
+
+    offset: int
+    segment_base: int
+    position: int
+
+
+class SyncPlan(NamedTuple):
+    """What has to reach the disk, in this order, for everything before `mark` to be durable."""
+
+    files: tuple[File, ...]
+    directories: tuple[str, ...]
+    mark: Mark
+
+
+class Log:
+    """Made by `recovery.open_log`."""
+
+    def __init__(self, files: Files, directory: str, limits: LogLimits) -> None:
+        self._files = files
+        self.directory = directory
+        self.limits = limits
+        self.segments: list[Segment] = []
+        self._bases: list[int] = []
+        self.start_offset = 0
+        self.end_offset = 0
+        self.epochs = Epochs(files, directory)
+        self.producers = Producers(files, directory)
+        self.visible = Mark(0, 0, 0)
+        """What readers may see: everything before it."""
+        self._active: Segment | None = None
+        self._active_since_ms = 0
+        self._dirty_files: list[File] = []
+        self._dirty_directories: list[str] = []
+        self._hints: dict[int, int] = {}
+
+    # -- writing
+
+    def append(self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> int:
+        """Stamp one checked batch with the next offset and write it; returns that offset. Not durable until synced."""
+        active = self._active
+        if active is None or self._roll_is_due(active, header, now_ms):
+            active = self.roll(now_ms)
+        offset = self.end_offset
+        stamp(batch, offset, leader_epoch)
+        active.append(batch, header, offset, self.limits.index_interval_bytes)
+        self.end_offset = active.next_offset
+        if leader_epoch > self.epochs.latest:
+            self.epochs.observe(leader_epoch, offset)
+        if header.producer_id >= 0:
+            self.producers.observe(header, offset, now_ms)
+        if not self._dirty_files or self._dirty_files[-1] is not active.file:
+            self._dirty_files.append(active.file)
+        return offset
+
+    def _roll_is_due(self, active: Segment, header: BatchHeader, now_ms: int) -> bool:
+        limits = self.limits
+        if active.size == 0:
+            return False
+        return (
+            active.size + header.length + 12 > limits.segment_bytes
+            or now_ms - self._active_since_ms >= limits.segment_ms
+            or self.end_offset + header.last_offset_delta - active.base_offset > OFFSET_SPAN_MAX
+        )
+
+    def roll(self, now_ms: int) -> Segment:
+        """Close the last segment, if any, and start one at the end offset."""
+        if self._active is not None:
+            self.save_state()
+        if not self.segments and not self._files.exists(self.directory):
+            self._files.make_dir(self.directory)
+            self._dirty_directories += parents_of(self.directory)
+        segment = Segment(self._files, self.directory, self.end_offset, create=True)
+        self.adopt(segment)
+        self._active_since_ms = now_ms
+        self._dirty_files.append(segment.file)
+        self._dirty_directories.append(self.directory)
+        return segment
+
+    def adopt(self, segment: Segment) -> None:
+        """Put a segment at the end of the row; it becomes the one that is written."""
+        self.segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._active = segment
+
+    def mark_dirty(self, segment: Segment) -> None:
+        """What recovery found in this segment may be in the page cache only: it has to be synced before it counts."""
+        self._dirty_files.append(segment.file)
+        self._dirty_directories.append(self.directory)
+
+    def settle_age(self, now_ms: int) -> None:
+        """After recovery the age of the last segment counts from its first record, if that has a time."""
+        first_time_ms = self.segments[-1].first_time_ms
+        self._active_since_ms = first_time_ms if 0 < first_time_ms < now_ms else now_ms
+
+    def active_is_older_than(self, age_ms: int, now_ms: int) -> bool:
+        return self._active is not None and self._active.size > 0 and now_ms - self._active_since_ms >= age_ms
+
+    def save_state(self) -> None:
+        """Write index, producers and epochs as of the end, so that recovery need not read what lies before."""
+        if self._active is not None:
+            self._active.save_index()
+            self.producers.save(self.end_offset)
+            self.epochs.save()
+
+    # -- durability
+
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self._dirty_files)
+
+    def end_mark(self) -> Mark:
+        if self._active is None:
+            return Mark(self.end_offset, 0, 0)
+        return Mark(self.end_offset, self._active.base_offset, self._active.size)
+
+    def take_dirty(self) -> SyncPlan:
+        """What must be synced now; from here on it counts as somebody's job."""
+        plan = SyncPlan(tuple(self._dirty_files), tuple(self._dirty_directories), self.end_mark())
+        self._dirty_files, self._dirty_directories = [], []
+        return plan
+
+    def publish(self, mark: Mark) -> None:
+        """Readers may see everything before `mark` from now on."""
+        if mark.offset > self.visible.offset:
+            self.visible = mark
+
+    # -- reading
+
+    def read(self, offset: int, bytes_max: int, limit: Mark) -> Slice | None:
+        """Whole batches from the one that holds `offset`, before `limit`; None when there is nothing yet."""
+        if offset < self.start_offset or offset > self.end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is not between {self.start_offset} and {self.end_offset}")
+        at = bisect_right(self._bases, offset) - 1
+        if at < 0:
+            at = 0
+        while at < len(self.segments) and offset < limit.offset:
+            segment = self.segments[at]
+            if segment.base_offset > limit.segment_base:
+                return None
+            end = limit.position if segment.base_offset == limit.segment_base else segment.size
+            position = self._position(segment, offset, end)
+            if position is not None:
+                return self._slice(segment, position, bytes_max, end, limit)
+            at += 1
+        return None
+
+    def _position(self, segment: Segment, offset: int, end: int) -> int | None:
+        position = self._hints.pop(offset, None)
+        if position is not None and position < end and offset >= segment.base_offset:
+            return position
+        found = segment.find(offset, end)
+        return None if found is None else found.position
+
+    def _slice(self, segment: Segment, position: int, bytes_max: int, end: int, limit: Mark) -> Slice:
+        length, next_offset = segment.run(position, bytes_max, end)
+        segment.verify(position, length)
+        if next_offset is None and end == limit.position and segment.base_offset == limit.segment_base:
+            next_offset = limit.offset
+        if next_offset is not None and segment is self.segments[-1]:
+            if len(self._hints) >= HINTS_MAX:
+                self._hints.clear()
+            self._hints[next_offset] = position + length
+        return Slice(segment.file, position, length)
+
+    def mark_at(self, offset: int) -> Mark:
+        """The boundary of the batch that holds `offset` (its start), for readers who must stop there."""
+        if offset >= self.visible.offset:
+            return self.visible
+        at = max(0, bisect_right(self._bases, offset) - 1)
+        segment = self.segments[at]
+        found = segment.find(offset, segment.size)
+        if found is None:
+            return Mark(offset, segment.base_offset, segment.size)
+        return Mark(found.header.base_offset, segment.base_offset, found.position)
+
+    def find_time(self, time_ms: int, limit: Mark) -> Found | None:
+        """The first batch before `limit` that holds a record at or after `time_ms`, with its bytes."""
+        for segment in self.segments:
+            if segment.base_offset > limit.segment_base:
+                break
+            if segment.newest_time_ms() < time_ms:
+                continue
+            end = limit.position if segment.base_offset == limit.segment_base else segment.size
+            found = segment.find_time(time_ms, end)
+            if found is not None and found.header.next_offset > self.start_offset:
+                return found
+        return None
+
+    def newest_time_ms(self) -> int:
+        return max((segment.newest_time_ms() for segment in self.segments), default=NO_TIMESTAMP)
+
+    def headers_from(self, offset: int) -> Iterator[Found]:
+        """Every batch that reaches `offset` or lies behind it, headers only."""
+        for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+            first = segment.find(offset, segment.size)
+            if first is not None:
+                yield from segment.walk(first.position, segment.size, prove=False)
+
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    # -- shrinking
+
+    def persist_start(self, offset: int) -> None:
+        """Make a new start durable before it is acted upon. Blocks on the disk; touches no other state."""
+        checked.write(self._files, f"{self.directory}/{START_FILE}", offset)
+
+    def read_start(self) -> int | None:
+        """The start that was last made durable; TornSegment when its file is damaged."""
+        start: int | None = checked.read(self._files, f"{self.directory}/{START_FILE}")
+        return start
+
+    def advance_start(self, offset: int) -> None:
+        """Nothing before `offset` may be read any more; segments that lie wholly before it go away."""
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        count = sum(1 for segment in self.segments[:-1] if segment.next_offset <= offset)
+        self.drop_first(count)
+        self.epochs.cut_start(offset)
+
+    def drop_first(self, count: int) -> None:
+        """Remove the oldest segments; the last one always stays, because its name keeps the end offset."""
+        assert count < len(self.segments) or count == 0
+        for segment in self.segments[:count]:
+            segment.remove()
+        del self.segments[:count], self._bases[:count]
+        if count:
+            self.start_offset = max(self.start_offset, self.segments[0].base_offset)
+            self.epochs.cut_start(self.start_offset)
+            self._hints.clear()
+
+    def replace(self, old: list[Segment], new: list[Segment]) -> None:
+        """Put compacted segments in the place of those they were made from; their files are in place already."""
+        at = self.segments.index(old[0])
+        assert self.segments[at : at + len(old)] == old and self._active not in old
+        self.segments[at : at + len(old)] = new
+        self._bases[at : at + len(old)] = [segment.base_offset for segment in new]
+        self._hints.clear()
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Cut everything at and behind `offset`, which must be a batch boundary or lie behind the end."""
+        if offset >= self.end_offset:
+            return
+        while self.segments and self.segments[-1].base_offset > offset:
+            self.segments.pop().remove()
+            self._bases.pop()
+        self._active = self.segments[-1] if self.segments else None
+        if self._active is not None:
+            self._cut_segment(self._active, offset)
+        self.end_offset = offset
+        self.visible = min(self.visible, self.end_mark())
+        self.start_offset = min(self.start_offset, offset)
+        self.epochs.cut_end(offset)
+        self.rebuild_producers(now_ms)
+        self._hints.clear()
+
+    def _cut_segment(self, segment: Segment, offset: int) -> None:
+        found = segment.find(offset, segment.size)
+        position = segment.size if found is None else found.position
+        segment.truncate(position)
+        start = segment.adopt(segment.index)
+        for one in segment.walk(start, position, prove=False):
+            segment.note(one.position, one.header, one.header.base_offset, self.limits.index_interval_bytes)
+        self._dirty_files = [file for file in self._dirty_files if file is not segment.file] + [segment.file]
+
+    def rebuild_producers(self, now_ms: int) -> None:
+        """Take the newest snapshot that still holds and replay the batches behind it."""
+        snapshot_offset = self.producers.load(self.end_offset)
+        if snapshot_offset >= self.end_offset:
+            return
+        for found in self.headers_from(max(snapshot_offset, self.start_offset)):
+            self.producers.observe(found.header, found.header.base_offset, now_ms)
+
+    def close(self) -> None:
+        for segment in self.segments:
+            segment.close()
+
+
+def parents_of(directory: str) -> list[str]:
+    """The directories above, innermost first; the root is the empty string."""
+    parts = directory.split("/")[:-1]
+    return ["/".join(parts[:count]) for count in range(len(parts), -1, -1)]

@@ -1,0 +1,156 @@
+"""What each producer wrote last: idempotence by sequence numbers. Never appends; the log asks before and tells after.
+
+Rebuilt from batch headers, snapshotted beside the segments. A producer may repeat any of its last five batches and gets
+the original offset; sequences wrap from 2^31 - 1 to 0; a new epoch starts again at 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from penstock.core.errors import OutOfOrder, StaleProducer, TornSegment
+from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
+from penstock.core.log import checked
+from penstock.core.ports import Files
+from penstock.core.records.batch import BatchHeader
+
+SNAPSHOT_SUFFIX = ".snapshot"
+SNAPSHOTS_KEPT = 2
+_SEQUENCES = 2**31
+
+
+class Written(NamedTuple):
+    """One remembered batch."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    time_ms: int
+
+
+class Producer:
+    """One producer id: its epoch and its last batches, oldest first."""
+
+    __slots__ = ("batches", "epoch", "seen_ms")
+
+    def __init__(self, epoch: int, batches: list[Written], seen_ms: int) -> None:
+        self.epoch = epoch
+        self.batches = batches
+        self.seen_ms = seen_ms
+
+
+class Producers:
+    """All producers of one partition."""
+
+    __slots__ = ("_by_id", "_directory", "_files", "snapshot_offset")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._by_id: dict[int, Producer] = {}
+        self.snapshot_offset = -1
+        """The log end offset at which the newest snapshot was taken."""
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def items(self) -> list[tuple[int, Producer]]:
+        return sorted(self._by_id.items())
+
+    def check(self, header: BatchHeader) -> Written | None:
+        """None if the batch is next in sequence, the remembered batch if it repeats it; refuses everything else."""
+        known = self._by_id.get(header.producer_id)
+        if known is None:
+            return None
+        if header.producer_epoch < known.epoch:
+            raise StaleProducer(
+                f"producer {header.producer_id} wrote with epoch {known.epoch} already, this is epoch {header.producer_epoch}"
+            )
+        if header.producer_epoch > known.epoch:
+            if header.base_sequence != 0:
+                raise OutOfOrder(
+                    f"producer {header.producer_id}: a new epoch starts at sequence 0, not {header.base_sequence}"
+                )
+            return None
+        last_sequence = last_sequence_of(header)
+        for written in known.batches:
+            if written.first_sequence == header.base_sequence and written.last_sequence == last_sequence:
+                return written
+        expected = (known.batches[-1].last_sequence + 1) % _SEQUENCES if known.batches else header.base_sequence
+        if header.base_sequence != expected:
+            raise OutOfOrder(
+                f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {header.base_sequence} came, {expected} is next"
+            )
+        return None
+
+    def observe(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """The batch is in the log now."""
+        if header.producer_id < 0 or header.is_control:
+            return
+        written = Written(
+            header.base_sequence,
+            last_sequence_of(header),
+            base_offset,
+            base_offset + header.last_offset_delta,
+            header.max_timestamp_ms,
+        )
+        known = self._by_id.get(header.producer_id)
+        if known is None or known.epoch != header.producer_epoch:
+            self._by_id[header.producer_id] = Producer(header.producer_epoch, [written], now_ms)
+            return
+        known.seen_ms = now_ms
+        known.batches.append(written)
+        if len(known.batches) > PRODUCER_BATCHES_REMEMBERED:
+            del known.batches[0]
+
+    def expire(self, now_ms: int, expiry_ms: int) -> None:
+        """Forget producers that have been silent for longer than `expiry_ms`."""
+        for producer_id, known in self.items():
+            if now_ms - known.seen_ms > expiry_ms:
+                del self._by_id[producer_id]
+
+    # -- snapshots
+
+    def save(self, end_offset: int) -> None:
+        """Snapshot the state as of `end_offset` and drop all but the newest snapshots. Not synced: it is checkable."""
+        if end_offset == self.snapshot_offset:
+            return
+        content = [[producer_id, one.epoch, one.seen_ms, one.batches] for producer_id, one in self.items()]
+        checked.write(self._files, self._snapshot_path(end_offset), content, sync=False)
+        self.snapshot_offset = end_offset
+        for offset in self._snapshots()[:-SNAPSHOTS_KEPT]:
+            self._files.remove(self._snapshot_path(offset))
+
+    def load(self, offset_max: int) -> int:
+        """Take the newest whole snapshot at or before `offset_max`; returns its offset, 0 when there is none."""
+        self._by_id = {}
+        for offset in reversed(self._snapshots()):
+            content = self._read(offset) if offset <= offset_max else None
+            if content is None:
+                self._files.remove(self._snapshot_path(offset))
+                continue
+            for producer_id, epoch, seen_ms, batches in content:
+                self._by_id[producer_id] = Producer(epoch, [Written(*one) for one in batches], seen_ms)
+            self.snapshot_offset = offset
+            return offset
+        self.snapshot_offset = -1
+        return 0
+
+    def _read(self, offset: int) -> Any:
+        try:
+            return checked.read(self._files, self._snapshot_path(offset))
+        except TornSegment:
+            return None
+
+    def _snapshots(self) -> list[int]:
+        names = self._files.names(self._directory)
+        return sorted(int(name[:20]) for name in names if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdigit())
+
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+def last_sequence_of(header: BatchHeader) -> int:
+    """The sequence of the batch's last record, wrapped."""
+    return (header.base_sequence + header.last_offset_delta) % _SEQUENCES

@@ -1,0 +1,169 @@
+"""Opening a log: trust what is known durable, prove the rest, cut the torn tail. Never drops a byte before it.
+
+Everything before the recovery point was on stable storage when it was recorded. If less than that is found, data that
+was promised is gone and the log refuses to open, because a shorter log must never pass for the whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.core.errors import CorruptBatch, TornSegment
+from penstock.core.limits import BATCH_HEADER_BYTES
+from penstock.core.log.log import Log, LogLimits
+from penstock.core.log.segment import LOG_SUFFIX, Segment
+from penstock.core.ports import Files
+from penstock.core.records.batch import MAGIC, MAGIC_AT, check, size_at
+
+Report = Callable[[str], None]
+CUT_SUFFIX = ".cut"
+SALVAGE_BYTES_MAX = 64 << 20
+"""How far behind a tear is searched for whole batches."""
+
+
+def open_log(
+    files: Files, directory: str, limits: LogLimits, *, recovery_offset: int, now_ms: int, report: Report
+) -> Log:
+    """Open or create the log in `directory`."""
+    log = Log(files, directory, limits)
+    bases = _segment_bases(files, directory)
+    for at, base in enumerate(bases):
+        segment = Segment(files, directory, base, create=False)
+        next_base = bases[at + 1] if at + 1 < len(bases) else None
+        if next_base is not None and next_base <= recovery_offset:
+            segment.seal(next_base)
+        elif not _recover_segment(log, segment, recovery_offset, next_base, report):
+            _set_aside(files, directory, bases[at + 1 :], report)
+            log.adopt(segment)
+            break
+        log.adopt(segment)
+    _settle(log, recovery_offset, now_ms, report)
+    return log
+
+
+def _segment_bases(files: Files, directory: str) -> list[int]:
+    names = [name for name in files.names(directory) if name.endswith(LOG_SUFFIX)]
+    return sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if name[: -len(LOG_SUFFIX)].isdigit())
+
+
+def _recover_segment(log: Log, segment: Segment, recovery_offset: int, next_base: int | None, report: Report) -> bool:
+    """Prove everything behind the recovery point; False when a tear was cut, so that nothing behind it counts."""
+    index = segment.load_index()
+    index.cut_offset(max(0, recovery_offset - segment.base_offset))
+    position = start = segment.adopt(index)
+    if segment.size > start:
+        log.mark_dirty(segment)
+    try:
+        for found in segment.walk(start, segment.size, prove=True):
+            header = found.header
+            if header.base_offset < segment.next_offset or (next_base is not None and header.next_offset > next_base):
+                raise CorruptBatch(f"{segment.file.path} at byte {found.position}: offset {header.base_offset} does not follow")
+            segment.note(found.position, header, header.base_offset, log.limits.index_interval_bytes)
+            position = found.end
+    except CorruptBatch as tear:
+        _cut(segment, position, str(tear), report)
+        segment.mark_verified(start, position)
+        return False
+    segment.mark_verified(start, segment.size)
+    _note_first_time(segment)
+    if next_base is not None:
+        segment.seal(next_base)
+    return True
+
+
+def _cut(segment: Segment, position: int, why: str, report: Report) -> None:
+    """Cut the tail of a segment. Whole batches found behind the tear are kept beside it, for a person to look at."""
+    length = segment.file.size() - position
+    tail = segment.file.read(position, min(length, SALVAGE_BYTES_MAX))
+    words = f"cut {length} bytes after offset {segment.next_offset} ({why})"
+    if _holds_whole_batch(tail):
+        kept = f"{segment.file.path}.{position}{CUT_SUFFIX}"
+        segment.keep_aside(kept, tail)
+        words += f"; whole batches lay behind the tear, kept in {kept}"
+    segment.truncate(position)
+    report(words)
+
+
+def _holds_whole_batch(tail: bytes) -> bool:
+    """Whether a batch with a good checksum starts anywhere behind the first byte."""
+    at = tail.find(bytes([MAGIC]), MAGIC_AT + 1)
+    while at >= 0:
+        start = at - MAGIC_AT
+        if len(tail) - start >= BATCH_HEADER_BYTES:
+            size = size_at(tail, start)
+            if BATCH_HEADER_BYTES <= size <= len(tail) - start and _is_whole(tail[start : start + size]):
+                return True
+        at = tail.find(bytes([MAGIC]), at + 1)
+    return False
+
+
+def _is_whole(candidate: bytes) -> bool:
+    try:
+        check(candidate)
+    except CorruptBatch:
+        return False
+    return True
+
+
+def _set_aside(files: Files, directory: str, bases: list[int], report: Report) -> None:
+    """Segments behind a tear cannot be reached any more: rename them, so that nothing is destroyed."""
+    for base in bases:
+        path = f"{directory}/{base:020d}{LOG_SUFFIX}"
+        files.rename(path, path + CUT_SUFFIX)
+        report(f"set aside {path}{CUT_SUFFIX}: it lies behind a tear")
+
+
+def _note_first_time(segment: Segment) -> None:
+    for found in segment.walk(0, segment.size, prove=False, chunk_bytes=BATCH_HEADER_BYTES):
+        segment.first_time_ms = found.header.max_timestamp_ms
+        break
+
+
+def _settle(log: Log, recovery_offset: int, now_ms: int, report: Report) -> None:
+    """Derive start, end, epochs and producers from the segments; refuse a log that lost what it had."""
+    last = log.segments[-1] if log.segments else None
+    log.end_offset = 0 if last is None else last.next_offset
+    if log.end_offset < recovery_offset:
+        raise TornSegment(
+            f"{log.directory}: records up to offset {recovery_offset} were on disk, only those before {log.end_offset} are found; "
+            "restore the missing files or delete the topic"
+        )
+    first = log.segments[0].base_offset if log.segments else 0
+    log.start_offset = min(max(first, _stored_start(log, report)), log.end_offset)
+    if not log.is_dirty:
+        log.publish(log.end_mark())
+    _load_epochs(log, recovery_offset, report)
+    log.rebuild_producers(now_ms)
+    if last is not None:
+        log.settle_age(now_ms)
+
+
+def _stored_start(log: Log, report: Report) -> int:
+    try:
+        return int(log.read_start() or 0)
+    except TornSegment as torn:
+        report(f"{torn}; the log starts at its first segment")
+        return 0
+
+
+def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
+    """Epochs from their file, checked against the batches; from the batches alone where the file is wanting."""
+    try:
+        known = log.epochs.load()
+    except TornSegment as torn:
+        report(f"{torn}; rebuilt from the batches")
+        known = False
+    if known and _epochs_agree(log, recovery_offset):
+        return
+    log.epochs.clear()
+    for found in log.headers_from(log.start_offset):
+        log.epochs.observe(found.header.leader_epoch, found.header.base_offset)
+
+
+def _epochs_agree(log: Log, recovery_offset: int) -> bool:
+    """Compare the file with the batches behind the recovery point, and add the epochs that only they know."""
+    for found in log.headers_from(min(recovery_offset, max(log.start_offset, log.end_offset - 1))):
+        log.epochs.observe(found.header.leader_epoch, found.header.base_offset)
+        if log.epochs.at_offset(found.header.base_offset) != found.header.leader_epoch:
+            return False
+    return True

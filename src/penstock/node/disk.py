@@ -1,0 +1,293 @@
+"""Files on a real disk, with a bounded number of descriptors. Never buffers: what is appended is in the page cache."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from threading import RLock
+
+from penstock.core.errors import BrokerError, DiskFailed, DiskFull, TornSegment
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def _disk_error(error: OSError, doing: str, path: Path) -> BrokerError:
+    words = f"{doing} {path}: {error.strerror or error}"
+    return DiskFull(words) if error.errno in _FULL else DiskFailed(words)
+
+
+class DiskFile:
+    """One file whose descriptor comes and goes; only its owner appends to it."""
+
+    __slots__ = ("_busy", "_fd", "_files", "_full_path", "_gone", "_pins", "_size", "_synced", "_written", "path")
+
+    def __init__(self, files: DiskFiles, path: str, full_path: Path, fd: int) -> None:
+        self._files = files
+        self.path = path
+        self._full_path = full_path
+        self._fd: int | None = fd
+        self._size = os.fstat(fd).st_size
+        self._written = self._synced = 0
+        self._pins = 0
+        self._busy = 0
+        self._gone = False
+
+    def size(self) -> int:
+        return self._size
+
+    def append(self, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
+        fd = self._fd if self._fd is not None else self._files.reopen(self)
+        end = self._size
+        self._written += 1
+        try:
+            for buffer in buffers:
+                view = memoryview(buffer)
+                while len(view):
+                    count = os.pwrite(fd, view, end)
+                    end += count
+                    view = view[count:]
+        except OSError as error:
+            self._undo(fd)
+            raise _disk_error(error, "cannot write to", self._full_path) from error
+        self._size = end
+
+    def _undo(self, fd: int) -> None:
+        """Take back a write that failed half way. If even that fails, the half batch is cut at the next start."""
+        try:
+            os.ftruncate(fd, self._size)
+        except OSError as error:
+            raise DiskFailed(f"cannot cut {self._full_path} back after a failed write: {error.strerror}") from error
+
+    def read(self, position: int, length: int) -> bytes:
+        fd = self._fd if self._fd is not None else self._files.reopen(self)
+        try:
+            content = os.pread(fd, length, position)
+            while len(content) < length:
+                more = os.pread(fd, length - len(content), position + len(content))
+                if not more:
+                    break
+                content += more
+        except OSError as error:
+            raise _disk_error(error, "cannot read", self._full_path) from error
+        return content
+
+    def truncate(self, size: int) -> None:
+        fd = self._fd if self._fd is not None else self._files.reopen(self)
+        try:
+            os.ftruncate(fd, size)
+        except OSError as error:
+            raise _disk_error(error, "cannot cut", self._full_path) from error
+        self._size = size
+        self._written += 1
+
+    def sync(self) -> None:
+        fd, written = self._files.hold(self)
+        try:
+            if fd is not None:
+                os.fdatasync(fd)
+            self._synced = max(self._synced, written)
+        except OSError as error:
+            raise DiskFailed(f"cannot flush {self._full_path}: {error.strerror or error}") from error
+        finally:
+            self._files.release(self)
+
+    def handle(self) -> int | None:
+        return self._fd if self._fd is not None else self._files.reopen(self)
+
+    def pin(self) -> None:
+        if self._fd is None:
+            self._files.reopen(self)
+        self._pins += 1
+
+    def unpin(self) -> None:
+        self._pins -= 1
+        if self._gone and not self._pins:
+            self._files.forget(self)
+
+    def close(self) -> None:
+        """Done with it: the descriptor goes as soon as nobody has it pinned."""
+        self._gone = True
+        if not self._pins:
+            self._files.forget(self)
+
+
+class DiskFiles:
+    """A directory tree. Keeps at most `open_files_max` descriptors, closing the least recently opened idle ones."""
+
+    def __init__(self, root: Path, open_files_max: int) -> None:
+        self._root = root
+        self._open_files_max = open_files_max
+        self._open: OrderedDict[DiskFile, None] = OrderedDict()
+        self._lock = RLock()
+
+    def _full(self, path: str) -> Path:
+        return self._root / path
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        full_path = self._full(path)
+        file = DiskFile(self, path, full_path, self._open_fd(full_path, create))
+        with self._lock:
+            self._open[file] = None
+        return file
+
+    def _open_fd(self, full_path: Path, create: bool) -> int:
+        self._make_room()
+        try:
+            return os.open(full_path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640)
+        except FileNotFoundError as error:
+            raise TornSegment(f"{full_path} is not there") from error
+        except OSError as error:
+            raise _disk_error(error, "cannot open", full_path) from error
+
+    def _make_room(self) -> None:
+        with self._lock:
+            if len(self._open) < self._open_files_max:
+                return
+            idle = [file for file in self._open if not file._pins and not file._busy]
+            idle.sort(key=lambda file: file._written != file._synced)
+            for file in idle[: max(1, self._open_files_max // 16)]:
+                self._close_fd(file)
+
+    def _close_fd(self, file: DiskFile) -> None:
+        self._open.pop(file, None)
+        if file._fd is not None:
+            os.close(file._fd)
+            file._fd = None
+
+    def reopen(self, file: DiskFile) -> int:
+        """Give a file its descriptor back."""
+        with self._lock:
+            if file._fd is None:
+                file._fd = self._open_fd(file._full_path, create=False)
+                self._open[file] = None
+            return file._fd
+
+    def hold(self, file: DiskFile) -> tuple[int | None, int]:
+        """Keep the descriptor open while another thread flushes it. A file that is gone needs no flush."""
+        with self._lock:
+            file._busy += 1
+            if file._gone and file._fd is None:
+                return None, file._written
+            return self.reopen(file), file._written
+
+    def release(self, file: DiskFile) -> None:
+        with self._lock:
+            file._busy -= 1
+            if file._gone and not file._pins and not file._busy:
+                self._close_fd(file)
+
+    def forget(self, file: DiskFile) -> None:
+        with self._lock:
+            if not file._busy:
+                self._close_fd(file)
+
+    def open_count(self) -> int:
+        return len(self._open)
+
+    # -- names
+
+    def names(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._full(directory)))  # noqa: PTH208 - one call, many partitions
+        except FileNotFoundError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        return self._full(path).exists()
+
+    def size(self, path: str) -> int:
+        return self._full(path).stat().st_size
+
+    def make_dir(self, path: str) -> None:
+        try:
+            self._full(path).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _disk_error(error, "cannot create", self._full(path)) from error
+
+    def rename(self, source: str, target: str) -> None:
+        try:
+            self._full(source).replace(self._full(target))
+        except OSError as error:
+            raise _disk_error(error, "cannot rename", self._full(source)) from error
+
+    def remove(self, path: str) -> None:
+        try:
+            self._full(path).unlink(missing_ok=True)
+        except OSError as error:
+            raise _disk_error(error, "cannot remove", self._full(path)) from error
+
+    def remove_dir(self, path: str) -> None:
+        try:
+            shutil.rmtree(self._full(path))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _disk_error(error, "cannot remove", self._full(path)) from error
+
+    def sync_dir(self, path: str) -> None:
+        full_path = self._full(path)
+        try:
+            fd = os.open(full_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _disk_error(error, "cannot flush the directory", full_path) from error
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            raise DiskFailed(f"cannot flush the directory {full_path}: {error.strerror}") from error
+        finally:
+            os.close(fd)
+
+    # -- whole files
+
+    def read_whole(self, path: str) -> bytes | None:
+        try:
+            return self._full(path).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _disk_error(error, "cannot read", self._full(path)) from error
+
+    def write_whole(self, path: str, content: bytes, *, sync: bool = True) -> None:
+        full_path = self._full(path)
+        temporary = full_path.with_name(full_path.name + TEMPORARY_SUFFIX)
+        try:
+            with temporary.open("wb") as out:
+                out.write(content)
+                out.flush()
+                if sync:
+                    os.fsync(out.fileno())
+            temporary.replace(full_path)
+        except OSError as error:
+            raise _disk_error(error, "cannot write", full_path) from error
+        if sync:
+            self.sync_dir(path.rpartition("/")[0])
+
+
+class DirectoryLock:
+    """Keeps a second broker out of the same data directory, for as long as this process lives."""
+
+    def __init__(self, root: Path) -> None:
+        self._fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+
+    def acquire(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        return True
+
+    def holder(self) -> str:
+        return os.pread(self._fd, 32, 0).decode(errors="replace").strip()
+
+    def release(self) -> None:
+        os.close(self._fd)

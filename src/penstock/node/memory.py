@@ -1,0 +1,116 @@
+"""Files in memory, for tests, notebooks and data that may be lost. Never touches a disk; gone with the process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.core.errors import TornSegment
+
+
+class MemoryFile:
+    """A growing run of bytes. Readers keep it alive after its name is gone."""
+
+    __slots__ = ("_content", "path")
+
+    def __init__(self, path: str, content: bytearray) -> None:
+        self.path = path
+        self._content = content
+
+    def size(self) -> int:
+        return len(self._content)
+
+    def append(self, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
+        for buffer in buffers:
+            self._content += buffer
+
+    def read(self, position: int, length: int) -> bytes:
+        with memoryview(self._content) as view:
+            return bytes(view[position : position + length])
+
+    def truncate(self, size: int) -> None:
+        if size <= len(self._content):
+            del self._content[size:]
+        else:
+            self._content += bytes(size - len(self._content))
+
+    def sync(self) -> None:
+        """Memory is as durable as it gets."""
+
+    def handle(self) -> int | None:
+        return None
+
+    def pin(self) -> None:
+        """Holding the object keeps the bytes."""
+
+    def unpin(self) -> None:
+        """See pin."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class MemoryFiles:
+    """A tree of names over byte arrays."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytearray] = {}
+        self._directories: dict[str, dict[str, None]] = {"": {}}
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        content = self._contents.get(path)
+        if content is None:
+            if not create:
+                raise TornSegment(f"{path} is not there")
+            content = self._contents[path] = bytearray()
+            self._enter(path)
+        return MemoryFile(path, content)
+
+    def _enter(self, path: str) -> None:
+        directory, _, name = path.rpartition("/")
+        self.make_dir(directory)
+        self._directories[directory][name] = None
+
+    def names(self, directory: str) -> list[str]:
+        return sorted(self._directories.get(directory, ()))
+
+    def exists(self, path: str) -> bool:
+        return path in self._contents or path in self._directories
+
+    def size(self, path: str) -> int:
+        return len(self._contents[path])
+
+    def make_dir(self, path: str) -> None:
+        if path not in self._directories:
+            self._directories[path] = {}
+            self._enter(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._contents[target] = self._contents[source]
+        self._enter(target)
+        self.remove(source)
+
+    def remove(self, path: str) -> None:
+        if self._contents.pop(path, None) is not None:
+            directory, _, name = path.rpartition("/")
+            del self._directories[directory][name]
+
+    def remove_dir(self, path: str) -> None:
+        if path not in self._directories:
+            return
+        for name in self.names(path):
+            self.remove(f"{path}/{name}")
+            self.remove_dir(f"{path}/{name}")
+        del self._directories[path]
+        directory, _, name = path.rpartition("/")
+        self._directories[directory].pop(name, None)
+
+    def sync_dir(self, path: str) -> None:
+        """Memory is as durable as it gets."""
+
+    def read_whole(self, path: str) -> bytes | None:
+        content = self._contents.get(path)
+        return None if content is None else bytes(content)
+
+    def write_whole(self, path: str, content: bytes, *, sync: bool = True) -> None:
+        self._contents[path] = bytearray(content)
+        self._enter(path)
