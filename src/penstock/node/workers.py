@@ -52,7 +52,7 @@ class ThreadWorkers:
         self._is_woken = False
         while self._finished:
             done, outcome = self._finished.popleft()
-            done(outcome)
+            self._loop.call_soon(done, outcome)
 
     def close(self) -> None:
         """Let queued work finish and end the threads."""

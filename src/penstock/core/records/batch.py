@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from google_crc32c import value as crc32c
 
-from penstock.core.errors import CorruptBatch, InvalidRecord
+from penstock.core.errors import CorruptBatch, InvalidRecord, UnsupportedCompression
 from penstock.core.limits import BATCH_HEADER_BYTES
 
 MAGIC = 2
 CODEC_MASK = 0x07
+CODEC_LAST = 4
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -135,6 +136,8 @@ def check_produced(batch: Buffer) -> BatchHeader:
         raise InvalidRecord(f"{header.count} records cannot span {header.last_offset_delta + 1} offsets")
     if header.attributes & CONTROL:
         raise InvalidRecord("clients may not write control batches")
+    if header.attributes & CODEC_MASK > CODEC_LAST:
+        raise UnsupportedCompression(f"compression {header.attributes & CODEC_MASK} is not known here")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise InvalidRecord("a batch with a producer id needs an epoch and a sequence")
     return header

@@ -1,0 +1,134 @@
+"""The bytes that came in on one connection, cut into frames. Never trusts a length; asks the shared budget before it grows."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from penstock.core.errors import Malformed, TooLarge
+
+_SIZE = Struct(">i")
+SIZE_BYTES = 4
+FIRST_BYTES = 1 << 14
+ORDINARY_BYTES = 1 << 18
+AT_ONCE_BYTES = 2 << 20
+"""Frames up to this size get their room at once; larger ones only as their bytes arrive."""
+
+
+class Budget:
+    """Bytes that all connections together may hold in buffers beyond the first few."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.used_bytes = 0
+
+    def take(self, count: int) -> bool:
+        if self.used_bytes + count > self.bytes_max:
+            return False
+        self.used_bytes += count
+        return True
+
+    def give(self, count: int) -> None:
+        self.used_bytes -= count
+
+    @property
+    def is_tight(self) -> bool:
+        return self.used_bytes * 2 > self.bytes_max
+
+
+class Intake:
+    """One buffer: bytes are received behind `_end`, frames are taken from `_start`."""
+
+    __slots__ = ("_budget", "_buffer", "_end", "_frame_bytes_max", "_start", "_view")
+
+    def __init__(self, budget: Budget, frame_bytes_max: int) -> None:
+        self._budget = budget
+        self._frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray(FIRST_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+
+    def room(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        return self._view[self._end :]
+
+    def received(self, count: int) -> None:
+        self._end += count
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that have come in and are not yet a handled frame."""
+        return self._end - self._start
+
+    def take(self) -> memoryview | None:
+        """The next whole frame, or None. It is valid until the next call."""
+        start, end = self._start, self._end
+        if end - start < SIZE_BYTES:
+            return None
+        size = _SIZE.unpack_from(self._buffer, start)[0]
+        if size < 0:
+            raise Malformed(f"a frame of {size} bytes")
+        if size > self._frame_bytes_max:
+            raise TooLarge(f"a frame of {size} bytes is over the limit of {self._frame_bytes_max}")
+        stop = start + SIZE_BYTES + size
+        if stop > end:
+            return None
+        self._start = stop
+        return self._view[start + SIZE_BYTES : stop]
+
+    def make_room(self) -> bool:
+        """Move or grow so that more can be received; False when the budget does not allow it now."""
+        held = self._end - self._start
+        if held == 0:
+            self._start = self._end = 0
+            if len(self._buffer) > ORDINARY_BYTES and self._budget.is_tight:
+                self._resize(FIRST_BYTES)
+            return True
+        wanted = self._wanted_bytes(held)
+        if wanted > len(self._buffer):
+            return self._grow(wanted)
+        if self._start and (self._end == len(self._buffer) or self._start + wanted > len(self._buffer)):
+            self._view[:held] = bytes(self._view[self._start : self._end])
+            self._start, self._end = 0, held
+        return True
+
+    def _wanted_bytes(self, held: int) -> int:
+        """How large the buffer should be for the frame that has begun."""
+        if held < SIZE_BYTES:
+            return FIRST_BYTES
+        frame = SIZE_BYTES + int(_SIZE.unpack_from(self._buffer, self._start)[0])
+        if frame <= AT_ONCE_BYTES:
+            return frame
+        return min(frame, max(AT_ONCE_BYTES, held * 2))
+
+    def widen(self) -> None:
+        """The sender fills the buffer in one go: give it an ordinary one if there is room."""
+        if len(self._buffer) < ORDINARY_BYTES and not self._budget.is_tight:
+            self._grow(ORDINARY_BYTES)
+
+    def shrink(self) -> None:
+        """Nothing big came lately: give back what is not needed."""
+        if self.held_bytes == 0 and len(self._buffer) > FIRST_BYTES:
+            self._resize(FIRST_BYTES)
+
+    def _grow(self, wanted: int) -> bool:
+        extra = wanted - len(self._buffer)
+        if extra > 0 and not self._budget.take(extra):
+            return False
+        self._budget.give(extra)
+        self._resize(wanted)
+        return True
+
+    def _resize(self, size: int) -> None:
+        """Move what is held into a buffer of another size, and settle with the budget."""
+        held = self._view[self._start : self._end]
+        grown = bytearray(size)
+        grown[: len(held)] = held
+        self._budget.used_bytes += size - len(self._buffer)
+        self._buffer, self._view = grown, memoryview(grown)
+        self._start, self._end = 0, len(held)
+
+    def close(self) -> None:
+        self._budget.used_bytes -= len(self._buffer) - FIRST_BYTES
+        self._buffer, self._view = bytearray(FIRST_BYTES), memoryview(bytearray())
+        self._start = self._end = 0

@@ -1,0 +1,300 @@
+"""One partition and its only owner: checks, appends, flushes, publishes, wakes readers. Never decides about topics.
+
+Group commit: the first append after a flush asks for the next one; everything that arrives while a flush is under way shares
+the one after it. The loop never waits for the disk; what waits are callbacks, in the order of their offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from penstock.core.errors import (
+    BrokerError,
+    CorruptBatch,
+    DiskFailed,
+    Fenced,
+    OffsetOutOfRange,
+    Offline,
+    TooLarge,
+    UnknownEpoch,
+)
+from penstock.core.log.log import Log, LogLimits, Mark, SyncPlan
+from penstock.core.log.segment import Slice
+from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Durability, Isolation
+from penstock.core.ports import Files
+from penstock.core.records.admission import admit, needs_admission
+from penstock.core.records.batch import BatchHeader, check_produced
+from penstock.core.records.lookup import first_at_or_after
+from penstock.core.topic_config import TopicConfig
+from penstock.node.runtime import Runtime
+from penstock.node.workers import run_blocking
+
+logger = logging.getLogger("penstock.partition")
+
+Settled = Callable[[BrokerError | None], None]
+"""Called once: None when the records are as durable as promised, else what went wrong."""
+
+
+class Appended(NamedTuple):
+    """Where a batch went. It is acknowledged only once the high watermark has reached `end_offset`."""
+
+    base_offset: int
+    end_offset: int
+    append_time_ms: int
+
+
+class TimedOffset(NamedTuple):
+    """A record found by its time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class Partition:
+    """A log with a leader epoch, a high watermark, waiters and listeners."""
+
+    def __init__(
+        self, topic: str, index: int, log: Log, config: TopicConfig, leader_epoch: int, runtime: Runtime
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.configure(config)
+        self.leader_epoch = leader_epoch
+        self.failure: BrokerError | None = None
+        self.durable_offset = log.visible.offset
+        """Everything before it was synced; what recovery may rely on."""
+        self._runtime = runtime
+        self._loop = asyncio.get_running_loop()
+        self._is_syncing = False
+        self._sync_is_due = False
+        self._unflushed_records = 0
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._waiters: deque[tuple[int, Settled]] = deque()
+        self._listeners: dict[Callable[[], None], None] = {}
+        self._is_notifying = False
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take over new settings of the topic; they count from the next batch on."""
+        self.config = config
+        self._needs_admission = needs_admission(config)
+        self.log.limits = LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes)
+
+    # -- what readers may know
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.visible.offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.visible.offset
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.end_offset
+
+    def check_online(self) -> None:
+        if self.failure is not None:
+            raise Offline(f"{self} is offline: {self.failure}")
+
+    def check_epoch(self, epoch: int) -> None:
+        """A caller that states an epoch must state the current one."""
+        if epoch == NO_EPOCH or epoch == self.leader_epoch:
+            return
+        if epoch < self.leader_epoch:
+            raise Fenced(f"{self}: epoch {epoch} is over, the leader epoch is {self.leader_epoch}")
+        raise UnknownEpoch(f"{self}: epoch {epoch} is not known here yet, the leader epoch is {self.leader_epoch}")
+
+    # -- writing
+
+    def append(self, batch: memoryview) -> Appended:
+        """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards."""
+        if self.failure is not None:
+            self.check_online()
+        header = check_produced(batch)
+        config = self.config
+        if len(batch) > config.message_bytes_max:
+            raise TooLarge(f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {config.message_bytes_max}")
+        now_ms = self._runtime.clock.now_ms()
+        if self._needs_admission or header.max_timestamp_ms > now_ms + config.timestamp_after_ms_max:
+            batch, header = admit(batch, header, config, now_ms)
+        if header.producer_id >= 0:
+            repeated = self.log.producers.check(header)
+            if repeated is not None:
+                return Appended(repeated.base_offset, repeated.last_offset + 1, NO_TIMESTAMP)
+        offset = self._write(batch, header, now_ms)
+        append_time_ms = header.max_timestamp_ms if header.has_append_time else NO_TIMESTAMP
+        return Appended(offset, offset + header.last_offset_delta + 1, append_time_ms)
+
+    def _write(self, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
+        try:
+            offset = self.log.append(batch, header, self.leader_epoch, now_ms)
+        except DiskFailed as error:
+            self.fail(error)
+            raise
+        durability = self.config.durability
+        if durability is Durability.FSYNC:
+            if not self._is_syncing and not self._sync_is_due:
+                self._sync_is_due = True
+                self._loop.call_soon(self.start_sync)
+        else:
+            self._publish(self.log.end_mark())
+            if durability is Durability.INTERVAL:
+                self._schedule_flush(header.count)
+        return offset
+
+    def _schedule_flush(self, count: int) -> None:
+        self._unflushed_records += count
+        if 0 < self.config.flush_messages <= self._unflushed_records:
+            self.start_sync()
+        elif self._flush_timer is None:
+            self._flush_timer = self._loop.call_later(self.config.flush_ms / 1000, self.start_sync)
+
+    def when_durable(self, offset: int, settled: Settled) -> None:
+        """Call back once everything before `offset` is as durable as promised."""
+        if self.failure is not None:
+            settled(Offline(f"{self} is offline: {self.failure}"))
+        elif self.log.visible.offset >= offset:
+            settled(None)
+        else:
+            self._waiters.append((offset, settled))
+
+    # -- flushing
+
+    def start_sync(self) -> None:
+        """Flush what is dirty, unless a flush is under way: that one is followed by another."""
+        self._sync_is_due = False
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if self._is_syncing or self.failure is not None or not self.log.is_dirty:
+            return
+        self._is_syncing = True
+        self._unflushed_records = 0
+        plan = self.log.take_dirty()
+        self._runtime.workers.submit(partial(carry_out, self._runtime.files, plan), partial(self._synced, plan.mark))
+
+    def _synced(self, mark: Mark, outcome: None | BaseException) -> None:
+        self._is_syncing = False
+        if outcome is not None:
+            if not isinstance(outcome, BrokerError):
+                raise outcome
+            self.fail(outcome)
+            return
+        self.durable_offset = max(self.durable_offset, mark.offset)
+        self._publish(mark)
+        if self.log.is_dirty and self.config.durability is Durability.FSYNC:
+            self.start_sync()
+
+    def _publish(self, mark: Mark) -> None:
+        self.log.publish(mark)
+        waiters = self._waiters
+        while waiters and waiters[0][0] <= mark.offset:
+            waiters.popleft()[1](None)
+        if self._listeners and not self._is_notifying:
+            self._is_notifying = True
+            self._loop.call_soon(self._notify)
+
+    def fail(self, error: BrokerError) -> None:
+        """Take the partition offline. What was not durable is never acknowledged and never read."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        logger.critical("partition is offline: %s", error, extra={"topic": self.topic, "partition": self.index})
+        self._settle_all(Offline(f"{self} is offline: {error}"))
+
+    def _settle_all(self, error: BrokerError) -> None:
+        waiters, self._waiters = self._waiters, deque()
+        for _, settled in waiters:
+            settled(error)
+        self._notify()
+
+    # -- reading
+
+    def read(self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Slice | None:
+        """Whole batches from `offset` on that readers may see; None when there are none yet."""
+        if self.failure is not None:
+            self.check_online()
+        try:
+            return self.log.read(offset, bytes_max, self.log.visible)
+        except CorruptBatch as error:
+            logger.error("a damaged batch was not served: %s", error, extra={"topic": self.topic, "partition": self.index})
+            raise
+        except DiskFailed as error:
+            self.fail(error)
+            raise
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call back, once per change, when there may be more to read."""
+        self._listeners[listener] = None
+
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        self._listeners.pop(listener, None)
+
+    def _notify(self) -> None:
+        self._is_notifying = False
+        for listener in list(self._listeners):
+            listener()
+
+    def find_time(self, time_ms: int) -> TimedOffset | None:
+        """The first record at or after a time."""
+        self.check_online()
+        found = self.log.find_time(time_ms, self.log.visible)
+        if found is None:
+            return None
+        offset, timestamp_ms = first_at_or_after(found.raw, found.header, time_ms, self.log.start_offset)
+        return TimedOffset(offset, timestamp_ms, found.header.leader_epoch)
+
+    def find_newest(self) -> TimedOffset | None:
+        """The first record that has the highest timestamp."""
+        self.check_online()
+        newest_ms = self.log.newest_time_ms()
+        return None if newest_ms == NO_TIMESTAMP else self.find_time(newest_ms)
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch at or before `epoch`, where it ends)."""
+        self.check_online()
+        return self.log.epochs.end_of(epoch, self.log.end_offset)
+
+    # -- shrinking and ending
+
+    async def delete_records(self, before_offset: int) -> int:
+        """Forget everything before an offset (-1: before the high watermark); returns the new start offset."""
+        self.check_online()
+        offset = self.high_watermark if before_offset == -1 else before_offset
+        if offset < 0 or offset > self.high_watermark:
+            raise OffsetOutOfRange(f"{self}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}")
+        if offset > self.log.start_offset:
+            await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
+            self.log.advance_start(offset)
+        return self.log.start_offset
+
+    def close(self, error: BrokerError) -> None:
+        """No more work: whoever still waits is told `error`."""
+        self.failure = error
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        self._settle_all(error)
+        self.log.close()
+
+
+def carry_out(files: Files, plan: SyncPlan) -> None:
+    """Run a sync plan: data first, then the names. Blocks; runs in a worker thread."""
+    for file in plan.files:
+        file.sync()
+    for directory in plan.directories:
+        files.sync_dir(directory)
