@@ -12,6 +12,12 @@ SEGMENT_BYTES_MAX = 2**31 - 1
 SEGMENT_BYTES_MIN = 1024
 """Below this a segment would hold hardly one batch."""
 
+MESSAGE_ELEMENTS_MAX = 1_000_000
+"""Array elements and unknown tagged fields in one wire message, all levels together: a frame may not unfold to gigabytes."""
+
+RECORDS_COPIED_BYTES_MAX = 4_096
+"""Up to this size record bytes are joined with their neighbours in a reply; above it they are handed on uncopied."""
+
 PARTITIONS_PER_TOPIC_MAX = 10_000
 """One create request may not make more directories than the node can hold."""
 

@@ -1,1 +1,33 @@
-"""Kafka's wire protocol as data: field tables compiled into encoders and decoders."""
+"""Kafka's wire protocol as data: field tables compiled into encoders and decoders. Never does I/O, never decides a version."""
+
+from penstock.wire.kafka import messages
+from penstock.wire.kafka.api import API, Api, ApiKey
+from penstock.wire.kafka.codec import (
+    UNSUPPORTED,
+    Part,
+    Payload,
+    RequestHeader,
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from penstock.wire.kafka.error_codes import ErrorCode
+
+__all__ = [
+    "API",
+    "UNSUPPORTED",
+    "Api",
+    "ApiKey",
+    "ErrorCode",
+    "Part",
+    "Payload",
+    "RequestHeader",
+    "decode_request",
+    "decode_request_header",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "messages",
+]

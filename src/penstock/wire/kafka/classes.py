@@ -1,0 +1,80 @@
+"""Message classes made from schemas: one slots class per struct, shared by all versions. Never encodes or decodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.wire.kafka.notation import Field, Schema, Struct
+
+UNSET: Any = object()
+"""Stands for "a fresh default" where the default is a list or a struct."""
+
+
+class Message:
+    """What all messages and their structs share: they print and compare by their fields."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+
+def default_source(field: Field) -> str:
+    """The Python expression of a field's default.
+
+    A tagged struct defaults to None, which means absent: a struct of defaults would not be sent either.
+    """
+    if field.default is None or (field.struct is not None and field.tag is not None and not field.is_array):
+        return "None"
+    if field.is_array:
+        return "[]"
+    if field.struct is not None:
+        return f"{field.type}()"
+    return repr(field.default)
+
+
+def make_classes(schema: Schema) -> dict[str, type[Message]]:
+    """The class of the message and of each of its structs, by name. The structs are attributes of the message's class too:
+    `ProduceRequest.TopicProduceData`, `ProduceRequest.PartitionProduceData`, however deep they are nested."""
+    namespace: dict[str, Any] = {"UNSET": UNSET}
+    classes = {
+        struct.name: _make_class(schema, struct, namespace) for struct in (schema.root, *schema.structs.values())
+    }
+    namespace.update(classes)
+    for name in schema.structs:
+        setattr(classes[schema.name], name, classes[name])
+    return classes
+
+
+def _make_class(schema: Schema, struct: Struct, namespace: dict[str, Any]) -> type[Message]:
+    names = tuple(field.name for field in struct.fields)
+    members: dict[str, Any] = {"__slots__": names, "__module__": "penstock.wire.kafka.messages"}
+    if struct is not schema.root:
+        members["__qualname__"] = f"{schema.name}.{struct.name}"
+    if names:
+        members["__init__"] = _make_init(struct, namespace)
+    return type(struct.name, (Message,), members)
+
+
+def _make_init(struct: Struct, namespace: dict[str, Any]) -> Any:
+    arguments, body = [], []
+    for field in struct.fields:
+        default = default_source(field)
+        name = field.name
+        if default.endswith(("[]", "()")):
+            arguments.append(f"{name}=UNSET")
+            body.append(f"    self.{name} = {default} if {name} is UNSET else {name}")
+        else:
+            arguments.append(f"{name}={default}")
+            body.append(f"    self.{name} = {name}")
+    source = "\n".join([f"def __init__(self, *, {', '.join(arguments)}):", *body])
+    made: dict[str, Any] = {}
+    exec(compile(source, f"<{struct.name}>", "exec"), namespace, made)
+    return made["__init__"]

@@ -1,0 +1,213 @@
+"""Frames to messages and back: headers, and the compiled codec of each API and version, made on first use. Never does I/O.
+
+A frame is what follows the four bytes of its size when read, and includes them when written.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from penstock.core.errors import Malformed, UnsupportedVersion
+from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
+from penstock.wire.kafka import fast, messages
+from penstock.wire.kafka.api import API, ApiKey
+from penstock.wire.kafka.decoding import Buffer, Decoder, make_decoder
+from penstock.wire.kafka.encoding import Encoder, make_encoder
+from penstock.wire.kafka.notation import Schema
+from penstock.wire.kafka.primitives import overrun, read_varint, skip_tags, unexpected_null
+
+
+class Payload(Protocol):
+    """Record bytes that lie elsewhere, for instance a slice of a file: only their length matters here."""
+
+    @property
+    def length(self) -> int:
+        """How many bytes they are."""
+        ...
+
+
+Part = bytes | bytearray | memoryview | Payload
+"""A piece of a reply: bytes to write as they are, or a payload to send from where it lies."""
+
+UNSUPPORTED = -1
+"""The body position of a request whose API or version is not known here: its body cannot be read."""
+
+
+class RequestHeader(NamedTuple):
+    """Who asks what. `body_position` is UNSUPPORTED if this API or version is not known here."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body_position: int
+
+
+class _Reply(NamedTuple):
+    """How to write the response of one API and version."""
+
+    encode: Encoder
+    header: Callable[[int, int], bytes]
+    header_bytes: int
+    has_records: bool
+
+
+_REQUEST_HEADER = struct.Struct(">hhih")
+_REQUEST_START = struct.Struct(">ihhih")
+_RESPONSE_V0 = struct.Struct(">ii")
+_RESPONSE_V1 = struct.Struct(">iix")
+_CORRELATION = struct.Struct(">i")
+_SIZE_BYTES = 4
+
+_VERSIONS = {int(api.key): (api.version_min, api.version_max, api.flexible_from) for api in API.values()}
+_UNKNOWN_API = (0, -1, 0)
+
+_request_decoders: dict[tuple[int, int], Decoder] = {}
+_request_encoders: dict[tuple[int, int], Encoder] = {}
+_response_decoders: dict[tuple[int, int], Decoder] = {}
+_replies: dict[tuple[int, int], _Reply] = {}
+
+
+def decode_request_header(frame: Buffer) -> RequestHeader:
+    """Read a request's header. For an API or version not known here everything but the body position is still there."""
+    try:
+        api_key, version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame)
+    except struct.error:
+        raise Malformed(f"a request of {len(frame)} bytes has no room for its header") from None
+    position = 10
+    client_id = None
+    if size >= 0:
+        position += size
+        if position > len(frame):
+            raise overrun("client id", size, 10)
+        client_id = _text(frame[10:position])
+    elif size != -1:
+        raise unexpected_null("client id", 10)
+    low, high, flexible_from = _VERSIONS.get(api_key, _UNKNOWN_API)
+    if not low <= version <= high:
+        position = UNSUPPORTED
+    elif version >= flexible_from:
+        position = _after_tags(frame, position)
+    return RequestHeader(api_key, version, correlation_id, client_id, position)
+
+
+def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> Any:
+    """The message that starts at `position` and fills the rest of the frame. Payloads are slices of the frame."""
+    decode = _request_decoders.get((api_key, version))
+    if decode is None:
+        schema = _schema(api_key, version, "request")
+        decode = make_decoder(schema, version, messages.classes_of(schema))
+        if api_key == ApiKey.PRODUCE:
+            decode = fast.make_produce_decoder(version, messages.classes_of(schema), decode)
+        _request_decoders[api_key, version] = decode
+    return decode(frame, position)
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, body: Any) -> list[Part]:
+    """A whole reply, size and header included. It is one `bytes`, unless it carries records: payloads, and record bytes longer
+    than RECORDS_COPIED_BYTES_MAX, are elements of their own, in their place and untouched."""
+    reply = _replies.get((api_key, version))
+    if reply is None:
+        reply = _replies[api_key, version] = _make_reply(api_key, version)
+    encode, header, header_bytes, has_records = reply
+    parts: list[Part] = []
+    encode(body, parts.append)
+    if has_records:
+        return _with_records(parts, correlation_id, header, header_bytes)
+    content = b"".join(parts)  # type: ignore[arg-type]
+    return [header(len(content) + header_bytes, correlation_id) + content]
+
+
+def encode_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: Any
+) -> bytes:
+    """A whole request, size and header included."""
+    encode = _request_encoders.get((api_key, version))
+    if encode is None:
+        encode = _request_encoders[api_key, version] = make_encoder(_schema(api_key, version, "request"), version)
+    parts: list[bytes] = []
+    encode(body, parts.append)
+    content = b"".join(parts)
+    client = b"" if client_id is None else client_id.encode()
+    tags = b"\0" if API[api_key].is_flexible(version) else b""
+    size = _REQUEST_START.size - _SIZE_BYTES + len(client) + len(tags) + len(content)
+    start = _REQUEST_START.pack(size, api_key, version, correlation_id, -1 if client_id is None else len(client))
+    return b"".join((start, client, tags, content))
+
+
+def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any]:
+    """The correlation id and the message of a reply."""
+    decode = _response_decoders.get((api_key, version))
+    if decode is None:
+        schema = _schema(api_key, version, "response")
+        decode = _response_decoders[api_key, version] = make_decoder(schema, version, messages.classes_of(schema))
+    if len(frame) < _CORRELATION.size:
+        raise Malformed(f"a reply of {len(frame)} bytes has no room for its header")
+    position = _CORRELATION.size
+    if _response_is_tagged(api_key, version):
+        position = _after_tags(frame, position)
+    return _CORRELATION.unpack_from(frame)[0], decode(frame, position)
+
+
+def _schema(api_key: int, version: int, side: str) -> Schema:
+    api = API.get(api_key)
+    if api is None or not api.speaks(version):
+        raise UnsupportedVersion(f"API {api_key} version {version} is not known here")
+    return api.request if side == "request" else api.response
+
+
+def _response_is_tagged(api_key: int, version: int) -> bool:
+    """Does the reply's header end with tagged fields? Never for ApiVersions: its reader may not know our versions yet."""
+    return api_key != ApiKey.API_VERSIONS and API[api_key].is_flexible(version)
+
+
+def _make_reply(api_key: int, version: int) -> _Reply:
+    schema = _schema(api_key, version, "response")
+    encode = make_encoder(schema, version)
+    header = _RESPONSE_V1 if _response_is_tagged(api_key, version) else _RESPONSE_V0
+    return _Reply(encode, header.pack, header.size - _SIZE_BYTES, schema.has_records())
+
+
+def _with_records(
+    parts: Sequence[Part], correlation_id: int, header: Callable[[int, int], bytes], header_bytes: int
+) -> list[Part]:
+    """Join what is small, keep what is large or lies elsewhere, and put the header before it all."""
+    small: list[Any] = [b""]
+    out: list[Any] = []
+    total = header_bytes
+    for part in parts:
+        if isinstance(part, bytes | bytearray | memoryview):
+            length = len(part)
+            if length <= RECORDS_COPIED_BYTES_MAX:
+                small.append(part)
+                total += length
+                continue
+        else:
+            length = part.length
+        total += length
+        out += (small, part)
+        small = []
+    out.append(small)
+    out[0][0] = header(total, correlation_id)
+    return [b"".join(part) if type(part) is list else part for part in out]
+
+
+def _after_tags(frame: Buffer, position: int) -> int:
+    """The position after a header's tagged fields."""
+    view = memoryview(frame)
+    try:
+        count, position = read_varint(view, position)
+        if count * 2 > len(view) - position:
+            raise overrun("tagged fields", count, position)
+        return skip_tags(view, position, count) if count else position
+    except IndexError:
+        raise Malformed("a header is cut short in its tagged fields") from None
+
+
+def _text(raw: Buffer) -> str:
+    try:
+        return str(raw, "utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"client id: not UTF-8: {error}") from None

@@ -1,0 +1,249 @@
+"""Makes the decoder of one message in one version, as Python source. Never decodes anything itself.
+
+What the generated code promises: a length or count is checked against the bytes that remain before anything is made from it;
+payloads are slices, not copies; neighbouring fields of fixed width cost one unpack; whatever is wrong raises `Malformed`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.errors import Malformed
+from penstock.core.limits import MESSAGE_ELEMENTS_MAX
+from penstock.wire.kafka import primitives
+from penstock.wire.kafka.classes import Message, default_source
+from penstock.wire.kafka.notation import FIXED, Field, Schema, Struct
+from penstock.wire.kafka.source import Source
+
+Buffer = bytes | bytearray | memoryview
+Decoder = Callable[[Buffer, int], Any]
+
+_RUNTIME: dict[str, Any] = {
+    "Malformed": Malformed,
+    "StructError": struct.error,
+    "finish_varint": primitives.finish_varint,
+    "new": object.__new__,
+    "overrun": primitives.overrun,
+    "read_varint": primitives.read_varint,
+    "skip_tags": primitives.skip_tags,
+    "too_many": primitives.too_many,
+    "unexpected_null": primitives.unexpected_null,
+    "unpack_from": struct.unpack_from,
+}
+
+
+def make_decoder(schema: Schema, version: int, classes: dict[str, type[Message]]) -> Decoder:
+    """Compile `decode(frame, position) -> message`. Everything from `position` to the end of the frame must be used up."""
+    writer = _Writer(schema, version)
+    source = writer.write()
+    namespace = {**_RUNTIME, **classes, **writer.constants}
+    exec(compile(source, f"<decode {schema.name} v{version}>", "exec"), namespace)
+    decode: Decoder = namespace["decode"]
+    return decode
+
+
+def encoded_bytes_min(field: Field, version: int, flexible: bool) -> int:
+    """The least that one value of this field, or one element if it is an array, can occupy."""
+    if field.struct is not None:
+        return struct_bytes_min(field.struct, version, flexible)
+    if field.type in FIXED:
+        return FIXED[field.type][1]
+    return 1 if flexible else 2 if field.type == "string" else 4
+
+
+def struct_bytes_min(struct: Struct, version: int, flexible: bool) -> int:
+    """The least that a struct can occupy."""
+    total = 1 if flexible else 0
+    for field in struct.fields:
+        if not field.present(version) or field.tag is not None:
+            continue
+        if field.is_array:
+            total += 1 if flexible else 4
+        elif field.struct is not None and field.nullable(version):
+            total += 1
+        else:
+            total += encoded_bytes_min(field, version, flexible)
+    return total
+
+
+class _Writer(Source):
+    """Writes one function. `run` holds the fixed-width values not yet unpacked: (target, format, bytes)."""
+
+    def __init__(self, schema: Schema, version: int) -> None:
+        super().__init__()
+        self.schema = schema
+        self.version = version
+        self.flexible = version >= schema.flexible_from
+        self.constants: dict[str, Any] = {}
+        self.run: list[tuple[str, str, int]] = []
+
+    def write(self) -> str:
+        self.emit("def decode(buf, pos):")
+        self.depth = 1
+        self.emit("if type(buf) is not memoryview: buf = memoryview(buf)")
+        self.emit("end = len(buf)")
+        self.emit(f"left = {MESSAGE_ELEMENTS_MAX}")
+        with self.block("try:"):
+            self.struct(self.schema.root, self.make(self.schema.root))
+            self.flush()
+        with self.block("except (StructError, IndexError):"):
+            self.emit(f"raise Malformed('{self.schema.name} v{self.version} is cut short') from None")
+        with self.block("except UnicodeDecodeError as error:"):
+            self.emit(f"raise Malformed(f'{self.schema.name} v{self.version}: not UTF-8: {{error}}') from None")
+        with self.block("if pos != end:"):
+            self.emit(f"raise Malformed(f'{self.schema.name} v{self.version}: {{end - pos}} bytes too many')")
+        self.emit("return o1")
+        return "\n".join(self.lines)
+
+    def make(self, struct: Struct) -> str:
+        name = self.name("o")
+        self.emit(f"{name} = new({struct.name})")
+        return name
+
+    def fixed(self, target: str, letters: str, size: int) -> None:
+        self.run.append((target, letters, size))
+
+    def flush(self) -> None:
+        """Unpack what has gathered, in one go."""
+        run, self.run = self.run, []
+        if not run:
+            return
+        letters = ">" + "".join(item[1] for item in run)
+        if letters == ">B":
+            self.emit(f"{run[0][0]} = buf[pos]; pos += 1")
+            return
+        unpack = "unpack_" + letters[1:].replace("?", "t")
+        self.constants[unpack] = struct.Struct(letters).unpack_from
+        targets = ", ".join(item[0] for item in run)
+        comma = "," if len(run) == 1 else ""
+        self.emit(f"{targets}{comma} = {unpack}(buf, pos); pos += {sum(item[2] for item in run)}")
+
+    def struct(self, struct: Struct, target: str) -> None:
+        """All fields of a struct, then its tagged fields."""
+        tagged = []
+        for field in struct.fields:
+            place = f"{target}.{field.name}"
+            if not field.present(self.version):
+                self.emit(f"{place} = {default_source(field)}")
+            elif field.tag is not None:
+                self.emit(f"{place} = {default_source(field)}")
+                tagged.append(field)
+            else:
+                self.field(field, place)
+        if self.flexible:
+            self.tags(tagged, target)
+
+    def field(self, field: Field, target: str) -> None:
+        nullable = field.nullable(self.version)
+        if field.is_array:
+            self.array(field, target, nullable)
+        elif field.struct is None:
+            self.scalar(field, target, nullable)
+        elif nullable:
+            mark = self.name("n")
+            self.fixed(mark, "b", 1)
+            self.flush()
+            with self.block(f"if {mark} < 0:"):
+                self.emit(f"{target} = None")
+            with self.block("else:"):
+                self.nested(field.struct, target)
+                self.flush()
+        else:
+            self.nested(field.struct, target)
+
+    def nested(self, struct: Struct, target: str) -> None:
+        name = self.make(struct)
+        self.emit(f"{target} = {name}")
+        self.struct(struct, name)
+
+    def scalar(self, field: Field, target: str, nullable: bool) -> None:
+        if field.type in FIXED:
+            self.fixed(target, *FIXED[field.type])
+            return
+        count, stop = self.length("h" if field.type == "string" else "i"), self.name("e")
+        value = f"buf[pos:{stop}]" + (".tobytes().decode()" if field.type == "string" else "")
+        with self.block(f"if {count} >= 0:"):
+            self.emit(f"{stop} = pos + {count}")
+            self.emit(f"if {stop} > end: raise overrun('{field.name}', {count}, pos)")
+            self.emit(f"{target} = {value}; pos = {stop}")
+        self.null(field, target, nullable, count)
+
+    def length(self, letter: str) -> str:
+        """Read a length or count into a new name, -1 for null."""
+        count = self.name("n")
+        if self.flexible:
+            self.fixed(count, "B", 1)
+            self.flush()
+            self.emit(f"if {count} > 127: {count}, pos = finish_varint(buf, pos, {count})")
+            self.emit(f"{count} -= 1")
+        else:
+            self.fixed(count, letter, 2 if letter == "h" else 4)
+            self.flush()
+        return count
+
+    def null(self, field: Field, target: str, nullable: bool, count: str) -> None:
+        if nullable:
+            self.emit(f"elif {count} == -1: {target} = None")
+        self.emit(f"else: raise unexpected_null('{field.name}', pos)")
+
+    def array(self, field: Field, target: str, nullable: bool) -> None:
+        count, items = self.length("i"), self.name("l")
+        size = encoded_bytes_min(field, self.version, self.flexible)
+        assert size > 0, f"{self.schema.name}.{field.name}: elements without bytes"
+        with self.block(f"if {count} > 0:"):
+            self.emit(f"if {count} * {size} > end - pos: raise overrun('{field.name}', {count}, pos)")
+            self.emit(f"left -= {count}")
+            self.emit(f"if left < 0: raise too_many('{field.name}', pos)")
+            if field.type in FIXED and field.type != "uuid":
+                letter, size = FIXED[field.type]
+                self.emit(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buf, pos)); pos += {count} * {size}")
+            else:
+                self.emit(f"{target} = {items} = []")
+                with self.block(f"for _ in range({count}):"):
+                    self.element(field, items)
+                    self.flush()
+        self.emit(f"elif {count} == 0: {target} = []")
+        self.null(field, target, nullable, count)
+
+    def element(self, field: Field, items: str) -> None:
+        if field.struct is not None:
+            name = self.make(field.struct)
+            self.emit(f"{items}.append({name})")
+            self.struct(field.struct, name)
+            return
+        name = self.name("v")
+        self.scalar(field, name, nullable=False)
+        self.flush()
+        self.emit(f"{items}.append({name})")
+
+    def tags(self, known: list[Field], target: str) -> None:
+        count = self.name("t")
+        self.fixed(count, "B", 1)
+        self.flush()
+        with self.block(f"if {count}:"):
+            self.emit(f"if {count} > 127: {count}, pos = finish_varint(buf, pos, {count})")
+            self.emit(f"if {count} * 2 > end - pos: raise overrun('tagged fields', {count}, pos)")
+            self.emit(f"left -= {count}")
+            self.emit("if left < 0: raise too_many('tagged fields', pos)")
+            if known:
+                self.known_tags(known, target, count)
+            else:
+                self.emit(f"pos = skip_tags(buf, pos, {count})")
+
+    def known_tags(self, known: list[Field], target: str, count: str) -> None:
+        number, stop = self.name("k"), self.name("e")
+        with self.block(f"for _ in range({count}):"):
+            self.emit(f"{number}, pos = read_varint(buf, pos)")
+            self.emit(f"{stop}, pos = read_varint(buf, pos); {stop} += pos")
+            self.emit(f"if {stop} > end: raise overrun('tagged field', {stop} - pos, pos)")
+            word = "if"
+            for field in known:
+                with self.block(f"{word} {number} == {field.tag}:"):
+                    self.field(field, f"{target}.{field.name}")
+                    self.flush()
+                word = "elif"
+            self.emit(f"else: pos = {stop}")
+            with self.block(f"if pos != {stop}:"):
+                self.emit(f"raise Malformed(f'tagged field {{{number}}} does not end at byte {{{stop}}}')")

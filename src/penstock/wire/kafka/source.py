@@ -1,0 +1,32 @@
+"""A sheet of Python source being written: indentation and fresh names. Knows nothing of Kafka and never runs what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Source:
+    """Lines of one function."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+        self.names = 0
+
+    def emit(self, line: str) -> None:
+        """Add a line at the present depth."""
+        self.lines.append("    " * self.depth + line)
+
+    @contextmanager
+    def block(self, line: str) -> Iterator[None]:
+        """Add a line, and what follows one step deeper."""
+        self.emit(line)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def name(self, letter: str) -> str:
+        """A name not used before."""
+        self.names += 1
+        return f"{letter}{self.names}"
