@@ -1,6 +1,6 @@
-"""Every setting of a node, defined once: name, default, bounds, unit, meaning. Never reads a file or a variable.
+"""Every setting of a node, defined once: name, default, bounds, unit, meaning. Never reads a file.
 
-`settings_loader` does that. Flags, file keys, `penstock config explain` and docs/settings.md all derive from here.
+`settings_loader` does that. Flags, file keys, `penstock config explain` and docs/settings.md derive from here.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Kind(Enum):
     """What a setting's value is, and so how it is read and shown."""
 
     TEXT = "text"
+    HOST = "host"
     COUNT = "count"
     BYTES = "bytes"
     MS = "ms"
@@ -64,6 +65,7 @@ class Definition:
     special: int | None = None
     choices: type[StrEnum] | None = None
     aliases: tuple[str, ...] = ()
+    """Other keys for it in files, in snake case; `storage.dir` is understood inside `storage:` only."""
     kafka: str | None = None
     may_be_empty: bool = False
 
@@ -88,7 +90,9 @@ class Definition:
         if self.kind is Kind.SWITCH:
             return "on or off"
         if self.kind is Kind.TEXT:
-            return "text, may be empty" if self.may_be_empty else "text, not empty"
+            return "printable text, not empty"
+        if self.kind is Kind.HOST:
+            return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
         return self._allowed_number()
 
     def _allowed_number(self) -> str:
@@ -108,10 +112,6 @@ def _of(kind: Kind, section: str, default: Any, meaning: str, **more: Any) -> An
     return field(default=default, metadata={"kind": kind, "section": section, "meaning": meaning, **more})
 
 
-def _text(section: str, default: str, meaning: str, **more: Any) -> Any:
-    return _of(Kind.TEXT, section, default, meaning, **more)
-
-
 def _count(section: str, default: int, meaning: str, **more: Any) -> Any:
     return _of(Kind.COUNT, section, default, meaning, **more)
 
@@ -128,15 +128,17 @@ def _ms(section: str, default: int, meaning: str, **more: Any) -> Any:
 class Settings:
     """The settings of one node. Every value is valid by the time one of these exists outside of tests."""
 
-    host: str = _text(
+    host: str = _of(
+        Kind.HOST,
         "server",
         "127.0.0.1",
         "Address to listen on. Anything but loopback must be asked for: clients are not authenticated.",
     )
     port: int = _count(
-        "server", 9092, "Port to listen on; 0 takes a free one.", high=65535, aliases=("base_port",)
+        "server", 9092, "Port to listen on; 0 takes a free one.", high=65535, aliases=("broker.base_port",)
     )
-    advertised_host: str = _text(
+    advertised_host: str = _of(
+        Kind.HOST,
         "server",
         "",
         "Address that clients are told to connect to; empty: the listening address, or this machine's own "
@@ -147,17 +149,23 @@ class Settings:
         "server", 0, "Port that clients are told to connect to; 0: the listening port.", high=65535
     )
     node_id: int = _count(
-        "server", 0, "Number of this broker.", high=_INT32_MAX, aliases=("broker_id", "id"), kafka="node.id"
+        "server",
+        0,
+        "Number of this broker.",
+        high=_INT32_MAX,
+        aliases=("broker_id", "broker.id"),
+        kafka="node.id",
     )
     drain_ms_max: int = _ms(
         "server", 5_000, "How long a stopping broker lets requests in flight finish.", high=_INT32_MAX
     )
 
-    data_dir: str = _text(
+    data_dir: str = _of(
+        Kind.TEXT,
         "storage",
         "./penstock-data",
         "Directory of all topics. A relative path starts where the broker was started.",
-        aliases=("log_dir", "dir", "path"),
+        aliases=("log_dir", "storage.dir", "storage.path"),
         kafka="log.dirs",
     )
     storage: Storage = _of(
@@ -166,7 +174,7 @@ class Settings:
         Storage.DISK,
         "Keep the log on disk, or in memory only: then a restart forgets everything.",
         choices=Storage,
-        aliases=("type",),
+        aliases=("storage.type",),
     )
     durability: Durability = _of(
         Kind.CHOICE,
@@ -270,7 +278,7 @@ class Settings:
         "topics",
         True,
         "Create a topic when a client first asks for it.",
-        aliases=("topic_auto_create", "auto_create"),
+        aliases=("topic_auto_create", "topics.auto_create"),
         kafka="auto.create.topics.enable",
     )
     default_partitions: int = _count(
@@ -358,7 +366,12 @@ class Settings:
     )
 
     log_level: LogLevel = _of(
-        Kind.CHOICE, "logging", LogLevel.INFO, "The least important message still written.", choices=LogLevel
+        Kind.CHOICE,
+        "logging",
+        LogLevel.INFO,
+        "The least important message still written.",
+        choices=LogLevel,
+        aliases=("logging.level",),
     )
     log_format: LogFormat = _of(
         Kind.CHOICE,
@@ -366,6 +379,7 @@ class Settings:
         LogFormat.TEXT,
         "Lines for people, or one JSON object per line.",
         choices=LogFormat,
+        aliases=("logging.format",),
     )
 
 
