@@ -80,13 +80,13 @@ def cluster_metadata(client: AdminClient | Consumer, bootstrap: str) -> ClusterM
 
 
 def topic_metadata(client: AdminClient | Consumer, topic: str, bootstrap: str) -> TopicMetadata:
-    """One topic with its partitions. Raises NotFound, NoBroker, RefusedByBroker."""
-    from confluent_kafka import KafkaException
+    """One topic with its partitions. Raises NotFound, NoBroker, RefusedByBroker.
 
-    try:
-        found = client.list_topics(topic, timeout=REQUEST_SECONDS_MAX).topics[topic]
-    except KafkaException as error:
-        raise failure(error.args[0], bootstrap, topic) from error
+    Asks for all topics and picks one: asking by name would have some brokers create it.
+    """
+    found = cluster_metadata(client, bootstrap).topics.get(topic)
+    if found is None:
+        raise _no_topic(topic)
     if found.error is not None:
         raise failure(found.error, bootstrap, topic)
     return found
@@ -102,11 +102,14 @@ def failure(error: KafkaError, bootstrap: str, topic: str | None = None) -> clic
     if code in (KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT):
         return no_broker(bootstrap, "it did not answer in time")
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID):
-        name = topic or "of that name"
-        return NotFound(f"There is no topic {name}. Create it with: penstock topic create {topic or 'NAME'}")
+        return _no_topic(topic or "of that name")
     if code == KafkaError._UNKNOWN_PARTITION:
         return NotFound(f"Topic {topic} has no such partition. See: penstock topic describe {topic}")
     return RefusedByBroker(f"{topic + ': ' if topic else ''}{error.str()} ({error.name()})")
+
+
+def _no_topic(topic: str) -> NotFound:
+    return NotFound(f"There is no topic {topic}. See `penstock topic list` and `penstock topic create`.")
 
 
 def no_broker(bootstrap: str, why: str) -> NoBroker:
