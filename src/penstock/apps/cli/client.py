@@ -1,0 +1,173 @@
+"""The Kafka client behind `pub`, `sub` and `topic`: connects, and turns its errors into sentences. Never prints."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
+
+CONNECT_SECONDS_MAX = 3.0
+"""Long enough for another continent, short enough for a person."""
+
+REQUEST_SECONDS_MAX = 15.0
+"""After this a broker that accepted the connection counts as not answering."""
+
+TOPIC_APPEARS_MS_MAX = 3_000
+"""How long a producer waits for a topic that the broker may be creating for it."""
+
+MESSAGE_BYTES_MAX = 1_000_000_000
+"""The client's own limit, as high as it goes: the broker and the topic decide, not we."""
+
+
+def connect_admin(bootstrap: str) -> AdminClient:
+    """A client for topics and configs. Raises NoBroker."""
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(_common(bootstrap))
+
+
+def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
+    """A client that writes, with Java's partitioner so that keys land where other clients put them."""
+    from confluent_kafka import Producer
+
+    return Producer(
+        {
+            **_common(bootstrap),
+            "acks": acks,
+            "compression.type": compression,
+            "enable.idempotence": acks == "all",
+            "partitioner": "murmur2_random",
+            "message.max.bytes": MESSAGE_BYTES_MAX,
+            "topic.metadata.propagation.max.ms": TOPIC_APPEARS_MS_MAX,
+            "message.timeout.ms": int(REQUEST_SECONDS_MAX * 1000),
+        }
+    )
+
+
+def connect_consumer(bootstrap: str) -> Consumer:
+    """A client that reads partitions it was given: it joins no group and commits nothing."""
+    from confluent_kafka import Consumer
+
+    return Consumer(
+        {
+            **_common(bootstrap),
+            "group.id": "penstock-sub",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "allow.auto.create.topics": False,
+            "check.crcs": True,
+        }
+    )
+
+
+def cluster_metadata(client: AdminClient | Consumer, bootstrap: str) -> ClusterMetadata:
+    """What the broker knows of all topics. Raises NoBroker, RefusedByBroker."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return client.list_topics(timeout=REQUEST_SECONDS_MAX)
+    except KafkaException as error:
+        raise failure(error.args[0], bootstrap) from error
+
+
+def topic_metadata(client: AdminClient | Consumer, topic: str, bootstrap: str) -> TopicMetadata:
+    """One topic with its partitions. Raises NotFound, NoBroker, RefusedByBroker.
+
+    Asks for all topics and picks one: asking by name would have some brokers create it.
+    """
+    found = cluster_metadata(client, bootstrap).topics.get(topic)
+    if found is None:
+        raise _no_topic(topic)
+    if found.error is not None:
+        raise failure(found.error, bootstrap, topic)
+    return found
+
+
+def failure(error: KafkaError, bootstrap: str, topic: str | None = None) -> click.ClickException:
+    """The one translation of a client's error to a sentence and an exit code."""
+    from confluent_kafka import KafkaError
+
+    code = error.code()
+    if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
+        return no_broker(bootstrap, error.str())
+    if code in (KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT):
+        return no_broker(bootstrap, "it did not answer in time")
+    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID):
+        return _no_topic(topic or "of that name")
+    if code == KafkaError._UNKNOWN_PARTITION:
+        return NotFound(f"Topic {topic} has no such partition. See: penstock topic describe {topic}")
+    return RefusedByBroker(f"{topic + ': ' if topic else ''}{error.str()} ({error.name()})")
+
+
+def _no_topic(topic: str) -> NotFound:
+    return NotFound(f"There is no topic {topic}. See `penstock topic list` and `penstock topic create`.")
+
+
+def no_broker(bootstrap: str, why: str) -> NoBroker:
+    """Nobody answers: what to do about it."""
+    return NoBroker(
+        f"No broker answers at {bootstrap}: {why}. "
+        "Start one with `penstock start`, or name another with --bootstrap HOST:PORT."
+    )
+
+
+def partitions_of(topic: TopicMetadata, wanted: int | None) -> list[int]:
+    """The partitions to work on: all of them in order, or the one asked for. Raises NotFound."""
+    known = sorted(topic.partitions)
+    if wanted is None:
+        return known
+    if wanted not in known:
+        raise NotFound(f"Topic {topic.topic} has no partition {wanted}: it has 0 to {len(known) - 1}.")
+    return [wanted]
+
+
+def place(topic: str, partition: int, offset: int) -> TopicPartition:
+    """One position in the client's own words."""
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(topic, partition, offset)
+
+
+def _common(bootstrap: str) -> dict[str, Any]:
+    _knock(bootstrap)
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": "penstock-cli",
+        "socket.connection.setup.timeout.ms": int(CONNECT_SECONDS_MAX * 1000),
+        "error_cb": _heard,
+        "log_level": 0,
+    }
+
+
+def _heard(error: KafkaError) -> None:
+    """The client library reports every failed attempt here; the call in progress reports what matters."""
+
+
+def _knock(bootstrap: str) -> None:
+    """Connect once to any of the addresses, so that a wrong one is told at once and not after retries."""
+    why = "no address was given"
+    for part in bootstrap.split(","):
+        host, port = _split(part.strip())
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_SECONDS_MAX).close()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+        else:
+            return
+    raise no_broker(bootstrap, why)
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise click.BadParameter(f"{address!r} is not of the form HOST:PORT.", param_hint="'--bootstrap'")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,75 @@
+"""`penstock config explain`: every setting with value, source, unit and meaning. Never talks to a broker."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from penstock.apps.cli.failures import WrongSettings
+from penstock.apps.cli.options import config_file_option, output_option
+from penstock.node.settings import DEFINITIONS, SECTIONS
+from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
+from penstock.node.settings_values import plain_value, show_value
+
+
+@click.group()
+def config() -> None:
+    """Look at settings."""
+
+
+@config.command()
+@config_file_option
+@output_option
+def explain(config_file: str | None, output: str) -> None:
+    """Show every setting: its value, where the value comes from, its unit and what it means.
+
+    Reads the same file and environment as `penstock start` does.
+    """
+    try:
+        loaded = load_settings(config_file, os.environ)
+    except SettingsError as error:
+        raise WrongSettings(str(error)) from error
+    if output == "json":
+        click.echo(json.dumps(explained(loaded), indent=2))
+    else:
+        _show_tables(loaded)
+
+
+def explained(loaded: LoadedSettings) -> list[dict[str, object]]:
+    """One plain object per setting, in the order of the definition."""
+    return [
+        {
+            "name": definition.name,
+            "section": definition.section,
+            "value": plain_value(getattr(loaded.settings, definition.name)),
+            "source": loaded.sources[definition.name],
+            "default": plain_value(definition.default),
+            "unit": definition.unit or None,
+            "allowed": definition.allowed,
+            "meaning": definition.meaning,
+            "flag": definition.flag,
+            "variable": definition.variable,
+            "kafka": definition.kafka,
+        }
+        for definition in DEFINITIONS
+    ]
+
+
+def _show_tables(loaded: LoadedSettings) -> None:
+    from penstock.apps.cli.tables import show_table
+
+    for section, title in SECTIONS.items():
+        rows = [
+            (
+                definition.name,
+                show_value(definition, getattr(loaded.settings, definition.name)) or "(derived)",
+                definition.unit,
+                loaded.sources[definition.name],
+                definition.meaning,
+            )
+            for definition in DEFINITIONS
+            if definition.section == section
+        ]
+        show_table(("setting", "value", "unit", "source", "meaning"), rows, title=f"{title} ({section})")

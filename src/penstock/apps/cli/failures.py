@@ -1,0 +1,38 @@
+"""How a command fails: one sentence and an exit code that says whose turn it is. Never shows a traceback for them."""
+
+from __future__ import annotations
+
+import click
+
+INTERRUPTED = 130
+"""What shells report for a program ended by Ctrl-C."""
+
+
+class StartFailed(click.ClickException):
+    """The broker could not start."""
+
+    exit_code = 1
+
+
+class WrongSettings(click.ClickException):
+    """The settings cannot be used; one line per problem."""
+
+    exit_code = 2
+
+
+class NoBroker(click.ClickException):
+    """Nobody answers at the address."""
+
+    exit_code = 3
+
+
+class NotFound(click.ClickException):
+    """The topic or partition is not there."""
+
+    exit_code = 4
+
+
+class RefusedByBroker(click.ClickException):
+    """The broker, or the client library on its behalf, says no."""
+
+    exit_code = 5

@@ -1,0 +1,130 @@
+"""How `sub` writes a record: the `%` template of --format, and JSON lines. Never writes itself; it makes bytes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+
+_PIECE = re.compile(r"%(?P<token>[A-Za-z%])(?:\{(?P<coding>[^}]*)\})?|\\(?P<escape>.)", re.DOTALL)
+
+
+class Shown(NamedTuple):
+    """One record as the reader's template sees it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+Piece = Callable[[Shown], bytes]
+Template = Callable[[Shown], bytes]
+
+
+def compile_template(template: str, *, for_terminal: bool = False) -> Template:
+    """`'%p %o %v\\n'` to a function. For a terminal, what is not printable is written out. Raises ValueError."""
+    pieces: list[Piece] = []
+    end = 0
+    for match in _PIECE.finditer(template):
+        pieces.append(_literal(template[end : match.start()]))
+        pieces.append(_piece(match, for_terminal))
+        end = match.end()
+    pieces.append(_literal(template[end:]))
+    return lambda record: b"".join([piece(record) for piece in pieces])
+
+
+def unescape(text: str) -> str:
+    """`'\\t'` as typed in a shell to a tab. Raises ValueError."""
+    return _PIECE.sub(lambda match: _escaped(match) if match["escape"] else match[0], text)
+
+
+def json_line(record: Shown) -> bytes:
+    """One JSON object and a line break. What is not UTF-8 goes into `key_base64` or `value_base64`."""
+    content: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        **_json_bytes("key", record.key),
+        **_json_bytes("value", record.value),
+        "headers": [{"name": name, **_json_bytes("value", value)} for name, value in record.headers],
+    }
+    return json.dumps(content, ensure_ascii=False).encode() + b"\n"
+
+
+def _json_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+
+
+def _literal(text: str) -> Piece:
+    encoded = text.encode()
+    return lambda _record: encoded
+
+
+def _escaped(match: re.Match[str]) -> str:
+    letter = match["escape"]
+    if letter not in ESCAPES:
+        known = " ".join("\\" + name for name in ESCAPES)
+        raise ValueError(f"'\\{letter}' is not an escape; allowed: {known}")
+    return ESCAPES[letter]
+
+
+def _piece(match: re.Match[str], for_terminal: bool) -> Piece:
+    if match["escape"]:
+        return _literal(_escaped(match))
+    token, coding = match["token"], match["coding"]
+    if token in _PLAIN and coding is None:
+        return _PLAIN[token]
+    if token not in ("k", "v", "h") or (token == "h" and coding is not None):
+        raise ValueError(f"{match[0]!r} is not known; allowed: {TOKENS}.")
+    if coding not in (None, "hex", "base64"):
+        raise ValueError(f"{match[0]!r}: {coding!r} is not a coding; allowed: hex or base64.")
+    show = _SHOWN[coding] if coding else (_printable if for_terminal else bytes)
+    if token == "k":
+        return lambda record: show(record.key or b"")
+    if token == "v":
+        return lambda record: show(record.value or b"")
+    return lambda record: b",".join(
+        name.encode() + b"=" + show(value or b"") for name, value in record.headers
+    )
+
+
+def _printable(value: bytes) -> bytes:
+    text = value.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return value if value.isascii() else text.encode()
+    shown = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(shown).encode()
+
+
+_SHOWN: dict[str, Callable[[bytes], bytes]] = {
+    "hex": lambda value: value.hex().encode(),
+    "base64": base64.b64encode,
+}
+
+_PLAIN: dict[str, Piece] = {
+    "%": lambda _record: b"%",
+    "t": lambda record: record.topic.encode(),
+    "p": lambda record: str(record.partition).encode(),
+    "o": lambda record: str(record.offset).encode(),
+    "T": lambda record: str(record.timestamp_ms).encode(),
+    "s": lambda record: str(len(record.value or b"")).encode(),
+}
+
+TOKENS = (
+    "%t topic, %p partition, %o offset, %k key, %v value, %h headers, %T timestamp in ms, %s size of the value, "
+    "%% a percent sign; %k and %v also as %v{hex} or %v{base64}"
+)

@@ -1,0 +1,64 @@
+"""The `penstock` command. Never imports a subcommand before it is asked for: a broker must start quickly."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from penstock import __version__
+
+EXIT_CODES = """\b
+Exit codes:
+  0  done
+  1  the broker could not start, or something failed on this side
+  2  wrong usage or wrong settings
+  3  no broker answers
+  4  topic or partition not found
+  5  refused by the broker, or invalid"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are named as `module:attribute` and imported on use."""
+
+    def __init__(self, *args: Any, lazy: dict[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return None
+        module, _, attribute = self.lazy[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy={
+        "start": "penstock.apps.cli.start:start",
+        "pub": "penstock.apps.cli.pub:pub",
+        "sub": "penstock.apps.cli.sub:sub",
+        "topic": "penstock.apps.cli.topic:topic",
+        "config": "penstock.apps.cli.config:config",
+        "completion": "penstock.apps.cli.completion:completion",
+    },
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=EXIT_CODES,
+)
+@click.version_option(__version__, prog_name="penstock")
+def cli() -> None:
+    """One durable, partitioned log that speaks Kafka's wire protocol.
+
+    Start a broker with `penstock start`, write with `penstock pub`, read with `penstock sub`.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit with one of the documented codes."""
+    cli()

@@ -1,0 +1,54 @@
+"""Options that several commands share. Never gives one of them two meanings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+
+bootstrap_option = click.option(
+    "--bootstrap",
+    envvar="PENSTOCK_BOOTSTRAP",
+    default=BOOTSTRAP_DEFAULT,
+    show_default=True,
+    show_envvar=True,
+    metavar="HOST:PORT",
+    help="The broker to talk to; several with commas between them.",
+)
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="For people, or for programs.",
+)
+
+config_file_option = click.option(
+    "--config",
+    "config_file",
+    envvar="PENSTOCK_CONFIG",
+    show_envvar=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Settings file, YAML or JSON.",
+)
+
+
+def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:
+    """`("a=1", "b=2")` → `{"a": "1", "b": "2"}`. Raises click's own usage error."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{pair!r} is not of the form name=value.", param_hint=f"'{option}'")
+        if key in found:
+            raise click.BadParameter(f"{key!r} is given twice.", param_hint=f"'{option}'")
+        found[key] = value
+    return found

@@ -1,0 +1,62 @@
+"""Where reading starts: the grammar of `sub --from`. Never asks a broker; `sub` turns the answer into offsets."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from penstock.node.units import parse_ms
+
+GRAMMAR = "earliest, latest, an offset such as 42, @2026-01-01T00:00, @-1h, or @ with milliseconds since 1970"
+
+
+class Earliest(NamedTuple):
+    """The first record that is still there."""
+
+
+class Latest(NamedTuple):
+    """Only what arrives from now on."""
+
+
+class AtOffset(NamedTuple):
+    """This very record."""
+
+    offset: int
+
+
+class AtTime(NamedTuple):
+    """The first record with this timestamp or a later one."""
+
+    timestamp_ms: int
+
+
+Start = Earliest | Latest | AtOffset | AtTime
+
+
+def parse_start(text: str, now_ms: int) -> Start:
+    """Read one `--from`. A date without a zone is in the zone of this machine. Raises ValueError with the grammar."""
+    word = text.strip()
+    if word == "earliest":
+        return Earliest()
+    if word == "latest":
+        return Latest()
+    if word.isascii() and word.isdecimal():
+        return AtOffset(int(word))
+    if word.startswith("@"):
+        return AtTime(_moment_ms(word[1:], text, now_ms))
+    raise _not_a_start(text)
+
+
+def _moment_ms(moment: str, text: str, now_ms: int) -> int:
+    if moment.isascii() and moment.isdecimal():
+        return int(moment)
+    try:
+        if moment.startswith("-"):
+            return max(0, now_ms - parse_ms(moment[1:]))
+        return int(datetime.fromisoformat(moment).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError, OSError) as error:
+        raise _not_a_start(text) from error
+
+
+def _not_a_start(text: str) -> ValueError:
+    return ValueError(f"{text!r} is no place to start; allowed: {GRAMMAR}.")

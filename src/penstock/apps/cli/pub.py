@@ -1,0 +1,247 @@
+"""`penstock pub`: one record from the command line, or one per line of stdin. Never keeps all of stdin in memory."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.apps.cli.failures import INTERRUPTED
+from penstock.apps.cli.formats import unescape
+from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.node.units import show_bytes
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+PROGRESS_SECONDS = 0.2
+POLL_SECONDS = 0.1
+
+Pair = tuple[bytes | None, bytes]
+
+
+@dataclass(slots=True)
+class Sent:
+    """What became of the records so far. The client calls `delivered` once per record."""
+
+    topic: str
+    records: int = 0
+    payload_bytes: int = 0
+    failed: int = 0
+    first_error: KafkaError | None = None
+    last: Message | None = None
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed += 1
+            self.first_error = self.first_error or error
+            return
+        self.records += 1
+        self.payload_bytes += len(message.key() or b"") + len(message.value() or b"")
+        self.last = message
+        partition, offset = message.partition(), message.offset()
+        if partition is not None and offset is not None and offset >= 0:
+            low, high = self.ranges.get(partition, (offset, offset))
+            self.ranges[partition] = (min(low, offset), max(high, offset))
+
+
+@click.command()
+@click.option("--topic", required=True, metavar="NAME", help="The topic to write to.")
+@click.option(
+    "--message", metavar="TEXT", help="The record's value. Without it, every line of stdin is a record."
+)
+@click.option("--key", metavar="TEXT", help="The record's key; records of one key keep their order.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be given often."
+)
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Write to this partition only.")
+@click.option(
+    "--acks",
+    type=click.Choice(["0", "1", "all"]),
+    default="all",
+    show_default=True,
+    help="What to wait for: nothing, the leader, all replicas in sync.",
+)
+@click.option("--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
+@click.option(
+    "--key-separator",
+    metavar="TEXT",
+    help=r"In lines of stdin, what stands before this is the key; \t is a tab.",
+)
+@bootstrap_option
+@output_option
+def pub(
+    topic: str,
+    message: str | None,
+    key: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    acks: str,
+    compression: str,
+    key_separator: str | None,
+    bootstrap: str,
+    output: str,
+) -> None:
+    """Write records to a topic and say where they went.
+
+    \b
+    penstock pub --topic orders --message hi --key alice --header source=shell
+    cat orders.jsonl | penstock pub --topic orders
+    """
+    if message is not None and key_separator is not None:
+        raise click.UsageError("--key-separator is for lines of stdin; use --key with --message.")
+    if key is not None and key_separator is not None:
+        raise click.UsageError("--key and --key-separator exclude each other.")
+    more: dict[str, Any] = {"headers": _headers(headers)} if headers else {}
+    if partition is not None:
+        more["partition"] = partition
+    fixed_key = key.encode() if key is not None else None
+    pairs = [(fixed_key, message.encode())] if message is not None else _lines(fixed_key, key_separator)
+
+    from penstock.apps.cli.client import connect_producer, failure
+
+    producer = connect_producer(bootstrap, acks, compression)
+    sent = Sent(topic)
+    started = time.monotonic()
+    interrupted = _send(producer, sent, pairs, more, progress=message is None)
+    seconds = time.monotonic() - started
+    if sent.first_error is None or message is None:
+        click.echo(_report(sent, output, single=message is not None, seconds=seconds))
+    if sent.first_error is not None:
+        raise failure(sent.first_error, bootstrap, topic)
+    if interrupted:
+        sys.exit(INTERRUPTED)
+
+
+def _headers(pairs: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    """Unlike configs, header names may repeat."""
+    found = []
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{pair!r} is not of the form name=value.", param_hint="'--header'")
+        found.append((name, value.encode()))
+    return found
+
+
+def _lines(key: bytes | None, key_separator: str | None) -> Iterator[Pair]:
+    try:
+        separator = unescape(key_separator).encode() if key_separator is not None else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--key-separator'") from error
+    if separator == b"":
+        raise click.BadParameter("cannot be empty.", param_hint="'--key-separator'")
+    return split_lines(sys.stdin.buffer, key, separator)
+
+
+def split_lines(lines: Iterable[bytes], key: bytes | None, separator: bytes | None) -> Iterator[Pair]:
+    """Lines to keys and values; a line without the separator has no key of its own."""
+    for line in lines:
+        content = line.removesuffix(b"\n").removesuffix(b"\r")
+        if separator is not None and separator in content:
+            own_key, _, value = content.partition(separator)
+            yield own_key, value
+        else:
+            yield key, content
+
+
+def _send(
+    producer: Producer, sent: Sent, pairs: Iterable[Pair], more: dict[str, Any], *, progress: bool
+) -> bool:
+    """Hand every record to the client and wait until it is settled; True when Ctrl-C cut it short."""
+    if progress and sys.stdin.isatty():
+        click.echo("One record per line; Ctrl-D ends.", err=True)
+    shown = Progress(sent) if progress and sys.stderr.isatty() and not sys.stdin.isatty() else None
+    interrupted = False
+    try:
+        for key, value in pairs:
+            _produce(producer, sent, key, value, more)
+            if shown is not None:
+                shown.step()
+            if sent.first_error is not None:
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    while len(producer):
+        producer.poll(POLL_SECONDS)
+    if shown is not None:
+        shown.clear()
+    return interrupted
+
+
+def _produce(producer: Producer, sent: Sent, key: bytes | None, value: bytes, more: dict[str, Any]) -> None:
+    from confluent_kafka import KafkaException
+
+    while True:
+        try:
+            producer.produce(sent.topic, value, key, on_delivery=sent.delivered, **more)
+        except BufferError:
+            producer.poll(POLL_SECONDS)
+        except KafkaException as error:
+            sent.failed += 1
+            sent.first_error = sent.first_error or error.args[0]
+            return
+        else:
+            producer.poll(0)
+            return
+
+
+class Progress:
+    """One line on the terminal that counts. It goes to stderr, so it never mixes with results."""
+
+    def __init__(self, sent: Sent) -> None:
+        self.sent = sent
+        self.next_at = 0.0
+
+    def step(self) -> None:
+        now = time.monotonic()
+        if now >= self.next_at:
+            self.next_at = now + PROGRESS_SECONDS
+            sys.stderr.write(f"\r{self.sent.records:,} records acknowledged\x1b[K")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        sys.stderr.write("\r\x1b[K")
+
+
+def _report(sent: Sent, output: str, *, single: bool, seconds: float) -> str:
+    if single and sent.last is not None:
+        return _report_single(sent, output)
+    if output == "json":
+        offsets = {str(number): list(span) for number, span in sorted(sent.ranges.items())}
+        return json.dumps(
+            {
+                "topic": sent.topic,
+                "records": sent.records,
+                "bytes": sent.payload_bytes,
+                "failed": sent.failed,
+                "seconds": round(seconds, 3),
+                "offsets": offsets,
+            }
+        )
+    rate = f"{sent.records / seconds:,.0f} per second" if seconds > 0 else "at once"
+    lines = [
+        f"{sent.records:,} records, {show_bytes(sent.payload_bytes)}, to {sent.topic} in {seconds:.2f} s ({rate})"
+        + (f"; {sent.failed:,} failed" if sent.failed else "")
+    ]
+    lines += [f"  partition {n}  offsets {low} to {high}" for n, (low, high) in sorted(sent.ranges.items())]
+    return "\n".join(lines)
+
+
+def _report_single(sent: Sent, output: str) -> str:
+    assert sent.last is not None
+    partition, offset = sent.last.partition(), sent.last.offset()
+    known = offset if offset is not None and offset >= 0 else None
+    if output == "json":
+        return json.dumps({"topic": sent.topic, "partition": partition, "offset": known})
+    where = (
+        f"offset {known}" if known is not None else "offset unknown, because no acknowledgement was asked for"
+    )
+    return f"{sent.topic}  partition {partition}  {where}"

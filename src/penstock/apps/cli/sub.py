@@ -1,0 +1,231 @@
+"""`penstock sub`: reads partitions from a place and writes records to stdout. Never joins a group, commits nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from penstock.apps.cli.failures import RefusedByBroker
+from penstock.apps.cli.formats import TOKENS, Shown, Template, compile_template, json_line
+from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.positions import GRAMMAR, AtOffset, AtTime, Earliest, Start, parse_start
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+RECORDS_PER_POLL = 500
+POLL_SECONDS = 0.2
+
+Span = tuple[int, int]
+
+
+@click.command(epilog=f"--from takes: {GRAMMAR}.\n\n--format takes: {TOKENS}.")
+@click.option("--topic", required=True, metavar="NAME", help="The topic to read.")
+@click.option(
+    "--from", "start_text", default="earliest", show_default=True, metavar="PLACE", help="Where to start."
+)
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
+@click.option(
+    "--until",
+    type=click.Choice(["end"]),
+    help="Stop at what is the end of the topic when the command starts.",
+)
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Read this partition only.")
+@click.option("--format", "template", metavar="TEXT", help=r"How to write a record.  [default: '%v\n']")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line; the same as -o json.")
+@bootstrap_option
+@output_option
+def sub(
+    topic: str,
+    start_text: str,
+    count: int | None,
+    until: str | None,
+    partition: int | None,
+    template: str | None,
+    as_json: bool,
+    bootstrap: str,
+    output: str,
+) -> None:
+    """Read records of a topic and write them to stdout, until Ctrl-C.
+
+    \b
+    penstock sub --topic orders --from @-1h --format '%p %o %k %v\\n'
+    penstock sub --topic orders --until end --json
+    """
+    write = _template(template, as_json or output == "json")
+    try:
+        start = parse_start(start_text, int(time.time() * 1000))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--from'") from error
+
+    from penstock.apps.cli.client import connect_consumer, partitions_of, topic_metadata
+
+    consumer = connect_consumer(bootstrap)
+    try:
+        partitions = partitions_of(topic_metadata(consumer, topic, bootstrap), partition)
+        reader = Reader(consumer, topic, bootstrap, count)
+        reader.assign(partitions, start, until_end=until is not None)
+        reader.copy(write, sys.stdout.buffer)
+    except KeyboardInterrupt:
+        return
+    except BrokenPipeError:
+        _forget_stdout()
+    finally:
+        consumer.close()
+
+
+def _template(template: str | None, as_json: bool) -> Template:
+    if as_json and template is not None:
+        raise click.UsageError("--format and JSON exclude each other.")
+    if as_json:
+        return json_line
+    try:
+        return compile_template(
+            template if template is not None else r"%v\n", for_terminal=sys.stdout.isatty()
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--format'") from error
+
+
+def _forget_stdout() -> None:
+    """Whoever read our output is gone: that is a normal end, and the interpreter must not complain about it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+class Reader:
+    """One reading of a topic: where it stands in each partition and when it is over."""
+
+    def __init__(self, consumer: Consumer, topic: str, bootstrap: str, count: int | None) -> None:
+        self.consumer = consumer
+        self.topic = topic
+        self.bootstrap = bootstrap
+        self.remaining = count
+        self.ends: dict[int, int] | None = None
+
+    def assign(self, partitions: list[int], start: Start, *, until_end: bool) -> None:
+        """Find the first offset of each partition and start reading there."""
+        from penstock.apps.cli.client import place
+
+        spans = {number: self._span(number) for number in partitions}
+        offsets = self._offsets(spans, start)
+        if until_end:
+            self.ends = {
+                number: spans[number][1] for number in partitions if offsets[number] < spans[number][1]
+            }
+        self.consumer.assign([place(self.topic, number, offset) for number, offset in offsets.items()])
+
+    def copy(self, write: Template, out: BinaryIO) -> None:
+        """Write records until the count, the end or an interruption."""
+        while not self._is_over():
+            for message in self.consumer.consume(self._wanted(), POLL_SECONDS):
+                if message.error() is not None:
+                    self._reached_end_or_raise(message)
+                elif self._takes(message):
+                    out.write(write(_shown(message)))
+            out.flush()
+
+    def _wanted(self) -> int:
+        return RECORDS_PER_POLL if self.remaining is None else min(RECORDS_PER_POLL, self.remaining)
+
+    def _is_over(self) -> bool:
+        return self.remaining == 0 or self.ends == {}
+
+    def _takes(self, message: Message) -> bool:
+        """Count a record in; False when it lies beyond the end that was there at the start."""
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None and offset is not None
+        if self.ends is not None:
+            end = self.ends.get(partition)
+            if end is None:
+                return False
+            if offset + 1 >= end:
+                del self.ends[partition]
+            if offset >= end:
+                return False
+        if self.remaining is not None:
+            self.remaining -= 1
+        return True
+
+    def _reached_end_or_raise(self, message: Message) -> None:
+        from confluent_kafka import KafkaError
+
+        from penstock.apps.cli.client import failure
+
+        error = message.error()
+        assert error is not None
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise failure(error, self.bootstrap, self.topic)
+        if self.ends is not None:
+            self.ends.pop(message.partition() or 0, None)
+
+    def _span(self, partition: int) -> Span:
+        from confluent_kafka import KafkaException
+
+        from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure, place
+
+        try:
+            span = self.consumer.get_watermark_offsets(
+                place(self.topic, partition, 0), timeout=REQUEST_SECONDS_MAX
+            )
+        except KafkaException as error:
+            raise failure(error.args[0], self.bootstrap, self.topic) from error
+        assert span is not None
+        return span
+
+    def _offsets(self, spans: dict[int, Span], start: Start) -> dict[int, int]:
+        if isinstance(start, AtTime):
+            return self._offsets_at(spans, start.timestamp_ms)
+        if isinstance(start, AtOffset):
+            return _clamped(self.topic, spans, start.offset)
+        side = 0 if isinstance(start, Earliest) else 1
+        return {number: span[side] for number, span in spans.items()}
+
+    def _offsets_at(self, spans: dict[int, Span], timestamp_ms: int) -> dict[int, int]:
+        """Partitions without a record that young start at their end."""
+        from confluent_kafka import KafkaException
+
+        from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure, place
+
+        asked = [place(self.topic, number, timestamp_ms) for number in spans]
+        try:
+            found = self.consumer.offsets_for_times(asked, timeout=REQUEST_SECONDS_MAX)
+        except KafkaException as error:
+            raise failure(error.args[0], self.bootstrap, self.topic) from error
+        return {
+            answer.partition: answer.offset if answer.offset >= 0 else spans[answer.partition][1]
+            for answer in found
+        }
+
+
+def _clamped(topic: str, spans: dict[int, Span], offset: int) -> dict[int, int]:
+    """The offset where it exists, else the nearest that does; refused when it exists in no partition at all."""
+    if not any(low <= offset <= high for low, high in spans.values()):
+        there = ", ".join(f"partition {number}: {low} to {high}" for number, (low, high) in spans.items())
+        raise RefusedByBroker(f"Topic {topic} has no offset {offset} ({there}).")
+    return {number: min(max(offset, low), high) for number, (low, high) in spans.items()}
+
+
+def _shown(message: Message) -> Shown:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None and offset is not None
+    headers = message.headers() or []
+    assert isinstance(headers, list)
+    return Shown(
+        topic=message.topic() or "",
+        partition=partition,
+        offset=offset,
+        timestamp_ms=message.timestamp()[1],
+        key=_as_bytes(message.key()),
+        value=_as_bytes(message.value()),
+        headers=tuple((name, _as_bytes(value)) for name, value in headers),
+    )
+
+
+def _as_bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,186 @@
+"""`penstock topic`: create, list, describe, alter, delete, add partitions. Never decides what a broker decides."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
+from penstock.node.units import parse_bytes, parse_ms
+
+names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
+name_argument = click.argument("name", metavar="NAME")
+config_option = click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A topic setting such as retention.ms=7d or segment.bytes=64m; may be given often.",
+)
+
+
+@click.group()
+def topic() -> None:
+    """Create, look at and change topics."""
+
+
+def read_configs(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Settings of a topic as the broker wants them: `retention.ms=7d` becomes 604800000."""
+    return {name: _plain(name, value) for name, value in parse_pairs(pairs, "--config").items()}
+
+
+def _plain(name: str, value: str) -> str:
+    parse = parse_ms if name.endswith(".ms") else parse_bytes if name.endswith(".bytes") else None
+    if parse is None:
+        return value
+    try:
+        return str(parse(value))
+    except ValueError as error:
+        raise click.BadParameter(f"{name}: {error}.", param_hint="'--config'") from error
+
+
+@topic.command()
+@names_argument
+@click.option(
+    "--partitions", type=click.IntRange(min=1), metavar="N", help="[default: the broker's default_partitions]"
+)
+@config_option
+@click.option("--if-not-exists", is_flag=True, help="Do not complain about topics that are there already.")
+@bootstrap_option
+@output_option
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    bootstrap: str,
+    output: str,
+) -> None:
+    """Create topics."""
+    settings = read_configs(configs)
+    from penstock.apps.cli.topic_admin import TopicAdmin
+
+    admin = TopicAdmin(bootstrap)
+    created = admin.create(names, partitions, settings, if_not_exists=if_not_exists)
+    rows = [{"topic": name, "created": name in created} for name in names]
+    _say(output, rows, [f"{name}: {'created' if name in created else 'is there already'}" for name in names])
+
+
+@topic.command("list")
+@click.option("--internal", is_flag=True, help="Also topics whose names start with two underscores.")
+@bootstrap_option
+@output_option
+def list_topics(internal: bool, bootstrap: str, output: str) -> None:
+    """List topics."""
+    from penstock.apps.cli.tables import show_table
+    from penstock.apps.cli.topic_admin import TopicAdmin
+
+    rows = [
+        {"topic": name, "partitions": partitions, "replicas": replicas}
+        for name, partitions, replicas in TopicAdmin(bootstrap).all_topics()
+        if internal or not name.startswith("__")
+    ]
+    if output == "json":
+        click.echo(json.dumps(rows))
+    elif rows:
+        show_table(("topic", "partitions", "replicas"), [list(row.values()) for row in rows])
+    else:
+        click.echo("No topics yet. Create one with: penstock topic create NAME")
+
+
+@topic.command()
+@names_argument
+@click.option("--all-configs", is_flag=True, help="Also settings that have their default value.")
+@bootstrap_option
+@output_option
+def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: str) -> None:
+    """Show the partitions and settings of topics."""
+    from penstock.apps.cli.topic_admin import TopicAdmin
+
+    found = [TopicAdmin(bootstrap).describe(name, all_configs=all_configs) for name in names]
+    if output == "json":
+        click.echo(json.dumps([described.plain() for described in found], indent=2))
+        return
+    from penstock.apps.cli.tables import show_table
+
+    for described in found:
+        rows = [
+            (
+                part.partition,
+                part.leader,
+                part.start_offset,
+                part.end_offset,
+                part.records,
+                _ids(part.replicas),
+            )
+            for part in described.partitions
+        ]
+        columns = ("partition", "leader", "start offset", "end offset", "offsets", "replicas")
+        show_table(columns, rows, title=described.topic)
+        if described.configs:
+            settings = [(config.name, config.value, config.source) for config in described.configs]
+            show_table(("setting", "value", "source"), settings)
+
+
+@topic.command()
+@name_argument
+@config_option
+@click.option(
+    "--delete-config", "unset", multiple=True, metavar="NAME", help="Go back to the broker's default."
+)
+@bootstrap_option
+@output_option
+def alter(name: str, configs: tuple[str, ...], unset: tuple[str, ...], bootstrap: str, output: str) -> None:
+    """Change settings of a topic."""
+    settings = read_configs(configs)
+    if not settings and not unset:
+        raise click.UsageError("Nothing to change: give --config NAME=VALUE or --delete-config NAME.")
+    both = sorted(settings.keys() & set(unset))
+    if both:
+        raise click.UsageError(f"{both[0]} is both set and deleted.")
+    from penstock.apps.cli.topic_admin import TopicAdmin
+
+    TopicAdmin(bootstrap).alter(name, settings, unset)
+    lines = [f"{name}: {key} = {value}" for key, value in settings.items()]
+    lines += [f"{name}: {key} back to its default" for key in unset]
+    _say(output, [{"topic": name, "set": settings, "deleted": list(unset)}], lines)
+
+
+@topic.command()
+@names_argument
+@click.option("--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked either.")
+@bootstrap_option
+@output_option
+def delete(names: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> None:
+    """Delete topics and everything in them."""
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Delete {', '.join(names)} and everything in it?", abort=True)
+    from penstock.apps.cli.topic_admin import TopicAdmin
+
+    TopicAdmin(bootstrap).delete(names)
+    _say(output, [{"topic": name, "deleted": True} for name in names], [f"{name}: deleted" for name in names])
+
+
+@topic.command("add-partitions")
+@name_argument
+@click.option(
+    "--total", type=click.IntRange(min=1), required=True, metavar="N", help="How many there are afterwards."
+)
+@bootstrap_option
+@output_option
+def add_partitions(name: str, total: int, bootstrap: str, output: str) -> None:
+    """Give a topic more partitions. Keys may then land in other partitions than before."""
+    from penstock.apps.cli.topic_admin import TopicAdmin
+
+    TopicAdmin(bootstrap).add_partitions(name, total)
+    _say(output, [{"topic": name, "partitions": total}], [f"{name}: {total} partitions"])
+
+
+def _ids(numbers: list[int]) -> str:
+    return ", ".join(str(number) for number in numbers)
+
+
+def _say(output: str, rows: list[dict[str, object]], lines: list[str]) -> None:
+    click.echo(json.dumps(rows) if output == "json" else "\n".join(lines))

@@ -1,0 +1,405 @@
+"""Every setting of a node, defined once: name, default, bounds, unit, meaning. Never reads a file.
+
+`settings_loader` does that. Flags, file keys, `penstock config explain` and docs/settings.md derive from here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum, StrEnum
+from typing import Any
+
+from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
+from penstock.core.model import Durability, Storage
+
+_GIB = 2**30
+_MIB = 2**20
+_DAY_MS = 86_400_000
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
+
+class LogLevel(StrEnum):
+    """How much the broker says."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @classmethod
+    def _missing_(cls, value: object) -> LogLevel | None:
+        return {"warn": cls.WARNING, "information": cls.INFO}.get(str(value))
+
+
+class LogFormat(StrEnum):
+    """How the broker says it."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Kind(Enum):
+    """What a setting's value is, and so how it is read and shown."""
+
+    TEXT = "text"
+    HOST = "host"
+    COUNT = "count"
+    BYTES = "bytes"
+    MS = "ms"
+    SWITCH = "switch"
+    CHOICE = "choice"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What there is to know about one setting besides its value."""
+
+    name: str
+    section: str
+    kind: Kind
+    default: Any
+    meaning: str
+    low: int = 0
+    high: int = _INT64_MAX
+    special: int | None = None
+    choices: type[StrEnum] | None = None
+    aliases: tuple[str, ...] = ()
+    """Other keys for it in files, in snake case; `storage.dir` is understood inside `storage:` only."""
+    kafka: str | None = None
+    may_be_empty: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The unit of a stored value; empty where there is none."""
+        return {Kind.BYTES: "bytes", Kind.MS: "ms"}.get(self.kind, "")
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return "PENSTOCK_" + self.name.upper()
+
+    @property
+    def allowed(self) -> str:
+        """One phrase that says which values are accepted."""
+        if self.choices is not None:
+            return " or ".join(member.value for member in self.choices)
+        if self.kind is Kind.SWITCH:
+            return "on or off"
+        if self.kind is Kind.TEXT:
+            return "printable text, not empty"
+        if self.kind is Kind.HOST:
+            return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
+        return self._allowed_number()
+
+    def _allowed_number(self) -> str:
+        noun = {
+            Kind.COUNT: "a whole number",
+            Kind.BYTES: "a size such as 65536, 64k or 1 GiB,",
+            Kind.MS: "a time such as 500ms, 30s or 7d,",
+        }[self.kind]
+        bounds = f"at least {self.low}" if self.high == _INT64_MAX else f"from {self.low} to {self.high}"
+        unit = f" {self.unit}" if self.unit else ""
+        special = f", or {self.special}" if self.special is not None else ""
+        return f"{noun} {bounds}{unit}{special}"
+
+
+def _of(kind: Kind, section: str, default: Any, meaning: str, **more: Any) -> Any:
+    """A dataclass field that carries its definition; the name is filled in when the class is read."""
+    return field(default=default, metadata={"kind": kind, "section": section, "meaning": meaning, **more})
+
+
+def _count(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return _of(Kind.COUNT, section, default, meaning, **more)
+
+
+def _bytes(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return _of(Kind.BYTES, section, default, meaning, **more)
+
+
+def _ms(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return _of(Kind.MS, section, default, meaning, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of one node. Every value is valid by the time one of these exists outside of tests."""
+
+    host: str = _of(
+        Kind.HOST,
+        "server",
+        "127.0.0.1",
+        "Address to listen on. Anything but loopback must be asked for: clients are not authenticated.",
+    )
+    port: int = _count(
+        "server", 9092, "Port to listen on; 0 takes a free one.", high=65535, aliases=("broker.base_port",)
+    )
+    advertised_host: str = _of(
+        Kind.HOST,
+        "server",
+        "",
+        "Address that clients are told to connect to; empty: the listening address, or this machine's own "
+        "address when listening on all.",
+        may_be_empty=True,
+    )
+    advertised_port: int = _count(
+        "server", 0, "Port that clients are told to connect to; 0: the listening port.", high=65535
+    )
+    node_id: int = _count(
+        "server",
+        0,
+        "Number of this broker.",
+        high=_INT32_MAX,
+        aliases=("broker_id", "broker.id"),
+        kafka="node.id",
+    )
+    drain_ms_max: int = _ms(
+        "server", 5_000, "How long a stopping broker lets requests in flight finish.", high=_INT32_MAX
+    )
+
+    data_dir: str = _of(
+        Kind.TEXT,
+        "storage",
+        "./penstock-data",
+        "Directory of all topics. A relative path starts where the broker was started.",
+        aliases=("log_dir", "storage.dir", "storage.path"),
+        kafka="log.dirs",
+    )
+    storage: Storage = _of(
+        Kind.CHOICE,
+        "storage",
+        Storage.DISK,
+        "Keep the log on disk, or in memory only: then a restart forgets everything.",
+        choices=Storage,
+        aliases=("storage.type",),
+    )
+    durability: Durability = _of(
+        Kind.CHOICE,
+        "storage",
+        Durability.FSYNC,
+        "When a record counts as kept: after fdatasync, flushed at intervals, or handed to the operating "
+        "system. Topics may differ.",
+        choices=Durability,
+    )
+    flush_interval_ms: int = _ms(
+        "storage",
+        1_000,
+        "With durability `interval`: flush at least this often.",
+        low=1,
+        kafka="log.flush.interval.ms",
+    )
+    flush_messages: int = _count(
+        "storage",
+        0,
+        "With durability `interval`: flush also after this many records; 0: never by count.",
+        kafka="log.flush.interval.messages",
+    )
+    segment_bytes: int = _bytes(
+        "storage",
+        _GIB,
+        "A segment that would grow beyond this is closed and the next one started.",
+        low=SEGMENT_BYTES_MIN,
+        high=SEGMENT_BYTES_MAX,
+        kafka="log.segment.bytes",
+    )
+    segment_ms: int = _ms(
+        "storage",
+        7 * _DAY_MS,
+        "A segment whose first record is older than this is closed.",
+        low=1,
+        kafka="log.roll.ms",
+    )
+    index_interval_bytes: int = _bytes(
+        "storage",
+        4_096,
+        "Bytes of log between two entries of a segment's index.",
+        high=_INT32_MAX,
+        kafka="log.index.interval.bytes",
+    )
+    retention_ms: int = _ms(
+        "storage",
+        7 * _DAY_MS,
+        "Closed segments whose newest record is older than this are deleted; -1: kept forever.",
+        special=-1,
+        kafka="log.retention.ms",
+    )
+    retention_bytes: int = _bytes(
+        "storage",
+        -1,
+        "A partition larger than this loses its oldest segments; -1: no limit.",
+        special=-1,
+        kafka="log.retention.bytes",
+    )
+    retention_check_ms: int = _ms(
+        "storage",
+        30_000,
+        "How often retention is looked at.",
+        low=1,
+        kafka="log.retention.check.interval.ms",
+    )
+    compaction_check_ms: int = _ms(
+        "storage",
+        15_000,
+        "How often compacted topics are looked at.",
+        low=1,
+        kafka="log.cleaner.backoff.ms",
+    )
+    delete_retention_ms: int = _ms(
+        "storage",
+        _DAY_MS,
+        "How long a compacted topic keeps a tombstone.",
+        kafka="log.cleaner.delete.retention.ms",
+    )
+    checkpoint_interval_ms: int = _ms(
+        "storage",
+        5_000,
+        "How often recovery points are written; the work of a start after a crash grows with it.",
+        low=1,
+        kafka="log.flush.offset.checkpoint.interval.ms",
+    )
+    producer_expiry_ms: int = _ms(
+        "storage",
+        _DAY_MS,
+        "How long the sequence numbers of a silent producer are remembered.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="producer.id.expiration.ms",
+    )
+    open_files_max: int = _count(
+        "storage", 4_096, "Files of the log held open at once; the least used are closed first.", low=16
+    )
+    flush_threads: int = _count("storage", 4, "Threads that wait for fdatasync.", low=1, high=256)
+
+    auto_create_topics: bool = _of(
+        Kind.SWITCH,
+        "topics",
+        True,
+        "Create a topic when a client first asks for it.",
+        aliases=("topic_auto_create", "topics.auto_create"),
+        kafka="auto.create.topics.enable",
+    )
+    default_partitions: int = _count(
+        "topics",
+        1,
+        "Partitions of a topic that is created without saying how many.",
+        low=1,
+        high=PARTITIONS_PER_TOPIC_MAX,
+        kafka="num.partitions",
+    )
+    message_bytes_max: int = _bytes(
+        "topics",
+        1_048_588,
+        "The largest batch that a topic accepts, unless the topic says otherwise.",
+        high=_INT32_MAX,
+        aliases=("max_message_size",),
+        kafka="message.max.bytes",
+    )
+
+    connections_max: int = _count(
+        "limits",
+        10_000,
+        "Connections in all; one more is closed at once.",
+        low=1,
+        high=_INT32_MAX,
+        aliases=("max_connections",),
+        kafka="max.connections",
+    )
+    connections_per_address_max: int = _count(
+        "limits",
+        10_000,
+        "Connections from one client address.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="max.connections.per.ip",
+    )
+    frame_bytes_max: int = _bytes(
+        "limits",
+        100 * _MIB,
+        "The largest request; a connection that announces more is closed.",
+        low=1_024,
+        high=_INT32_MAX,
+        kafka="socket.request.max.bytes",
+    )
+    inflight_bytes_max: int = _bytes(
+        "limits",
+        256 * _MIB,
+        "Bytes of requests being worked on over all connections; beyond it, clients are not read from.",
+        low=1_024,
+        kafka="queued.max.request.bytes",
+    )
+    requests_in_flight_max: int = _count(
+        "limits",
+        1_000,
+        "Requests being worked on for one connection; beyond it, that client is not read from.",
+        low=1,
+        high=_INT32_MAX,
+    )
+    response_queue_bytes_max: int = _bytes(
+        "limits",
+        64 * _MIB,
+        "Responses that may wait for one slow reader; beyond it, that client is not read from.",
+        low=1_024,
+    )
+    idle_ms_max: int = _ms(
+        "limits",
+        600_000,
+        "A connection silent for longer than this is closed.",
+        low=1,
+        kafka="connections.max.idle.ms",
+    )
+    socket_receive_bytes: int = _bytes(
+        "limits",
+        0,
+        "Receive buffer of each socket; 0: what the system gives.",
+        high=_INT32_MAX,
+        kafka="socket.receive.buffer.bytes",
+    )
+    socket_send_bytes: int = _bytes(
+        "limits",
+        0,
+        "Send buffer of each socket; 0: what the system gives.",
+        high=_INT32_MAX,
+        kafka="socket.send.buffer.bytes",
+    )
+
+    log_level: LogLevel = _of(
+        Kind.CHOICE,
+        "logging",
+        LogLevel.INFO,
+        "The least important message still written.",
+        choices=LogLevel,
+        aliases=("logging.level",),
+    )
+    log_format: LogFormat = _of(
+        Kind.CHOICE,
+        "logging",
+        LogFormat.TEXT,
+        "Lines for people, or one JSON object per line.",
+        choices=LogFormat,
+        aliases=("logging.format",),
+    )
+
+
+SECTIONS = {
+    "server": "Addresses and identity",
+    "storage": "The log on disk",
+    "topics": "Topics",
+    "limits": "Limits per client and in all",
+    "logging": "What the broker says about itself",
+}
+"""Sections of the definition in the order in which help and docs show them."""
+
+
+def _definitions() -> tuple[Definition, ...]:
+    found = []
+    for entry in fields(Settings):
+        assert entry.default is not MISSING, entry.name
+        found.append(Definition(name=entry.name, default=entry.default, **entry.metadata))
+    return tuple(found)
+
+
+DEFINITIONS = _definitions()
+DEFINITION_OF = {definition.name: definition for definition in DEFINITIONS}

@@ -1,0 +1,163 @@
+"""A settings file as written, to pairs of key and value. Reads YAML or JSON; never judges a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.node.settings import DEFINITIONS, SECTIONS
+
+FILE_BYTES_MAX = 2**20
+"""No settings file is this long; a data file given by mistake is."""
+
+SEVERAL_NODES = "it describes several processes, and this command runs one node"
+
+NOT_HERE = {
+    "coordinator": SEVERAL_NODES,
+    "nodejs_writer": SEVERAL_NODES,
+    "nodejs_reader": SEVERAL_NODES,
+    "consumer": "consumers bring these settings themselves",
+    "producer": "producers bring these settings themselves",
+    "client": "clients bring these settings themselves",
+    "topics.replication_factor": "one node keeps one copy",
+    "server.heartbeat_interval": "silent connections are closed by 'idle_ms_max'",
+    "storage.fsync_on_write": "write 'durability: fsync' for true, 'durability: os' for false",
+}
+"""Keys that other brokers' files hold and this one does not read, with the reason."""
+
+GROUPS = (*SECTIONS, "broker")
+"""Keys that may hold a mapping: the sections, with only their own settings, and `broker` with any."""
+
+PAIRS = {"buffer_sizes": ("socket_receive_bytes", "socket_send_bytes")}
+"""Keys that set several settings by a list, in this order."""
+
+
+class UnreadableFile(Exception):
+    """The file is not there, cannot be read, or is neither YAML nor JSON. The message says which."""
+
+
+class Written(NamedTuple):
+    """One value as found in the file: the key as written, the setting it means (None: unknown), and the value."""
+
+    key: str
+    name: str | None
+    value: object
+
+
+def read_pairs(path: Path) -> list[Written]:
+    """Every value in the file, in its order. Raises UnreadableFile."""
+    document = _parse(path, _read(path))
+    if document is None:
+        return []
+    if not isinstance(document, dict):
+        raise UnreadableFile(f"found {_noun(document)}, allowed: a mapping of settings such as 'port: 9092'")
+    return list(_flatten(document))
+
+
+def snake_case(key: str) -> str:
+    """`logDir`, `log-dir` and `log_dir` are the same key."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
+
+
+def _flatten(document: dict[Any, Any]) -> Iterator[Written]:
+    for raw_key, value in document.items():
+        key = str(raw_key)
+        if isinstance(value, dict) and snake_case(key) in GROUPS:
+            for inner, inner_value in value.items():
+                yield from _expand(
+                    f"{key}.{inner}", _meaning(snake_case(key), snake_case(str(inner))), inner_value
+                )
+        else:
+            yield from _expand(key, _meaning("", snake_case(key)), value)
+
+
+def _expand(key: str, name: str | None, value: object) -> Iterator[Written]:
+    targets = PAIRS.get(name or "")
+    if targets is None:
+        yield Written(key, name, value)
+    elif isinstance(value, list) and len(value) == len(targets):
+        for index, (target, part) in enumerate(zip(targets, value, strict=True)):
+            yield Written(f"{key}[{index}]", target, part)
+    else:
+        yield Written(key, name, value)
+
+
+def _meaning(group: str, key: str) -> str | None:
+    """The name of the setting, or of the pair, that a key means inside a group; '' is the top of the file."""
+    if key in PAIRS and group in ("", "broker", "limits"):
+        return key
+    for definition in DEFINITIONS:
+        if f"{group}.{key}" in definition.aliases:
+            return definition.name
+        if group in ("", "broker", definition.section) and key in (definition.name, *definition.aliases):
+            return definition.name
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise UnreadableFile(f"cannot be read: {error.strerror}") from error
+    if len(content) > FILE_BYTES_MAX:
+        raise UnreadableFile(f"is longer than {FILE_BYTES_MAX} bytes, so it is not a settings file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"is not UTF-8 text (byte {error.start})") from error
+
+
+def _parse(path: Path, text: str) -> object:
+    suffix = path.suffix.lower()
+    if suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip().startswith("{")):
+        return _parse_json(text)
+    return _parse_yaml(text)
+
+
+def _parse_json(text: str) -> object:
+    import json
+
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise UnreadableFile(
+            f"is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from error
+    except RecursionError as error:
+        raise UnreadableFile("is nested too deeply") from error
+
+
+def _parse_yaml(text: str) -> object:
+    import yaml
+
+    class UniqueKeys(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            _unique([(str(self.construct_object(key, deep=True)), None) for key, _ in node.value])
+            return super().construct_mapping(node, deep=deep)
+
+    try:
+        return yaml.load(text, Loader=UniqueKeys)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        raise UnreadableFile(f"is not YAML: {place}{error.problem}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise UnreadableFile(f"is not YAML: {error}") from error
+    except RecursionError as error:
+        raise UnreadableFile("is nested too deeply") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in seen:
+            raise UnreadableFile(f"{key}: is written twice in one mapping")
+        seen[key] = value
+    return seen
+
+
+def _noun(document: object) -> str:
+    return "a list" if isinstance(document, list) else f"the value {document!r}"

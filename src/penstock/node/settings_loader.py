@@ -1,0 +1,185 @@
+"""Defaults < file < environment < flags: merges them into one Settings and remembers where each value came from.
+
+Reports every problem at once. Never opens anything but the settings file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
+from penstock.node.settings_file import GROUPS, NOT_HERE, UnreadableFile, Written, read_pairs, snake_case
+from penstock.node.settings_values import read_value
+
+PREFIX = "PENSTOCK_"
+
+FOREIGN_VARIABLES = {
+    "QB_SERVER_HOST": "host",
+    "QB_SERVER_PORT": "port",
+    "QB_DATA_DIR": "data_dir",
+    "QB_LOG_LEVEL": "log_level",
+}
+"""Variables of another broker that are understood; ours win over them."""
+
+OTHER_VARIABLES = ("PENSTOCK_BOOTSTRAP", "PENSTOCK_CONFIG", "PENSTOCK_REQUIRE_CLIENTS")
+"""Variables with our prefix that are not node settings."""
+
+_SERVICE_LINK = re.compile(r"PENSTOCK_(SERVICE_.*|PORT_\d+_(TCP|UDP).*)")
+"""What Kubernetes puts into every container once a service is called penstock. `PENSTOCK_PORT=tcp://…` is one too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: where it stands, under which key, and what about it."""
+
+    where: str
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, self.key, self.what) if part)
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. Not of the broker's error tree: it is raised before there is a broker."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """Settings with the source of each value: `default`, `file F: key`, `environment NAME` or `flag --name`."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+
+def load_settings(
+    file: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> LoadedSettings:
+    """Merge the layers; flags are by setting name, as strings or typed. Raises SettingsError with every problem."""
+    merge = _Merge()
+    if file is not None:
+        merge.add_file(Path(file))
+    merge.add_environment(environment or {})
+    merge.add_flags(flags or {})
+    if merge.problems:
+        raise SettingsError(merge.problems)
+    settings = Settings(**merge.values)
+    sources = {definition.name: merge.sources.get(definition.name, "default") for definition in DEFINITIONS}
+    contradictions = list(_contradictions(settings, sources))
+    if contradictions:
+        raise SettingsError(contradictions)
+    return LoadedSettings(settings, sources)
+
+
+class _Merge:
+    """Values, sources and problems while layers are laid over each other, lowest first."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.sources: dict[str, str] = {}
+        self.problems: list[Problem] = []
+
+    def add_file(self, path: Path) -> None:
+        where = str(path)
+        try:
+            pairs = read_pairs(path)
+        except UnreadableFile as error:
+            self.problems.append(Problem(where, "", str(error)))
+            return
+        keys: dict[str, str] = {}
+        for written in pairs:
+            if written.name is None:
+                self.problems.append(Problem(where, written.key, _unknown_in_file(written)))
+            elif written.name in keys:
+                self.problems.append(Problem(where, written.key, f"sets the same as '{keys[written.name]}'"))
+            else:
+                keys[written.name] = written.key
+                self._set(written.name, written.value, where, written.key, f"file {where}: {written.key}")
+
+    def add_environment(self, environment: Mapping[str, str]) -> None:
+        for variable, name in FOREIGN_VARIABLES.items():
+            if variable in environment:
+                self._set(name, environment[variable], "environment", variable, f"environment {variable}")
+        for variable in sorted(environment):
+            if not variable.startswith(PREFIX) or variable in OTHER_VARIABLES:
+                continue
+            value = environment[variable]
+            if _SERVICE_LINK.fullmatch(variable) or (variable == "PENSTOCK_PORT" and "://" in value):
+                continue
+            name = variable.removeprefix(PREFIX).lower()
+            if name not in DEFINITION_OF:
+                known = [definition.variable for definition in DEFINITIONS]
+                self.problems.append(
+                    Problem("environment", variable, "unknown setting" + _hint(variable, known))
+                )
+            else:
+                self._set(name, value, "environment", variable, f"environment {variable}")
+
+    def add_flags(self, flags: Mapping[str, object]) -> None:
+        for name, value in flags.items():
+            flag = DEFINITION_OF[name].flag
+            self._set(name, value, "flag", flag, f"flag {flag}")
+
+    def _set(self, name: str, raw: object, where: str, key: str, source: str) -> None:
+        definition = DEFINITION_OF.get(name)
+        if definition is None:
+            self.problems.append(
+                Problem(where, key, f"{_found(raw)}; allowed: a list of two sizes, receive and send")
+            )
+            return
+        try:
+            self.values[name] = read_value(definition, raw)
+        except ValueError:
+            hint = ""
+            if definition.choices is not None and isinstance(raw, str):
+                hint = _hint(raw.lower(), [member.value for member in definition.choices])
+            self.problems.append(Problem(where, key, f"{_found(raw)}; allowed: {definition.allowed}{hint}"))
+            return
+        self.sources[name] = source
+
+
+def _found(raw: object) -> str:
+    if raw is None:
+        return "found nothing"
+    return f"found {'on' if raw is True else 'off' if raw is False else repr(raw)}"
+
+
+def _unknown_in_file(written: Written) -> str:
+    dotted = ".".join(snake_case(part) for part in written.key.split("."))
+    group, _, inner = dotted.rpartition(".")
+    if dotted in NOT_HERE:
+        return f"is not supported here: {NOT_HERE[dotted]}"
+    if not group and isinstance(written.value, dict):
+        return f"unknown section{_hint(dotted, GROUPS)}"
+    known = [definition.name for definition in DEFINITIONS if group in ("", "broker", definition.section)]
+    if group and inner in DEFINITION_OF:
+        return f"belongs in section '{DEFINITION_OF[inner].section}', or at the top of the file"
+    return f"unknown setting{_hint(inner, known)}"
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _contradictions(settings: Settings, sources: Mapping[str, str]) -> Iterable[Problem]:
+    """Pairs of settings that cannot both hold: the first must be at least as large as the second."""
+    for larger, smaller in (
+        ("frame_bytes_max", "message_bytes_max"),
+        ("inflight_bytes_max", "frame_bytes_max"),
+    ):
+        high, low = getattr(settings, larger), getattr(settings, smaller)
+        if high < low:
+            what = f"found {high} ({sources[larger]}); allowed: at least {smaller}, which is {low} ({sources[smaller]})"
+            yield Problem("settings", larger, what)
