@@ -23,15 +23,16 @@ from penstock.core.errors import (
     TooLarge,
     UnknownEpoch,
 )
-from penstock.core.log.log import Log, LogLimits, Mark, SyncPlan
+from penstock.core.log.log import Log, LogLimits, Mark
+from penstock.core.log.retention import active_is_expired, expired_count
 from penstock.core.log.segment import Slice
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Durability, Isolation
-from penstock.core.ports import Files
 from penstock.core.records.admission import admit, needs_admission
 from penstock.core.records.batch import BatchHeader, check_produced
 from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
 from penstock.node.runtime import Runtime
+from penstock.node.syncing import carry_out, sync_now
 from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.partition")
@@ -65,16 +66,17 @@ class Partition:
         self.topic = topic
         self.index = index
         self.log = log
+        self._runtime = runtime
         self.configure(config)
         self.leader_epoch = leader_epoch
         self.failure: BrokerError | None = None
         self.durable_offset = log.visible.offset
         """Everything before it was synced; what recovery may rely on."""
-        self._runtime = runtime
         self._loop = asyncio.get_running_loop()
         self._is_syncing = False
         self._sync_is_due = False
         self._unflushed_records = 0
+        self._flush_waiters: list[asyncio.Future[None]] = []
         self._flush_timer: asyncio.TimerHandle | None = None
         self._waiters: deque[tuple[int, Settled]] = deque()
         self._listeners: dict[Callable[[], None], None] = {}
@@ -87,7 +89,9 @@ class Partition:
         """Take over new settings of the topic; they count from the next batch on."""
         self.config = config
         self._needs_admission = needs_admission(config)
-        self.log.limits = LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes)
+        jitter_ms = self._runtime.rng.below(min(config.segment_jitter_ms, config.segment_ms) + 1)
+        segment_ms = max(1, config.segment_ms - jitter_ms)
+        self.log.limits = LogLimits(config.segment_bytes, segment_ms, config.index_interval_bytes)
 
     # -- what readers may know
 
@@ -188,8 +192,20 @@ class Partition:
         plan = self.log.take_dirty()
         self._runtime.workers.submit(partial(carry_out, self._runtime.files, plan), partial(self._synced, plan.mark))
 
+    async def flush(self) -> None:
+        """Wait until nothing is dirty any more, or the partition has failed."""
+        while self.failure is None and (self._is_syncing or self.log.is_dirty):
+            self.start_sync()
+            done = self._loop.create_future()
+            self._flush_waiters.append(done)
+            await done
+
     def _synced(self, mark: Mark, outcome: None | BaseException) -> None:
         self._is_syncing = False
+        for waiter in self._flush_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._flush_waiters.clear()
         if outcome is not None:
             if not isinstance(outcome, BrokerError):
                 raise outcome
@@ -283,6 +299,40 @@ class Partition:
             self.log.advance_start(offset)
         return self.log.start_offset
 
+    def retain(self, producer_expiry_ms: int) -> None:
+        """Let go of what is too old or too much. A last segment that is too old is closed first and goes the next time."""
+        config, now_ms = self.config, self._runtime.clock.now_ms()
+        self.log.producers.expire(now_ms, producer_expiry_ms)
+        if config.cleanup_delete:
+            limits = {"now_ms": now_ms, "retention_ms": config.retention_ms, "retention_bytes": config.retention_bytes}
+            if active_is_expired(self.log, **limits):
+                self.log.roll(now_ms)
+                self.start_sync()
+                return
+            self.log.drop_first(expired_count(self.log, **limits))
+        if self.log.active_is_older_than(self.log.limits.segment_ms, now_ms):
+            self.log.roll(now_ms)
+            self.start_sync()
+
+    async def sync_recovered(self) -> None:
+        """What recovery found must be as durable as it will be called, before anyone reads it."""
+        if self.failure is None and self.log.is_dirty:
+            try:
+                await sync_now(self._runtime, self.log)
+            except BrokerError as error:
+                self.fail(error)
+        self.durable_offset = self.log.visible.offset
+
+    async def settle(self) -> bool:
+        """Flush and save everything before a clean stop; False when the disk does not let us."""
+        try:
+            await self.flush()
+            if self.failure is None:
+                self.log.save_state()
+        except BrokerError as error:
+            self.fail(error)
+        return self.failure is None
+
     def close(self, error: BrokerError) -> None:
         """No more work: whoever still waits is told `error`."""
         self.failure = error
@@ -290,11 +340,3 @@ class Partition:
             self._flush_timer.cancel()
         self._settle_all(error)
         self.log.close()
-
-
-def carry_out(files: Files, plan: SyncPlan) -> None:
-    """Run a sync plan: data first, then the names. Blocks; runs in a worker thread."""
-    for file in plan.files:
-        file.sync()
-    for directory in plan.directories:
-        files.sync_dir(directory)
