@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from pathlib import PurePath
 from types import CoroutineType, FrameType
 from typing import Any
@@ -41,9 +40,8 @@ def bury(host: Host) -> None:
 def _close(coroutine: Any) -> None:
     """The host is dead, its disk gone, its callbacks refused: whatever its `finally` blocks do is void."""
     for _ in range(CLOSE_TRIES_MAX):
-        if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
-            return
         try:
             coroutine.close()
+            return
         except BaseException as voice_of_the_dead:  # noqa: BLE001
             voice_of_the_dead.__traceback__ = None

@@ -77,7 +77,7 @@ class SimDisk:
 
     def interrupt_at(self, operation: int, then: Callable[[], None] | None = None) -> None:
         """End the process in the middle of the `operation`-th operation from now on; 1 is the next. That one
-        happens, in part or not at all; then `then` is called (to crash the host, say) and PowerLost is raised."""
+        happens, in part or not at all; `then` is called (to crash the host, say) and PowerLost is raised."""
         assert operation > 0
         self._interrupt_at = self.counters.operations + operation
         self._on_interrupt = then

@@ -73,7 +73,7 @@ class SimNet:
     # ---- faults
 
     def cut(self, some: str | Iterable[str], others: str | Iterable[str], *, one_way: bool = False) -> None:
-        """Stop packets from `some` to `others`, and back unless one way. As in TCP, bytes wait and are not lost."""
+        """Stop packets from `some` to `others`, and back unless one way. As in TCP, bytes wait."""
         for a in _names(some):
             for b in _names(others):
                 self._cuts[a, b] = None

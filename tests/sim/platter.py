@@ -39,7 +39,7 @@ class Content:
         return count
 
     def drop_unsynced(self) -> None:
-        """A failed sync: the system forgets the pages, keeps the length; a later sync would bless the holes."""
+        """A failed sync: the system forgets the pages, not the length; a later sync would bless the holes."""
         tail = self.durable[self.clean : len(self.cache)]
         self.cache[self.clean :] = tail.ljust(len(self.cache) - self.clean, b"\0")
 

@@ -33,7 +33,7 @@ class SimWorkers:
         self._chance = loop.random_for(f"workers/{name}")
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run `work` at some time, then hand its result, or what it raised, to `done`: on the caller's host."""
+        """Run `work` at some time, then hand its result, or what it raised, to `done` on the same host."""
         self._loop.call_later(self._delay_s(), self._perform, work, done)
 
     def _perform(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
