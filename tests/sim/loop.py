@@ -31,6 +31,9 @@ RUN_STEPS_MAX = 20_000_000
 COLLECT_STEPS = 100_000
 """The garbage collector runs at these steps only, so that finalizers run at the same place in every run."""
 
+WORLDS_KEPT_MAX = 20
+"""After about so many runs the worlds of the past are collected, before the next begins."""
+
 
 class Order(StrEnum):
     """Which of the callbacks that are ready runs next."""
@@ -144,6 +147,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Run `main(loop)` on the root host to its end; then the world stops where it stands."""
         assert asyncio_events._get_running_loop() is None, "a simulation cannot run inside a running loop"
         assert not self._closed, "a SimLoop runs once"
+        if gc.get_count()[2] > WORLDS_KEPT_MAX:
+            gc.collect()
         collecting, hooks = gc.isenabled(), sys.get_asyncgen_hooks()
         gc.disable()
         sys.set_asyncgen_hooks(firstiter=None, finalizer=self._close_generator)
