@@ -41,3 +41,6 @@ GZIP_MEMBERS_MAX = 64
 
 PARTITIONS_TOTAL_MAX = 100_000
 """Every partition costs a directory, an owner and memory, so all topics together may not ask for more."""
+
+FETCH_BYTES_MAX = 55 * 2**20
+"""The most that one fetch answers with, whatever it asks for; Kafka's own limit."""

@@ -212,6 +212,11 @@ class Connection(asyncio.BufferedProtocol):
         logger.warning("closing a connection: %s", why, extra={"peer": self.peer, "client_id": self.client_id or ""})
         self._transport.abort()
 
+    def hang_up(self) -> None:
+        """End a connection that did nothing wrong."""
+        self.is_closed = True
+        self._transport.close()
+
     def shrink(self) -> None:
         self._intake.shrink()
 
