@@ -7,7 +7,7 @@ changes what exists goes through the metadata host and is durable before it is a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -180,6 +180,17 @@ class Broker:
         await self.change(
             lambda catalog: catalog.decide_create_topic(name, count, {}, topic_id=topic_id, now_ms=now_ms)
         )
+
+    async def internal_topic(self, name: str, partition_count: int, overrides: Mapping[str, str]) -> list[Partition]:
+        """The partitions of a topic that only the broker writes to; it is made if it is not there."""
+        if self.catalog.find(name) is None:
+            topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+            await self.change(
+                lambda catalog: catalog.decide_create_topic(
+                    name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
+                )
+            )
+        return list(self._rows[name])
 
     def new_topic_id(self) -> bytes:
         return make_topic_id(self.runtime.rng)

@@ -300,7 +300,7 @@ class Settings:
 
     connections_max: int = _count(
         "limits",
-        10_000,
+        5_000,
         "Connections in all; one more is closed at once.",
         low=1,
         high=_INT32_MAX,
@@ -309,7 +309,7 @@ class Settings:
     )
     connections_per_address_max: int = _count(
         "limits",
-        10_000,
+        5_000,
         "Connections from one client address.",
         low=1,
         high=_INT32_MAX,
