@@ -30,7 +30,7 @@ def connect_admin(bootstrap: str) -> AdminClient:
     """A client for topics and configs. Raises NoBroker."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(_common(bootstrap))
+    return AdminClient(_connection(bootstrap))
 
 
 def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
@@ -39,7 +39,7 @@ def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
 
     return Producer(
         {
-            **_common(bootstrap),
+            **_connection(bootstrap),
             "acks": acks,
             "compression.type": compression,
             "enable.idempotence": acks == "all",
@@ -57,7 +57,7 @@ def connect_consumer(bootstrap: str) -> Consumer:
 
     return Consumer(
         {
-            **_common(bootstrap),
+            **_connection(bootstrap),
             "group.id": "penstock-sub",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -137,7 +137,7 @@ def place(topic: str, partition: int, offset: int) -> TopicPartition:
     return TopicPartition(topic, partition, offset)
 
 
-def _common(bootstrap: str) -> dict[str, Any]:
+def _connection(bootstrap: str) -> dict[str, Any]:
     _knock(bootstrap)
     return {
         "bootstrap.servers": bootstrap,
