@@ -19,6 +19,9 @@ CONNECT_SECONDS_MAX = 3.0
 REQUEST_SECONDS_MAX = 15.0
 """After this a broker that accepted the connection counts as not answering."""
 
+DELIVERY_MS_MAX = 60_000
+"""Counted from the moment a record is queued, so it must outlast a full queue on a slow disk."""
+
 TOPIC_APPEARS_MS_MAX = 3_000
 """How long a producer waits for a topic that the broker may be creating for it."""
 
@@ -46,7 +49,7 @@ def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
             "partitioner": "murmur2_random",
             "message.max.bytes": MESSAGE_BYTES_MAX,
             "topic.metadata.propagation.max.ms": TOPIC_APPEARS_MS_MAX,
-            "message.timeout.ms": int(REQUEST_SECONDS_MAX * 1000),
+            "message.timeout.ms": DELIVERY_MS_MAX,
         }
     )
 
