@@ -5,12 +5,19 @@ Never imports a client library: an adapter translates its library's types into t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
 Header = tuple[str, bytes | None]
+CreateTopic = Callable[..., str]
+
+WAIT_S = 20.0
+# Longer than any test waits: a broker that answers only at the end of the wait is caught.
+FETCH_WAIT_MS = 40_000
+REQUEST_MS_MAX = 60_000
 
 EARLIEST, LATEST, MAX_TIMESTAMP = "earliest", "latest", "max_timestamp"
 CREATE_TIME, APPEND_TIME = "create", "append"

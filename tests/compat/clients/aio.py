@@ -10,10 +10,21 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
-from compat.vocabulary import APPEND_TIME, CREATE_TIME, EARLIEST, LATEST, Cluster, Got, KafkaRefused, Sent
+from compat.vocabulary import (
+    APPEND_TIME,
+    CREATE_TIME,
+    EARLIEST,
+    FETCH_WAIT_MS,
+    LATEST,
+    REQUEST_MS_MAX,
+    WAIT_S,
+    Cluster,
+    Got,
+    KafkaRefused,
+    Sent,
+    error_name,
+)
 
-WAIT_S = 20.0
-FETCH_WAIT_MS = 15_000
 T = TypeVar("T")
 
 
@@ -23,7 +34,7 @@ def _check(code: int, detail: str | None = None) -> None:
 
 
 def _refused(error: KafkaError) -> KafkaRefused:
-    return KafkaRefused(str(getattr(error, "message", type(error).__name__)), str(error))
+    return KafkaRefused(error_name(error.errno), str(error))
 
 
 class AiokafkaClient:
@@ -39,6 +50,8 @@ class AiokafkaClient:
         try:
             return self._loop.run_until_complete(asyncio.wait_for(work, WAIT_S))
         except KafkaError as error:
+            if not hasattr(error, "errno"):
+                raise
             raise _refused(error) from None
 
     async def _start_admin(self) -> AIOKafkaAdminClient:
@@ -101,6 +114,7 @@ class AiokafkaClient:
             enable_auto_commit=False,
             auto_offset_reset="none",
             fetch_max_wait_ms=FETCH_WAIT_MS,
+            request_timeout_ms=REQUEST_MS_MAX,
         )
         await consumer.start()
         return consumer

@@ -9,8 +9,11 @@ from compat.vocabulary import (
     APPEND_TIME,
     CREATE_TIME,
     EARLIEST,
+    FETCH_WAIT_MS,
     LATEST,
     MAX_TIMESTAMP,
+    REQUEST_MS_MAX,
+    WAIT_S,
     Cluster,
     Got,
     KafkaRefused,
@@ -38,8 +41,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-WAIT_S = 20.0
-FETCH_WAIT_MS = 15_000
 SPECS = {EARLIEST: OffsetSpec.earliest, LATEST: OffsetSpec.latest, MAX_TIMESTAMP: OffsetSpec.max_timestamp}
 
 
@@ -127,6 +128,7 @@ class ConfluentClient:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": FETCH_WAIT_MS,
+                "socket.timeout.ms": REQUEST_MS_MAX,
                 "allow.auto.create.topics": False,
             }
         )

@@ -12,8 +12,11 @@ from compat.vocabulary import (
     APPEND_TIME,
     CREATE_TIME,
     EARLIEST,
+    FETCH_WAIT_MS,
     LATEST,
     MAX_TIMESTAMP,
+    REQUEST_MS_MAX,
+    WAIT_S,
     Cluster,
     Got,
     KafkaRefused,
@@ -24,9 +27,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.errors import KafkaError
 
-WAIT_S = 20.0
 ERROR_NUMBER = re.compile(r"\[Error (\d+)\]")
-FETCH_WAIT_MS = 15_000
 SPECS = {EARLIEST: OffsetSpec.EARLIEST, LATEST: OffsetSpec.LATEST, MAX_TIMESTAMP: OffsetSpec.MAX_TIMESTAMP}
 
 
@@ -102,6 +103,7 @@ class KafkaPythonClient:
             enable_auto_commit=False,
             auto_offset_reset="none",
             fetch_max_wait_ms=FETCH_WAIT_MS,
+            request_timeout_ms=REQUEST_MS_MAX,
             allow_auto_create_topics=False,
         )
         place = TopicPartition(topic, partition)

@@ -10,12 +10,21 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from compat.vocabulary import EARLIEST, LATEST, Got, Header, KafkaRefused, MissingRuntime, Sent, error_name
+from compat.vocabulary import (
+    EARLIEST,
+    FETCH_WAIT_MS,
+    LATEST,
+    WAIT_S,
+    Got,
+    Header,
+    KafkaRefused,
+    MissingRuntime,
+    Sent,
+    error_name,
+)
 from confluent_kafka import KafkaError
 from kio.schema.errors import ErrorCode
 
-WAIT_S = 20.0
-FETCH_WAIT_MS = 15_000
 # Everything that can hold any byte comes after its own length; a null has length -1.
 LAYOUT = "%o %T %K %S %h\n%k%s\n"
 QUERY_TIMES = {EARLIEST: -2, LATEST: -1}

@@ -28,6 +28,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -52,7 +53,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final long WAIT_MS = 20_000;
-    private static final int FETCH_WAIT_MS = 15_000;
+    private static final int FETCH_WAIT_MS = 40_000;
 
     private final String bootstrap;
     private final Admin admin;
@@ -165,6 +166,7 @@ public final class Driver {
     private JsonNode fetch(JsonNode in) throws Exception {
         Map<String, Object> settings = base();
         settings.put("fetch.max.wait.ms", FETCH_WAIT_MS);
+        settings.put("request.timeout.ms", 60_000);
         settings.put("auto.offset.reset", "none");
         settings.put("enable.auto.commit", false);
         settings.put("allow.auto.create.topics", false);
@@ -172,8 +174,9 @@ public final class Driver {
         int count = in.get("count").asInt();
         ArrayNode got = JSON.createArrayNode();
         long deadline = System.currentTimeMillis() + WAIT_MS;
-        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(
-                settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+        KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(
+            settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        try {
             consumer.assign(List.of(place));
             consumer.seek(place, in.get("offset").asLong());
             while (got.size() < count) {
@@ -187,6 +190,9 @@ public final class Driver {
                     }
                 }
             }
+        } finally {
+            // The next fetch is already parked in the broker: do not wait for it.
+            consumer.close(CloseOptions.timeout(Duration.ZERO));
         }
         return got;
     }

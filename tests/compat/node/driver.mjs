@@ -14,7 +14,7 @@ const { createLogger } = require('kafkajs/src/loggers')
 const consoleLogger = require('kafkajs/src/loggers/console')
 
 const WAIT_MS = 20_000
-const FETCH_WAIT_MS = 15_000
+const FETCH_WAIT_MS = 40_000
 const FETCH_BYTES_MAX = 8 * 1024 * 1024
 const TIMES = { earliest: -2, latest: -1 }
 const retry = { retries: 3, initialRetryTime: 100, maxRetryTime: 500 }
