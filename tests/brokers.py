@@ -46,7 +46,7 @@ class Broker:
         self.log_path = home / "broker.log"
         self.ready_path = home / "ready.json"
         self.host = "127.0.0.1"
-        self.port = int(flags.get("port", 0))
+        self.port = int(str(flags.get("port", 0)))
         self._flags = {name: value for name, value in flags.items() if name != "port"}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -148,7 +148,7 @@ class Broker:
 
 @contextmanager
 def running_broker(home: Path | None = None, **flags: Flag) -> Iterator[Broker]:
-    """A ready broker; flags are those of `penstock start` with underscores. `home` keeps the files afterwards."""
+    """A ready broker; flags are those of `penstock start` with underscores. `home` outlives the broker."""
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as scratch:
         broker = Broker(home or Path(scratch), dict(flags))
         broker.start()

@@ -1,4 +1,4 @@
-"""The broker under test, its clients and fresh topic names. Never starts a broker when the environment names one.
+"""The broker under test, its clients and fresh topics. Never starts a broker when the environment names one.
 
 `PENSTOCK_COMPAT_BOOTSTRAP=host:port` points the whole suite at another broker, such as a real Apache Kafka;
 `PENSTOCK_REQUIRE_CLIENTS=1` makes a missing runtime a failure instead of a skip.
@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from brokers import running_broker
 from compat.raw import RawConnection
 from compat.roster import Roster

@@ -12,7 +12,6 @@ import struct
 import time
 from typing import Any
 
-from compat.vocabulary import Sent
 from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
@@ -21,9 +20,12 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
+from compat.vocabulary import Sent
+
 ANSWER_S_MAX = 20.0
 VISIBLE_S_MAX = 10.0
 POLL_S = 0.02
+EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP = -2, -1, -3
 BATCH_BYTES_MAX = 1 << 24
 FETCH_BYTES_MAX = 1 << 20
 
@@ -94,7 +96,7 @@ class RawConnection:
         return bool(select.select([self._socket], [], [], wait_s)[0])
 
     def is_closed_by_peer(self) -> bool:
-        """True when the next thing from the broker is the end of the connection; False when it is an answer."""
+        """Whether the next thing from the broker is the end of the connection, and not an answer."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionResetError:
@@ -124,11 +126,21 @@ class RawConnection:
         deadline = time.monotonic() + VISIBLE_S_MAX
         while time.monotonic() < deadline:
             (described,) = self.metadata([topic]).topics
-            leaders = [partition.leader_id for partition in described.partitions if partition.error_code == 0]
-            if len(leaders) == partitions and -1 not in leaders:
+            leaders = [one.leader_id for one in described.partitions if one.error_code == 0]
+            if len(leaders) == partitions and -1 not in leaders and self._is_serving(topic, partitions):
                 return
             time.sleep(POLL_S)
         raise AssertionError(f"{topic} has no leaders")
+
+    def _is_serving(self, topic: str, partitions: int) -> bool:
+        """Metadata may know a leader before the leader itself does."""
+        wanted = [
+            {"partition_index": index, "current_leader_epoch": -1, "timestamp": LATEST_TIMESTAMP}
+            for index in range(partitions)
+        ]
+        topics = [{"name": topic, "partitions": wanted}]
+        answer = self.call(ListOffsetsRequest, 7, replica_id=-1, isolation_level=0, topics=topics)
+        return all(one.error_code == 0 for one in answer.topics[0].partitions)
 
     def await_absence(self, topic: str) -> None:
         deadline = time.monotonic() + VISIBLE_S_MAX
@@ -219,7 +231,7 @@ def fetch_fields(
 
 
 def batch(
-    *values: bytes | None | Sent,
+    *values: bytes | Sent | None,
     producer_id: int = -1,
     epoch: int = -1,
     sequence: int = -1,

@@ -1,8 +1,9 @@
-"""Which clients there are, what each can do, and how each is opened. Never opens one before a test asks for it."""
+"""Which clients there are, what each can do, how each is opened. Never opens one before it is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from compat.clients.aio import AiokafkaClient
 from compat.clients.confluent import ConfluentClient
@@ -16,7 +17,7 @@ CONFLUENT, AIOKAFKA, KAFKA_PYTHON = "confluent-kafka", "aiokafka", "kafka-python
 KAFKAJS, KCAT, JAVA = "kafkajs", "kcat", "java"
 NAMES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KAFKAJS, KCAT, JAVA)
 
-OPENERS: dict[str, Callable[[str], Client]] = {
+OPENERS: dict[str, Callable[[str], Any]] = {
     CONFLUENT: ConfluentClient,
     AIOKAFKA: AiokafkaClient,
     KAFKA_PYTHON: KafkaPythonClient,
@@ -34,13 +35,17 @@ ABLE: dict[str, frozenset[str]] = {
     "fetch": EVERY,
     "report_offsets": EVERY - {KCAT},
     "mixed_records": EVERY - {KCAT},
-    "timestamp_kind": EVERY - {KCAT},
+    "neither_key_nor_value": frozenset({CONFLUENT, KAFKAJS, JAVA}),
+    "null_headers": frozenset({CONFLUENT, AIOKAFKA, KCAT, JAVA}),
+    "repeated_headers": EVERY - {KAFKAJS},
+    "admit_no_offset": frozenset({CONFLUENT, AIOKAFKA, KAFKAJS, JAVA}),
+    "name_invalid_record": EVERY - {AIOKAFKA},
     "offset_of": EVERY,
     "offset_of_max_timestamp": frozenset({CONFLUENT, KAFKA_PYTHON, JAVA}),
     "look_without_creating": frozenset({CONFLUENT, KAFKA_PYTHON, KAFKAJS, KCAT, JAVA}),
     "create_on_produce": EVERY,
     "topics": ADMINS,
-    "default_counts": ADMINS,
+    "default_counts": ADMINS - {AIOKAFKA},
     "delete_records": ADMINS,
     "describe_configs": ADMINS,
     "refuse_unknown_topic_configs": ADMINS - {KAFKA_PYTHON},
@@ -53,7 +58,7 @@ ABLE: dict[str, frozenset[str]] = {
 }
 
 # kafkajs ships gzip alone; the others have every codec.
-CODECS_OF: dict[str, tuple[str, ...]] = {name: CODECS for name in NAMES} | {KAFKAJS: ("none", "gzip")}
+CODECS_OF: dict[str, tuple[str, ...]] = dict.fromkeys(NAMES, CODECS) | {KAFKAJS: ("none", "gzip")}
 
 
 def able(ability: str) -> list[str]:

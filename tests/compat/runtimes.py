@@ -1,4 +1,4 @@
-"""Makes the Java and Node clients runnable: fetches their libraries once into a cache, compiles the Java driver.
+"""Makes the Java and Node clients runnable: fetches libraries once into a cache, compiles the Java driver.
 
 Never writes into the source tree: the cache is `.cache/` of the repository, or $PENSTOCK_CACHE_DIR.
 """

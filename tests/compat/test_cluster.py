@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from compat.clients.kcat import KcatClient
 from compat.roster import KCAT, able
 from compat.vocabulary import Client, CreateTopic, Sent

@@ -1,12 +1,13 @@
-"""Configs with every client that has them: the list is complete and true, changes take, bad ones are refused."""
+"""Configs with every client that has them: the list is complete and true, changes take, bad ones do not."""
 
 from __future__ import annotations
 
 import random
 
 import pytest
+
 from compat.roster import able
-from compat.vocabulary import Client, CreateTopic, KafkaRefused, Sent
+from compat.vocabulary import Client, CreateTopic, Sent, refused
 
 KNOWN_TOPIC_SETTINGS = {
     "cleanup.policy": "delete",
@@ -45,7 +46,7 @@ def test_broker_configs_are_told(client: Client) -> None:
 
 @pytest.mark.parametrize("client", able("refuse_unknown_topic_configs"), indirect=True)
 def test_configs_of_an_unknown_topic(client: Client, fresh: str) -> None:
-    with pytest.raises(KafkaRefused, match="^UNKNOWN_TOPIC_OR_PARTITION"):
+    with refused("UNKNOWN_TOPIC_OR_PARTITION"):
         client.topic_configs(fresh)
 
 
@@ -75,17 +76,17 @@ def test_a_change_takes_effect_at_once(client: Client, new_topic: CreateTopic) -
     client.produce(topic, [Sent(value)])
     client.change_configs(topic, {"max.message.bytes": "1000"})
     assert client.topic_configs(topic)["max.message.bytes"] == "1000"
-    with pytest.raises(KafkaRefused, match="^MESSAGE_TOO_LARGE"):
+    with refused("MESSAGE_TOO_LARGE"):
         client.produce(topic, [Sent(value)])
 
 
 @pytest.mark.parametrize("bad", [{"no.such.setting": "1"}, {"retention.ms": "soon"}, {"segment.bytes": "-5"}])
 @pytest.mark.parametrize("client", able("change_configs"), indirect=True)
-def test_a_bad_change_is_refused(client: Client, new_topic: CreateTopic, bad: dict[str, str | None]) -> None:
+def test_a_bad_change_is_refused(client: Client, new_topic: CreateTopic, bad: dict[str, str]) -> None:
     topic = new_topic()
     before = client.topic_configs(topic)
-    with pytest.raises(KafkaRefused, match="^INVALID_CONFIG"):
-        client.change_configs(topic, {"retention.ms": "3000000"} | bad)
+    with refused("INVALID_CONFIG"):
+        client.change_configs(topic, {"max.message.bytes": "3000000", **bad})
     assert client.topic_configs(topic) == before, "a refused change changes nothing"
 
 
@@ -93,11 +94,11 @@ def test_a_bad_change_is_refused(client: Client, new_topic: CreateTopic, bad: di
 @pytest.mark.parametrize("client", able("replace_configs"), indirect=True)
 def test_a_bad_replacement_is_refused(client: Client, new_topic: CreateTopic, bad: dict[str, str]) -> None:
     topic = new_topic()
-    with pytest.raises(KafkaRefused, match="^INVALID_CONFIG"):
+    with refused("INVALID_CONFIG"):
         client.replace_configs(topic, bad)
 
 
 @pytest.mark.parametrize("client", able("change_configs"), indirect=True)
 def test_change_of_an_unknown_topic(client: Client, fresh: str) -> None:
-    with pytest.raises(KafkaRefused, match="^UNKNOWN_TOPIC_OR_PARTITION"):
+    with refused("UNKNOWN_TOPIC_OR_PARTITION"):
         client.change_configs(fresh, {"retention.ms": "1000"})

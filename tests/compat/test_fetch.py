@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from compat.raw import RawConnection, batch
 from compat.roster import CODECS_OF, JAVA, KAFKAJS, KCAT, NAMES, able
 from compat.vocabulary import Client, CreateTopic, Sent
@@ -29,8 +30,10 @@ def test_over_many_batches(client: Client, new_topic: CreateTopic, raw: RawConne
 
 
 @pytest.mark.parametrize("client", able("fetch"), indirect=True)
-def test_a_waiting_fetch_wakes_on_new_data(client: Client, new_topic: CreateTopic, raw: RawConnection) -> None:
-    """The client lets the broker wait longer than the test does: only a wake-up can deliver the second record."""
+def test_a_waiting_fetch_wakes_on_new_data(
+    client: Client, new_topic: CreateTopic, raw: RawConnection
+) -> None:
+    """The broker may wait longer than the test does: only a wake-up can deliver the second record."""
     topic = new_topic()
     raw.produce(topic, batch(b"there"))
     with ThreadPoolExecutor(1) as reader:

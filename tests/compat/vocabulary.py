@@ -5,10 +5,12 @@ Never imports a client library: an adapter translates its library's types into t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+import pytest
 from kio.schema.errors import ErrorCode
 
 Header = tuple[str, bytes | None]
@@ -63,6 +65,14 @@ class KafkaRefused(Exception):
         self.name = name
 
 
+@contextmanager
+def refused(name: str) -> Iterator[None]:
+    """The block must be refused, and with exactly this error."""
+    with pytest.raises(KafkaRefused) as caught:
+        yield
+    assert caught.value.name == name, str(caught.value)
+
+
 class MissingRuntime(Exception):
     """A client cannot run here; the text says what to install."""
 
@@ -73,7 +83,7 @@ def error_name(code: int) -> str:
 
 
 class Client(Protocol):
-    """Everything a client may be asked. An adapter has only the methods its client can do: see roster.ABLE."""
+    """All a client may be asked. An adapter has only what its client can do: see roster.ABLE."""
 
     def produce(
         self,
@@ -91,7 +101,7 @@ class Client(Protocol):
         """`count` records from `offset` on; waits in the broker until they are there."""
 
     def offset_of(self, topic: str, partition: int, spec: str | int) -> int:
-        """Offset for earliest, latest, max_timestamp, or the first record at or after a time in ms (-1: none)."""
+        """Offset of earliest, latest, max_timestamp, or the first record at or after a time in ms; -1 is none."""
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions; an unknown topic is refused and not created."""

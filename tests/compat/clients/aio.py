@@ -1,4 +1,4 @@
-"""aiokafka in the suite's vocabulary, on an event loop of its own. Speaks only the older encodings of the protocol."""
+"""aiokafka in the suite's vocabulary, on an event loop of its own. Never joins a group."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
+
 from compat.vocabulary import (
     APPEND_TIME,
     CREATE_TIME,

@@ -1,25 +1,10 @@
-"""confluent-kafka (librdkafka) in the suite's vocabulary. Never joins a group: partitions are assigned by hand."""
+"""confluent-kafka (librdkafka) in the suite's vocabulary. Never joins a group."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from compat.vocabulary import (
-    APPEND_TIME,
-    CREATE_TIME,
-    EARLIEST,
-    FETCH_WAIT_MS,
-    LATEST,
-    MAX_TIMESTAMP,
-    REQUEST_MS_MAX,
-    WAIT_S,
-    Cluster,
-    Got,
-    KafkaRefused,
-    Sent,
-    error_name,
-)
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
@@ -41,6 +26,22 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from compat.vocabulary import (
+    APPEND_TIME,
+    CREATE_TIME,
+    EARLIEST,
+    FETCH_WAIT_MS,
+    LATEST,
+    MAX_TIMESTAMP,
+    REQUEST_MS_MAX,
+    WAIT_S,
+    Cluster,
+    Got,
+    KafkaRefused,
+    Sent,
+    error_name,
+)
+
 SPECS = {EARLIEST: OffsetSpec.earliest, LATEST: OffsetSpec.latest, MAX_TIMESTAMP: OffsetSpec.max_timestamp}
 
 
@@ -58,11 +59,12 @@ def _wait(future: Any) -> Any:
 
 def _got(message: Message) -> Got:
     kind, timestamp_ms = message.timestamp()
+    headers: Any = message.headers() or ()
     return Got(
-        message.offset(),
+        message.offset() or 0,
         message.key(),
         message.value(),
-        tuple(message.headers() or ()),
+        tuple(headers),
         timestamp_ms,
         APPEND_TIME if kind == TIMESTAMP_LOG_APPEND_TIME else CREATE_TIME,
     )
@@ -72,7 +74,10 @@ class ConfluentClient:
     """One AdminClient for the session; producers by setting; a consumer per read."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._base = {"bootstrap.servers": bootstrap, "client.id": "compat-confluent"}
+        self._base: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": bootstrap,
+            "client.id": "compat-confluent",
+        }
         self._admin = AdminClient(self._base)
         self._producers: dict[tuple[str, str, bool], Producer] = {}
 
@@ -102,7 +107,7 @@ class ConfluentClient:
         for error, _ in reports:
             if error is not None:
                 raise _refused(error)
-        return [-1 if acks == "0" else message.offset() for _, message in reports]
+        return [-1 if acks == "0" else message.offset() or 0 for _, message in reports]
 
     def _producer(self, acks: str, codec: str, idempotent: bool) -> Producer:
         settings = (acks, codec, idempotent)

@@ -8,6 +8,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, OffsetSpec
+from kafka.errors import KafkaError
+
 from compat.vocabulary import (
     APPEND_TIME,
     CREATE_TIME,
@@ -23,9 +27,6 @@ from compat.vocabulary import (
     Sent,
     error_name,
 )
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, OffsetSpec
-from kafka.errors import KafkaError
 
 ERROR_NUMBER = re.compile(r"\[Error (\d+)\]")
 SPECS = {EARLIEST: OffsetSpec.EARLIEST, LATEST: OffsetSpec.LATEST, MAX_TIMESTAMP: OffsetSpec.MAX_TIMESTAMP}

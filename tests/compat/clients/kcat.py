@@ -10,6 +10,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from confluent_kafka import KafkaError
+from kio.schema.errors import ErrorCode
+
 from compat.vocabulary import (
     EARLIEST,
     FETCH_WAIT_MS,
@@ -22,8 +25,6 @@ from compat.vocabulary import (
     Sent,
     error_name,
 )
-from confluent_kafka import KafkaError
-from kio.schema.errors import ErrorCode
 
 # Everything that can hold any byte comes after its own length; a null has length -1.
 LAYOUT = "%o %T %K %S %h\n%k%s\n"
@@ -77,7 +78,9 @@ class KcatClient:
 
     def _run(self, *words: str) -> bytes:
         command = [self._program, "-b", self._bootstrap, "-X", "client.id=compat-kcat", *words]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S, check=False)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S, check=False
+        )
         text = done.stderr.decode(errors="replace")
         if (refusal := _refusal(text)) is not None:
             raise refusal
@@ -132,7 +135,7 @@ class KcatClient:
         return len(described["partitions"])
 
     def broker_ids(self) -> list[int]:
-        return [broker["id"] for broker in self._described()["brokers"]]
+        return [int(broker["id"]) for broker in self._described()["brokers"]]
 
     def _described(self, *words: str) -> dict[str, list[dict[str, str]]]:
         described: dict[str, list[dict[str, str]]] = json.loads(self._run("-L", "-J", *words))

@@ -133,6 +133,7 @@ async function create_topic({ topic, partitions, replicas, configs }) {
 }
 
 async function delete_records({ topic, partition, before }) {
+  await admin.fetchTopicOffsets(topic) // the call below looks for the leader before it asks for metadata
   await admin.deleteTopicRecords({ topic, partitions: [{ partition, offset: String(before) }] })
   return offset_of({ topic, partition, spec: 'earliest' })
 }
