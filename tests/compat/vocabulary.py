@@ -101,7 +101,7 @@ class Client(Protocol):
         """`count` records from `offset` on; waits in the broker until they are there."""
 
     def offset_of(self, topic: str, partition: int, spec: str | int) -> int:
-        """Offset of earliest, latest, max_timestamp, or the first record at or after a time in ms; -1 is none."""
+        """Offset of earliest, latest, max_timestamp, or first record not before a time in ms; -1 is none."""
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions; an unknown topic is refused and not created."""
