@@ -16,7 +16,7 @@ setup: ## make .venv with all that is needed; quick when nothing changed
 	@PYTHON="$(PYTHON)" tools/setup
 
 demo: setup ## a broker, a few thousand orders, a kill -9, and nothing lost
-	@$(PY) -m penstock.apps.demo
+	@PYTHONPATH=examples $(PY) -m demo
 
 test: setup ## every test that takes seconds (JOBS=0: one after another; TESTS=tests/unit: some of them)
 	@$(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from brokers import running_broker
+from penstock.testing import running_broker
 from compat.raw import RawConnection
 from compat.roster import Roster
 from compat.vocabulary import Client, CreateTopic, MissingRuntime

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from brokers import Broker, running_broker
+from penstock.testing import Broker, running_broker
 
 SOURCE_DIR = Path(__file__).resolve().parents[2] / "src"
 COMMAND = [sys.executable, "-m", "penstock"]

@@ -1,6 +1,9 @@
-"""A Penstock broker as a child process: start, kill, stop, restart, read its log.
+"""A real broker for tests, demos and notebooks, as a child process: start, kill, stop, restart, read its log.
 
 Never looks inside the broker: what it knows comes from the ready file, the exit code and the log output.
+
+    with running_broker(storage="memory") as broker:
+        Producer({"bootstrap.servers": broker.bootstrap})
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ READY_S_MAX = 20.0
 STOP_S_MAX = 15.0
 POLL_S = 0.01
 LOG_TAIL_CHARS = 4000
-SOURCE_DIR = Path(__file__).resolve().parent.parent / "src"
+SOURCE_DIR = Path(__file__).resolve().parent.parent
 
 Flag = str | int | bool | Path
 
@@ -35,6 +38,10 @@ def _flag_words(flags: dict[str, Flag]) -> list[str]:
         elif value is not False:
             words += [option, str(value)]
     return words
+
+
+class BrokerDied(Exception):
+    """The broker did not start, left by itself, or did not leave when asked; the end of its log is in the message."""
 
 
 class Broker:
@@ -95,7 +102,7 @@ class Broker:
         try:
             code = process.wait(STOP_S_MAX)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the broker ignored SIGTERM\n{self._tail()}") from None
+            raise BrokerDied(f"the broker ignored SIGTERM\n{self._tail()}") from None
         self._process = None
         return code
 
@@ -112,14 +119,14 @@ class Broker:
             return
         code = process.poll()
         if code is not None:
-            raise AssertionError(f"the broker left by itself with exit code {code}\n{self._tail()}")
+            raise BrokerDied(f"the broker left by itself with exit code {code}\n{self._tail()}")
         process.terminate()
         try:
             process.wait(STOP_S_MAX)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise AssertionError(f"the broker ignored SIGTERM\n{self._tail()}") from None
+            raise BrokerDied(f"the broker ignored SIGTERM\n{self._tail()}") from None
 
     def _await_ready(self) -> dict[str, object]:
         process = self._running()
@@ -128,7 +135,7 @@ class Broker:
             code = process.poll()
             if code is not None:
                 self._process = None
-                raise AssertionError(f"the broker left with exit code {code} before ready\n{self._tail()}")
+                raise BrokerDied(f"the broker left with exit code {code} before ready\n{self._tail()}")
             if self.ready_path.exists() and (text := self.ready_path.read_text()).rstrip().endswith("}"):
                 ready: dict[str, object] = json.loads(text)
                 return ready
@@ -136,7 +143,7 @@ class Broker:
         process.kill()
         process.wait()
         self._process = None
-        raise AssertionError(f"no ready file within {READY_S_MAX} s\n{self._tail()}")
+        raise BrokerDied(f"no ready file within {READY_S_MAX} s\n{self._tail()}")
 
     def _running(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the broker is not running"
@@ -149,7 +156,7 @@ class Broker:
 @contextmanager
 def running_broker(home: Path | None = None, **flags: Flag) -> Iterator[Broker]:
     """A ready broker; flags are those of `penstock start` with underscores. `home` outlives the broker."""
-    with tempfile.TemporaryDirectory(prefix="penstock-test-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
         broker = Broker(home or Path(scratch), dict(flags))
         broker.start()
         try:
