@@ -1,6 +1,6 @@
 """The broker under test, its clients and fresh topics. Never starts a broker when the environment names one.
 
-`PENSTOCK_COMPAT_BOOTSTRAP=host:port` points the whole suite at another broker (compat.reference: at Apache Kafka);
+`PENSTOCK_COMPAT_BOOTSTRAP=host:port` points the whole suite at another broker, as compat.reference does;
 `PENSTOCK_REQUIRE_CLIENTS=1` makes a missing runtime a failure instead of a skip.
 """
 

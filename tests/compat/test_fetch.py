@@ -71,7 +71,7 @@ def test_what_one_writes_all_read(
 def test_nulls_and_times_look_the_same_to_all(
     writer: str, new_topic: CreateTopic, client_named: Callable[[str], Client]
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms="-1")
     sent = [
         Sent(None, b"gone", (("null", None), ("empty", b"")), 1_500_000_000_001),
         Sent(b"", None, (), 1_500_000_000_002),

@@ -81,7 +81,7 @@ def test_a_header_may_be_there_twice(client: Client, new_topic: CreateTopic) -> 
 
 @pytest.mark.parametrize("client", able("mixed_records"), indirect=True)
 def test_times_of_the_producer_are_kept(client: Client, new_topic: CreateTopic) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms="-1")
     times_ms = [1_500_000_000_123, 1_400_000_000_000, 1_600_000_000_999]
     client.produce(topic, [Sent(b"v", timestamp_ms=time_ms) for time_ms in times_ms])
     got = client.fetch(topic, 0, 0, 3)

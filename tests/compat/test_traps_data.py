@@ -1,6 +1,6 @@
 """What brokers got wrong before on the data path: order, sequences, fetch, times, offsets.
 
-Test names start with the number of the trap in test_traps.py. Never leaves a batch to a library: all are exact.
+Test names start with the number of the trap in test_traps.py. Never leaves a batch to a client library.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ def test_17_append_time_is_stamped(raw: RawConnection, new_topic: CreateTopic) -
 
 
 def test_17_create_time_is_left_alone(raw: RawConnection, new_topic: CreateTopic) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms="-1")
     sent = batch(b"v", timestamp_ms=1_500_000_000_000)
     assert raw.produce(topic, sent).log_append_time_ms == -1
     stored = bytes(raw.fetch(topic, 0).records)
