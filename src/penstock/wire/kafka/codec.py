@@ -15,6 +15,7 @@ from penstock.wire.kafka import fast, messages
 from penstock.wire.kafka.api import API, ApiKey
 from penstock.wire.kafka.decoding import Buffer, Decoder, make_decoder
 from penstock.wire.kafka.encoding import Encoder, make_encoder
+from penstock.wire.kafka.error_codes import ErrorCode
 from penstock.wire.kafka.notation import Schema
 from penstock.wire.kafka.primitives import overrun, read_varint, skip_tags, too_many, unexpected_null
 
@@ -59,6 +60,7 @@ _REQUEST_START = struct.Struct(">ihhih")
 _RESPONSE_V0 = struct.Struct(">ii")
 _RESPONSE_V1 = struct.Struct(">iix")
 _CORRELATION = struct.Struct(">i")
+_ERROR = struct.Struct(">h")
 _SIZE_BYTES = 4
 _BUFFERS = (bytes, bytearray, memoryview)
 
@@ -113,7 +115,7 @@ def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> 
 def encode_response(api_key: int, version: int, correlation_id: int, body: Any) -> list[Part]:
     """A whole reply, size and header included: one `bytes`, unless it carries records.
 
-    Payloads, and record bytes longer than RECORDS_COPIED_BYTES_MAX, are elements of their own: in their place,
+    Payloads, and record bytes longer than RECORDS_COPIED_BYTES_MAX, are elements of their own: in place,
     untouched, with bytes (maybe empty) before and after each.
     """
     reply = _replies.get((api_key, version))
@@ -167,21 +169,24 @@ def encode_request(
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any]:
-    """The correlation id and the message of a reply."""
-    decode = _response_decoders.get((api_key, version))
-    if decode is None:
-        schema = _schema(api_key, version, "response")
-        decode = make_decoder(schema, version, messages.classes_of(schema))
-        _response_decoders[api_key, version] = decode
+    """The correlation id and message of a reply. ApiVersions refuses a version in version 0."""
     if type(frame) is not memoryview:
         frame = memoryview(frame)
     try:
         (correlation_id,) = _CORRELATION.unpack_from(frame)
         position = _CORRELATION.size
-        if _response_is_tagged(api_key, version):
+        if api_key == ApiKey.API_VERSIONS:
+            (error_code,) = _ERROR.unpack_from(frame, position)
+            version = 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
+        elif _response_is_tagged(api_key, version):
             position = _after_tags(frame, position)
     except (struct.error, IndexError):
         raise Malformed(f"a frame of {len(frame)} bytes is cut short in its header") from None
+    decode = _response_decoders.get((api_key, version))
+    if decode is None:
+        schema = _schema(api_key, version, "response")
+        decode = make_decoder(schema, version, messages.classes_of(schema))
+        _response_decoders[api_key, version] = decode
     return correlation_id, decode(frame, position)
 
 
@@ -194,7 +199,7 @@ def _schema(api_key: int, version: int, side: str) -> Schema:
 
 def _response_is_tagged(api_key: int, version: int) -> bool:
     """Does the header end with tags? Never for ApiVersions: its reader may not know our versions yet."""
-    return api_key != ApiKey.API_VERSIONS and API[api_key].is_flexible(version)
+    return api_key != ApiKey.API_VERSIONS and version >= _VERSIONS.get(api_key, _UNKNOWN_API)[2]
 
 
 def _make_reply(api_key: int, version: int) -> _Reply:

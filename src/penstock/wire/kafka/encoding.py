@@ -1,8 +1,8 @@
 """Makes the encoder of one message in one version, as Python source. Never encodes anything itself.
 
 What the generated code promises: neighbouring fields of fixed width cost one pack; record payloads are passed
-on as they are; a value that this version cannot carry (null where none is allowed, a number too large, a field
-that the version lacks and that may not be dropped) is our own bug and raises `AssertionError`.
+on as they are; a value that this version cannot carry (null where none is allowed, a number too large, a
+field that the version lacks and that may not be dropped) is our own bug and raises `AssertionError`.
 """
 
 from __future__ import annotations

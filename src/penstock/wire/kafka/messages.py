@@ -1,7 +1,7 @@
 """Every message class by Kafka's name: `messages.ProduceRequest`, and its structs as attributes of it.
 
 A struct is `messages.ProduceRequest.PartitionProduceData`, however deep it is nested on the wire. Classes
-are made on first use. Constructors take keywords only; what is left out gets Kafka's default. Never encodes or decodes.
+are made on first use. Constructors take keywords only; what is left out gets Kafka's default. Never encodes.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ ZERO: dict[str, bool | float | str | bytes] = {
 Default = bool | int | float | str | bytes | None
 
 _LINE = re.compile(
-    r"(?P<indent> +)(?P<name>\w+) +(?P<open>\[)?(?P<type>\w+)\]?(?P<null>\?\d*)?"
+    r"(?P<indent> +)(?P<name>\w+) +(?:\[(?P<item>\w+)\]|(?P<type>\w+))(?P<null>\?\d*)?"
     r"(?: (?P<low>\d+)(?:(?P<on>\+)|-(?P<high>\d+))?)?"
     r"(?: #(?P<tag>\d+))?(?: =(?P<default>\S+))?(?P<ignorable> ~)?"
 )
@@ -129,14 +129,14 @@ def read_schema(name: str, lines: list[str], versions: tuple[int, int], flexible
 
 
 def _read_field(match: re.Match[str], structs: dict[str, Struct]) -> Field:
-    kind, null = match["type"], match["null"]
+    kind, null = match["item"] or match["type"], match["null"]
     struct = structs.setdefault(kind, Struct(kind)) if kind[0].isupper() else None
     low = int(match["low"] or 0)
     high = NEVER if match["on"] or not match["low"] else int(match["high"] or low)
     return Field(
         name=match["name"],
         type=kind,
-        is_array=bool(match["open"]),
+        is_array=match["item"] is not None,
         struct=struct,
         version_min=low,
         version_max=high,

@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from kafka_samples import sample
 from kio.index import UnknownEntity, load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+from kafka_samples import sample
 from penstock.wire.kafka import API, Api, decode_request, decode_response, encode_request, encode_response
 from penstock.wire.kafka.notation import Schema, Struct
 
