@@ -62,6 +62,9 @@ class Files(Protocol):
     def remove_dir(self, path: str) -> None:
         """Remove a directory and all below it; no complaint when it is gone."""
 
+    def space(self) -> tuple[int, int]:
+        """Bytes in all and bytes free where the tree lies; -1 where that means nothing."""
+
     def sync_dir(self, path: str) -> None:
         """Make the names inside the directory durable. Raises DiskFailed. May run in a worker thread."""
 

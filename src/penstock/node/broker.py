@@ -7,10 +7,11 @@ changes what exists goes through the metadata host and is durable before it is a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
-from penstock.core.errors import BrokerError, NotLeader, Offline, UnknownTopic
+from penstock.core.errors import BrokerError, NotLeader, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
@@ -25,7 +26,6 @@ from penstock.node.metadata import Metadata
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
-from penstock.node.syncing import sync_now
 
 logger = logging.getLogger("penstock.broker")
 
@@ -107,6 +107,10 @@ class Broker:
 
         self.runtime.workers.submit(partial(self.runtime.files.remove_dir, directory), removed)
 
+    @property
+    def data_directory(self) -> str:
+        return str(Path(self.settings.data_dir).absolute())
+
     # -- partitions
 
     def partitions(self) -> list[Partition]:
@@ -136,7 +140,7 @@ class Broker:
             log = self._open_log(directory, limits, f"{topic.name}-{index}")
         except BrokerError as error:
             failure, log = error, Log(self.runtime.files, directory, limits)
-        partition = Partition(topic.name, index, log, config, self.identity.leader_epoch, self.runtime)
+        partition = Partition(topic, index, log, config, self.identity.leader_epoch, self.runtime)
         if failure is not None:
             partition.fail(failure)
         return partition
@@ -168,6 +172,25 @@ class Broker:
             self._recovery_points.pop(partition.log.directory, None)
             partition.close(UnknownTopic(f"topic {name!r} was deleted"))
         self._remove_directory(row[0].log.directory.rpartition("/")[0])
+
+    async def auto_create_topic(self, name: str) -> None:
+        """Create a topic because a client asked for it by name."""
+        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+        count = self.settings.default_partitions
+        await self.change(
+            lambda catalog: catalog.decide_create_topic(name, count, {}, topic_id=topic_id, now_ms=now_ms)
+        )
+
+    async def internal_topic(self, name: str, partition_count: int, overrides: Mapping[str, str]) -> list[Partition]:
+        """The partitions of a topic that only the broker writes to; it is made if it is not there."""
+        if self.catalog.find(name) is None:
+            topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+            await self.change(
+                lambda catalog: catalog.decide_create_topic(
+                    name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
+                )
+            )
+        return list(self._rows[name])
 
     def new_topic_id(self) -> bytes:
         return make_topic_id(self.runtime.rng)

@@ -12,7 +12,6 @@ from penstock.node.settings import DEFINITIONS, Settings
 def inherited_settings(settings: Settings) -> Mapping[str, str]:
     """The values that a topic has when it says nothing itself."""
     values = {one.kafka: getattr(settings, one.name) for one in DEFINITIONS if one.kafka in BROKER_SETTINGS}
-    values["penstock.durability"] = settings.durability
     if settings.flush_messages == 0:
         del values["log.flush.interval.messages"]
     return {str(name): kafka_text(value) for name, value in values.items()}

@@ -19,6 +19,7 @@ from penstock.core.errors import (
     CorruptBatch,
     DiskFailed,
     Fenced,
+    NotEnoughReplicas,
     OffsetOutOfRange,
     Offline,
     TooLarge,
@@ -27,7 +28,8 @@ from penstock.core.errors import (
 from penstock.core.log.log import Log, LogLimits, Mark
 from penstock.core.log.retention import active_is_expired, expired_count
 from penstock.core.log.segment import Slice
-from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Durability, Isolation
+from penstock.core.machines.catalog_events import Topic
+from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Durability, Isolation
 from penstock.core.records.admission import admit, needs_admission
 from penstock.core.records.batch import BatchHeader, check_produced
 from penstock.core.records.lookup import first_at_or_after
@@ -37,6 +39,9 @@ from penstock.node.syncing import carry_out, sync_now
 from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.partition")
+
+REPLICAS = 1
+"""How many copies of a partition there are in sync: this one."""
 
 Settled = Callable[[BrokerError | None], None]
 """Called once: None when the records are as durable as promised, else what went wrong."""
@@ -62,9 +67,10 @@ class Partition:
     """A log with a leader epoch, a high watermark, waiters and listeners."""
 
     def __init__(
-        self, topic: str, index: int, log: Log, config: TopicConfig, leader_epoch: int, runtime: Runtime
+        self, topic: Topic, index: int, log: Log, config: TopicConfig, leader_epoch: int, runtime: Runtime
     ) -> None:
-        self.topic = topic
+        self.topic = topic.name
+        self.is_internal = topic.internal
         self.index = index
         self.log = log
         self._runtime = runtime
@@ -127,10 +133,14 @@ class Partition:
 
     # -- writing
 
-    def append(self, batch: memoryview) -> Appended:
+    def append(self, batch: memoryview, acks: int = Acks.ALL) -> Appended:
         """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards."""
         if self.failure is not None:
             self.check_online()
+        if acks == Acks.ALL and self.config.insync_replicas_min > REPLICAS:
+            raise NotEnoughReplicas(
+                f"{self}: min.insync.replicas is {self.config.insync_replicas_min}, this node keeps {REPLICAS} replica"
+            )
         header = check_produced(batch)
         config = self.config
         if len(batch) > config.message_bytes_max:
@@ -282,6 +292,9 @@ class Partition:
         self.check_online()
         newest_ms = self.log.newest_time_ms()
         return None if newest_ms == NO_TIMESTAMP else self.find_time(newest_ms)
+
+    def epoch_at(self, offset: int) -> int:
+        return self.log.epochs.at_offset(offset)
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """(largest epoch at or before `epoch`, where it ends)."""

@@ -69,6 +69,8 @@ class Log:
         self._dirty_files: list[File] = []
         self._dirty_directories: list[str] = []
         self._hints: dict[int, int] = {}
+        self.written_bytes = 0
+        """Bytes appended since the log was opened."""
 
     # -- writing
 
@@ -85,6 +87,7 @@ class Log:
             self.epochs.observe(leader_epoch, offset)
         if header.producer_id >= 0:
             self.producers.observe(header, offset, now_ms)
+        self.written_bytes += len(batch)
         if not self._dirty_files or self._dirty_files[-1] is not active.file:
             self._dirty_files.append(active.file)
         return offset

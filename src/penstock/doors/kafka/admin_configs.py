@@ -77,7 +77,7 @@ class ConfigHandlers:
             entries = inherited_entries(catalog.describe_broker())
             return [entry for entry in entries if entry.source == DYNAMIC_DEFAULT_BROKER]
         entries = inherited_entries(catalog.describe_broker(), changed_as=DYNAMIC_BROKER)
-        entries += fixed_entries(self._broker.settings, self.advertised)
+        entries += fixed_entries(self._broker.settings, self._broker.data_directory, self.advertised)
         return sorted(entries, key=lambda entry: entry.name)
 
     # -- alter

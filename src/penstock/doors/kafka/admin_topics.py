@@ -33,6 +33,7 @@ from penstock.doors.kafka.changes import (
 from penstock.doors.kafka.config_entries import CreatedConfigs
 from penstock.doors.kafka.errors import code_of
 from penstock.node.broker import Broker
+from penstock.node.partition import REPLICAS
 from penstock.wire.kafka import ErrorCode, messages
 
 logger = logging.getLogger("penstock.kafka")
@@ -42,7 +43,6 @@ _BY_ID_FROM = 6
 
 _NO_ID = bytes(16)
 _AS_CONFIGURED = -1
-_REPLICATION = 1
 _NO_OFFSET = -1
 
 
@@ -87,9 +87,9 @@ class TopicHandlers:
     def _check_placement(self, asked: Any) -> None:
         """The replicas that a new topic is to have must be the ones there are."""
         if not asked.assignments:
-            if asked.replication_factor not in (_REPLICATION, _AS_CONFIGURED):
+            if asked.replication_factor not in (REPLICAS, _AS_CONFIGURED):
                 raise InvalidReplication(
-                    f"the replication factor is {asked.replication_factor}, and there is {_REPLICATION} broker"
+                    f"the replication factor is {asked.replication_factor}, and this cluster keeps {REPLICAS} replica"
                 )
             return
         if asked.num_partitions != _AS_CONFIGURED or asked.replication_factor != _AS_CONFIGURED:
@@ -178,7 +178,7 @@ class TopicHandlers:
         try:
             deadline.check()
             partition = self._broker.partition(name, asked.partition_index)
-            if self._broker.catalog.topic(name).internal:
+            if partition.is_internal:
                 raise InvalidTopic(f"{name!r} is an internal topic, only the broker deletes from it")
             outcome = await self._changes.within(deadline, partition.delete_records(asked.offset))
         except BrokerError as error:
@@ -222,7 +222,7 @@ def _created(name: str, error: BrokerError | None, after: Catalog, configs: Crea
     topic = after.topic(name)
     answer.topic_id = topic.id
     answer.num_partitions = topic.partition_count
-    answer.replication_factor = _REPLICATION
+    answer.replication_factor = REPLICAS
     answer.configs = configs.of(topic, after)
     return answer
 

@@ -68,10 +68,10 @@ def inherited_entries(found: list[ConfigEntry], changed_as: int = DYNAMIC_DEFAUL
     ]
 
 
-def fixed_entries(settings: Settings, advertised: Address) -> list[Entry]:
+def fixed_entries(settings: Settings, data_directory: str, advertised: Address) -> list[Entry]:
     """Settings of the broker that stay as they are while it runs."""
     entries = [
-        _node_entry(one.kafka, one, getattr(settings, one.name))
+        _node_entry(one.kafka, one, data_directory if one.name == "data_dir" else getattr(settings, one.name))
         for one in DEFINITIONS
         if one.kafka is not None and one.kafka not in BROKER_SETTINGS
     ]
@@ -103,7 +103,7 @@ def _kind(definition: Definition) -> Kind:
     return Kind.STRING
 
 
-FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), Address("", 0)))
+FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), "", Address("", 0)))
 """The names of the broker settings that no request can change."""
 
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.intake import Budget, Intake
@@ -37,10 +37,11 @@ class Place:
         self.pieces: Sequence[Piece] | None = None
 
     def answer(self, pieces: Sequence[Piece]) -> None:
-        """Fill the place, once. An empty answer sends nothing but lets those behind it go."""
+        """Fill the place, once."""
         assert self.pieces is None, "answered twice"
         self.pieces = pieces
-        self._connection.advance()
+        if not self._connection.is_closed:
+            self._connection.advance()
 
 
 Handle = Callable[["Connection", memoryview], None]
@@ -59,6 +60,8 @@ class Connection(asyncio.BufferedProtocol):
         self._budget = budget
         self._intake = Intake(budget, limits.frame_bytes_max)
         self._line: deque[Place] = deque()
+        self._ready: list[Piece] = []
+        self._sends_soon = False
         self._is_paused = False
         self._is_waiting_for_room = False
         self.is_closed = False
@@ -71,8 +74,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "?"
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
@@ -89,7 +91,9 @@ class Connection(asyncio.BufferedProtocol):
         room_before = len(intake.room())
         intake.received(nbytes)
         self.active_at = self._loop.time()
+        self._sends_soon = True
         self._work()
+        self._send_ready()
         if nbytes == room_before:
             intake.widen()
 
@@ -104,6 +108,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.close()
         self._intake.close()
         self._line.clear()
+        self._ready.clear()
         callbacks, self._on_close = self._on_close, {}
         for callback in callbacks:
             callback()
@@ -166,21 +171,33 @@ class Connection(asyncio.BufferedProtocol):
         """An answer that is ready now."""
         if self._line:
             self.reserve().answer(pieces)
-        elif not self.is_closed:
-            self._outbox.write(pieces)
+        else:
+            self._ready += pieces
+            self._send_soon()
 
     def advance(self) -> None:
-        """Send the answers at the head of the line that are ready."""
-        if self.is_closed:
-            return
+        """Move the answers at the head of the line that are ready."""
         line = self._line
-        ready: list[Piece] = []
-        while line and line[0].pieces is not None:
-            ready += line.popleft().pieces or ()
-        if ready:
-            self._outbox.write(ready)
+        if line[0].pieces is None:
+            return
+        while line and (pieces := line[0].pieces) is not None:
+            self._ready += pieces
+            line.popleft()
+        self._send_soon()
         if self._is_paused:
             self._loop.call_soon(self._resume)
+
+    def _send_soon(self) -> None:
+        """Many answers become ready in one turn of the loop: they leave together at its end."""
+        if not self._sends_soon:
+            self._sends_soon = True
+            self._loop.call_soon(self._send_ready)
+
+    def _send_ready(self) -> None:
+        self._sends_soon = False
+        ready, self._ready = self._ready, []
+        if ready and not self.is_closed:
+            self._outbox.write(ready)
 
     def _drained(self) -> None:
         self.active_at = self._loop.time()
@@ -194,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_quiet(self) -> bool:
         """Nothing is being worked on and nothing waits to be sent."""
-        return not self._line and not self._outbox.waiting_bytes
+        return not self._line and not self._ready and not self._outbox.waiting_bytes
 
     # -- the end
 
@@ -211,6 +228,11 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
         logger.warning("closing a connection: %s", why, extra={"peer": self.peer, "client_id": self.client_id or ""})
         self._transport.abort()
+
+    def hang_up(self) -> None:
+        """End a connection that did nothing wrong."""
+        self.is_closed = True
+        self._transport.close()
 
     def shrink(self) -> None:
         self._intake.shrink()

@@ -165,7 +165,8 @@ class WaitingFetch:
 
 def _check_request(request: Any) -> int | None:
     """Refuse what this broker has no part in: replicas of a cluster, and sessions that it never gave out."""
-    if max(request.replica_id, request.replica_state.replica_id) >= 0:
+    state = request.replica_state
+    if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
         return int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
         return int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

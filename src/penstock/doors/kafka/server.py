@@ -46,7 +46,7 @@ class KafkaDoor:
     async def serve(self, advertised: Address) -> None:
         """Accept connections; clients are told to come to `advertised`."""
         assert self._server is not None
-        self._dispatch.advertised = advertised
+        self._dispatch.advertise(advertised)
         await self._server.start_serving()
         self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
 
