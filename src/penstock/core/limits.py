@@ -32,3 +32,12 @@ DECOMPRESSED_BYTES_MAX = 256 * 2**20
 
 DECOMPRESSION_RATIO_MAX = 1_032
 """Beyond deflate's own best ratio a batch is an attack, not data. Small batches are exempt, see compression."""
+
+DECOMPRESSION_RATIO_EXEMPT_BYTES = 2**20
+"""Up to this size a batch may unfold at any ratio: runs of equal bytes do, and so little harms nobody."""
+
+GZIP_MEMBERS_MAX = 64
+"""Each further gzip member costs a copy of the rest of the input; no client writes more than one."""
+
+PARTITIONS_TOTAL_MAX = 100_000
+"""Every partition costs a directory, an owner and memory, so all topics together may not ask for more."""
