@@ -77,7 +77,7 @@ class MemoryFiles:
         return path in self._contents or path in self._directories
 
     def size(self, path: str) -> int:
-        return len(self._contents[path])
+        return self.open(path).size()
 
     def make_dir(self, path: str) -> None:
         if path not in self._directories:
