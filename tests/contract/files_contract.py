@@ -190,6 +190,14 @@ class FilesContract:
         file.close()
         assert files.names("d") == []
 
+    def test_a_flush_that_comes_after_the_end_of_its_file_is_no_error(self, files: Files) -> None:
+        file = files.open("a", create=True)
+        file.append([b"x"])
+        files.remove("a")
+        file.close()
+        file.sync()
+        assert files.names("") == []
+
     def test_a_handle_is_a_descriptor_or_nothing(self, files: Files) -> None:
         handle = files.open("a", create=True).handle()
         assert handle is None or handle >= 0

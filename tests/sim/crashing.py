@@ -51,6 +51,8 @@ class Trial:
         self._idempotent = [
             load.Idempotent(load.Writer(f"idem{n}", self._stream(f"idem{n}"))) for n in range(2)
         ]
+        self._changer = load.Writer("topics", self._stream("topics"))
+        self._reader = self._stream("reader")
         self._lost_power = False
         self._node: node.Node | None = None
 
@@ -126,8 +128,8 @@ class Trial:
 
     def _start_clients(self) -> list[asyncio.Task[None]]:
         works = {
-            "reader": load.read_along(self._dial, self.ledger, self._stream("reader")),
-            "topics": load.change_topics(self._dial, self.ledger, self._stream("topics")),
+            "reader": load.read_along(self._dial, self.ledger, self._reader),
+            "topics": load.change_topics(self._dial, self.ledger, self._changer),
         }
         now_ms = self.machine.clock.now_ms
         for writer in self._writers:
@@ -140,7 +142,10 @@ class Trial:
         await self._loop.spawn(name, work)
 
     async def _dial(self) -> KafkaClient:
-        return await KafkaClient.connect(node.NAME, node.PORT)
+        try:
+            return await KafkaClient.connect(node.NAME, node.PORT)
+        except OSError as error:
+            raise ConnectionError(f"cannot connect: {error}") from error
 
     async def _create_topics(self) -> None:
         client = await self._dial()

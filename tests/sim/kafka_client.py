@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.core.model import NewRecord, Record
@@ -68,12 +68,18 @@ class KafkaClient:
 
     async def call(self, api_key: ApiKey, version: int, body: Any) -> Any:
         """Ask and wait for the answer."""
+        return await self._answer(self._ask(api_key, version, body))
+
+    def _ask(self, api_key: ApiKey, version: int, body: Any) -> asyncio.Future[Any]:
         if self._broken:
             raise ConnectionError("the connection is gone")
-        answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._writer.write(encode_request(api_key, version, self._sent, "sim", body))
         self._asked.append((api_key, version, answer))
         self._sent += 1
+        return answer
+
+    async def _answer(self, answer: asyncio.Future[Any]) -> Any:
         try:
             return await asyncio.wait_for(answer, ANSWER_S_MAX)
         except TimeoutError:
@@ -104,16 +110,22 @@ class KafkaClient:
 
     # ---- data
 
-    async def produce(self, place: Place, batch: bytes) -> int:
-        """Append one batch with acks=all; returns its base offset."""
+    def send_batch(self, place: Place, batch: bytes) -> Coroutine[Any, Any, int]:
+        """Send one batch, acks=all, now; what is returned waits for its base offset."""
         request = messages.ProduceRequest
         one = request.PartitionProduceData(index=place.partition, records=batch)
         topic = request.TopicProduceData(topic_id=place.topic_id, partition_data=[one])
         body = request(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=[topic])
-        response = await self.call(ApiKey.PRODUCE, _PRODUCE, body)
-        answer = response.responses[0].partition_responses[0]
+        return self._appended(self._ask(ApiKey.PRODUCE, _PRODUCE, body))
+
+    async def _appended(self, asked: asyncio.Future[Any]) -> int:
+        answer = (await self._answer(asked)).responses[0].partition_responses[0]
         _check(answer.error_code, answer.error_message)
         return int(answer.base_offset)
+
+    async def produce(self, place: Place, batch: bytes) -> int:
+        """Append one batch with acks=all; returns its base offset."""
+        return await self.send_batch(place, batch)
 
     async def _fetch(self, place: Place, offset: int, wait_ms: int) -> Any:
         request = messages.FetchRequest

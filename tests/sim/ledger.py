@@ -85,7 +85,8 @@ class Ledger:
     def _promise(self, place: Place, offset: int, key: bytes | None, value: bytes | None) -> None:
         records = self.topics[place.topic_id].partitions[place.partition].records
         if records.setdefault(offset, (key, value)) != (key, value):
-            raise Broken(f"{place} offset {offset} held {records[offset]}, now {(key, value)}")
+            name = self.topics[place.topic_id].name
+            raise Broken(f"{name} {place} offset {offset} held {_short(records[offset])}, now {_short((key, value))}")
 
     # ---- the check
 
@@ -140,7 +141,7 @@ class Ledger:
 
     def _check_start(self, place: Place, topic: TopicPromise, promise: Promise, start: int) -> None:
         if start < promise.start_acked:
-            raise Broken(f"{topic.name} {place}: starts at {start}, everything before {promise.start_acked} was deleted")
+            raise Broken(f"{topic.name} {place}: starts at {start}, all before {promise.start_acked} was deleted")
         if topic.kind is not Kind.SIZED and start > promise.start_asked:
             raise Broken(f"{topic.name} {place}: starts at {start}, nobody deleted beyond {promise.start_asked}")
         promise.start_acked = promise.start_acked if topic.kind is Kind.SIZED else start
@@ -149,6 +150,10 @@ class Ledger:
         twice = [value for value, count in Counter(one.value for one in found).items() if count > 1 and value]
         if twice:
             raise Broken(f"{place}: written twice: {[value[:20] for value in twice]}")
+
+
+def _short(what: tuple[bytes | None, bytes | None]) -> tuple[bytes | None, bytes | None]:
+    return what[0], None if what[1] is None else what[1][:20]
 
 
 def _check_compacted(place: Place, promise: Promise, found: list[Record]) -> None:

@@ -16,8 +16,7 @@ from sim.ledger import Kind, Ledger
 IN_FLIGHT_MAX = 5
 KEYS = tuple(b"key-%d" % number for number in range(6))
 TOMBSTONE_CHANCE = 0.2
-STOPPING = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID})
-"""What a client may be told by a broker that is stopping, or about a topic that was just deleted."""
+DELETED = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 Dial = Callable[[], Coroutine[Any, Any, KafkaClient]]
 
@@ -61,6 +60,13 @@ def places(ledger: Ledger, *kinds: Kind) -> list[Place]:
     ]
 
 
+def is_due(error: KafkaError, ledger: Ledger, place: Place) -> bool:
+    """Whether a client had to expect this: the broker is stopping, or the topic is being deleted."""
+    return error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER or (
+        error.code in DELETED and ledger.topics[place.topic_id].deletion_asked
+    )
+
+
 async def write_plain(dial: Dial, ledger: Ledger, writer: Writer, now_ms: Callable[[], int]) -> None:
     """A producer that never repeats anything: what was not answered is in doubt for ever."""
     client = await dial()
@@ -75,7 +81,7 @@ async def write_plain(dial: Dial, ledger: Ledger, writer: Writer, now_ms: Callab
         try:
             ledger.acked(place, await client.produce(place, batch), records)
         except KafkaError as error:
-            if error.code not in STOPPING:
+            if not is_due(error, ledger, place):
                 raise
             continue
         promise.keys_in_doubt -= doubts
@@ -109,17 +115,17 @@ class Idempotent:
 
     async def _send_pending(self, client: KafkaClient, ledger: Ledger) -> None:
         """All at once on one connection; each answer by itself takes its batch off the list."""
-        sent = [(one, client.produce(one.place, one.batch)) for one in self.pending]
+        sent = [(one, client.send_batch(one.place, one.batch)) for one in self.pending]
         answers = await asyncio.gather(*(answer for _, answer in sent), return_exceptions=True)
-        failure: BaseException | None = None
         for (one, _), answer in zip(sent, answers, strict=True):
-            if isinstance(answer, BaseException):
-                failure = failure or answer
-                continue
-            ledger.acked(one.place, answer, one.records)
-            self.pending.remove(one)
-        if failure is not None and not (isinstance(failure, KafkaError) and failure.code in STOPPING):
-            raise failure
+            if isinstance(answer, int):
+                ledger.acked(one.place, answer, one.records)
+                self.pending.remove(one)
+        for (one, _), answer in zip(sent, answers, strict=True):
+            if isinstance(answer, BaseException) and not (
+                isinstance(answer, KafkaError) and is_due(answer, ledger, one.place)
+            ):
+                raise answer
 
 
 async def read_along(dial: Dial, ledger: Ledger, chance: random.Random) -> None:
@@ -133,7 +139,7 @@ async def read_along(dial: Dial, ledger: Ledger, chance: random.Random) -> None:
         except KafkaError as error:
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 places_read[place] += 1
-            elif error.code not in STOPPING:
+            elif not is_due(error, ledger, place):
                 raise
             continue
         ledger.seen(place, fetched.records)
@@ -141,10 +147,9 @@ async def read_along(dial: Dial, ledger: Ledger, chance: random.Random) -> None:
             places_read[place] = fetched.records[-1].offset + 1
 
 
-async def change_topics(dial: Dial, ledger: Ledger, chance: random.Random) -> None:
+async def change_topics(dial: Dial, ledger: Ledger, writer: Writer) -> None:
     """Topics come, get a few records, are cut at their start, and go; names are used again."""
-    client = await dial()
-    writer = Writer(f"topics-{chance.random()}", chance)
+    client, chance = await dial(), writer.chance
     while True:
         mine = {one.name: topic_id for topic_id, one in ledger.topics.items() if one.name.startswith("passing")}
         name = f"passing-{chance.randrange(3)}"

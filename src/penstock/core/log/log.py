@@ -129,9 +129,10 @@ class Log:
         self._active = segment
 
     def mark_dirty(self, segment: Segment) -> None:
-        """What recovery found in this segment may be in the page cache only: it has to be synced before it counts."""
-        self._dirty_files.append(segment.file)
-        self._dirty_directories.append(self.directory)
+        """What recovery found in this segment, names included, may be in the page cache only: synced before it counts."""
+        if segment.file not in self._dirty_files:
+            self._dirty_files.append(segment.file)
+            self._dirty_directories += [self.directory, *parents_of(self.directory)]
 
     def settle_age(self, now_ms: int) -> None:
         """After recovery the age of the last segment counts from its first record, if that has a time."""

@@ -52,7 +52,7 @@ def _recover_segment(log: Log, segment: Segment, recovery_offset: int, next_base
     """Prove everything behind the recovery point; False when a tear was cut, so that nothing behind it counts."""
     size = segment.size
     start = segment.resume(recovery_offset)
-    if size > start:
+    if size > start or not size:
         log.mark_dirty(segment)
     try:
         segment.take_in(start, size, log.limits.index_interval_bytes)
@@ -63,6 +63,7 @@ def _recover_segment(log: Log, segment: Segment, recovery_offset: int, next_base
     except CorruptBatch as tear:
         if segment.next_offset < recovery_offset:
             raise
+        log.mark_dirty(segment)
         _cut(segment, str(tear), report)
         return False
     _note_first_time(segment)
