@@ -1,11 +1,15 @@
-"""One request as its handler sees it: who asks, in which version, and how the answer goes back. Never touches the broker."""
+"""One request as its handler sees it.
+
+Who asks, in which version, and how the answer goes back. Never touches the broker.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from penstock.doors.kafka.connection import Connection
+from penstock.doors.kafka.outbox import Piece
 from penstock.wire.kafka import encode_response
 
 
@@ -25,14 +29,18 @@ class Call:
 
     def answer(self, body: Any) -> None:
         """Answer now, in line behind the requests before this one."""
-        self.connection.answer(encode_response(self.api_key, self.version, self.correlation_id, body))
+        self.connection.answer(
+            cast(list[Piece], encode_response(self.api_key, self.version, self.correlation_id, body))
+        )
 
     def answer_later(self) -> Callable[[Any], None]:
         """Take a place in line and answer when the returned function is called with the body, once."""
         place = self.connection.reserve()
 
         def answer(body: Any) -> None:
-            place.answer(encode_response(self.api_key, self.version, self.correlation_id, body))
+            place.answer(
+                cast(list[Piece], encode_response(self.api_key, self.version, self.correlation_id, body))
+            )
 
         return answer
 

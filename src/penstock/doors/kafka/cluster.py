@@ -1,4 +1,7 @@
-"""Metadata and the describe calls: what there is and where. Creates a topic only where Kafka's clients expect it to be created."""
+"""Metadata and the describe calls.
+
+What there is and where. Creates a topic only where Kafka's clients expect it to be created.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,14 @@ class ClusterHandlers:
     # -- Metadata
 
     def metadata(self, call: Call, request: Any) -> Any:
-        """The broker, and the topics asked for. Topics that are not there are created if client and settings want that."""
+        """The broker, and the topics asked for.
+
+        Topics that are not there are created if client and settings want that.
+        """
         if request.topics is None or (call.version == _EMPTY_MEANS_ALL and not request.topics):
-            return self._metadata(call, request, [self._known(topic, request) for topic in self._broker.catalog.topics])
+            return self._metadata(
+                call, request, [self._known(topic, request) for topic in self._broker.catalog.topics]
+            )
         wanted = [self._find(call, one) for one in request.topics]
         may_create = request.allow_auto_topic_creation or call.version < _CREATES_ALWAYS_BEFORE
         missing = [name for name, topic, _ in wanted if topic is None and name is not None]
@@ -84,7 +92,11 @@ class ClusterHandlers:
         identity, address = self._broker.identity, self.advertised
         response = messages.MetadataResponse
         return response(
-            brokers=[response.MetadataResponseBroker(node_id=identity.node_id, host=address.host, port=address.port)],
+            brokers=[
+                response.MetadataResponseBroker(
+                    node_id=identity.node_id, host=address.host, port=address.port
+                )
+            ],
             cluster_id=identity.cluster_id,
             controller_id=identity.node_id,
             topics=topics,
@@ -103,7 +115,9 @@ class ClusterHandlers:
             partitions=[
                 response.MetadataResponsePartition(**self._place(one)) for one in self._partitions(topic)
             ],
-            topic_authorized_operations=_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED,
+            topic_authorized_operations=_TOPIC_OPERATIONS
+            if request.include_topic_authorized_operations
+            else _NOT_ASKED,
         )
 
     def _partitions(self, topic: Topic) -> list[Partition]:
@@ -138,7 +152,11 @@ class ClusterHandlers:
         return response(
             cluster_id=identity.cluster_id,
             controller_id=identity.node_id,
-            brokers=[response.DescribeClusterBroker(broker_id=identity.node_id, host=address.host, port=address.port)],
+            brokers=[
+                response.DescribeClusterBroker(
+                    broker_id=identity.node_id, host=address.host, port=address.port
+                )
+            ],
             cluster_authorized_operations=(
                 _CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
             ),

@@ -1,4 +1,7 @@
-"""ListOffsets and OffsetForLeaderEpoch: where things are in a partition. Never reads records beyond the one batch that a time falls into."""
+"""ListOffsets and OffsetForLeaderEpoch.
+
+Where things are in a partition. Never reads records beyond the one batch that a time falls into.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +36,17 @@ class OffsetHandlers:
         return response(
             topics=[
                 response.ListOffsetsTopicResponse(
-                    name=topic.name, partitions=[self._list_one(topic.name, one, isolation) for one in topic.partitions]
+                    name=topic.name,
+                    partitions=[self._list_one(topic.name, one, isolation) for one in topic.partitions],
                 )
                 for topic in request.topics
             ]
         )
 
     def _list_one(self, topic: str, one: Any, isolation: Isolation) -> Any:
-        answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=one.partition_index)
+        answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(
+            partition_index=one.partition_index
+        )
         try:
             partition = self._broker.partition(topic, one.partition_index)
             partition.check_online()
@@ -58,7 +64,8 @@ class OffsetHandlers:
         return response(
             topics=[
                 response.OffsetForLeaderTopicResult(
-                    topic=topic.topic, partitions=[self._epoch_end(topic.topic, one) for one in topic.partitions]
+                    topic=topic.topic,
+                    partitions=[self._epoch_end(topic.topic, one) for one in topic.partitions],
                 )
                 for topic in request.topics
             ]
