@@ -6,10 +6,9 @@ Who asks, in which version, and how the answer goes back. Never touches the brok
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any
 
 from penstock.doors.kafka.connection import Connection
-from penstock.doors.kafka.outbox import Piece
 from penstock.wire.kafka import encode_response
 
 
@@ -27,6 +26,10 @@ class Call:
         self.correlation_id = correlation_id
         self.client_id = client_id
 
+    def encode(self, body: Any) -> list[Any]:
+        """The whole frame of the answer."""
+        return encode_response(self.api_key, self.version, self.correlation_id, body)
+
     def answer(self, body: Any) -> None:
         """Answer now, in line behind the requests before this one."""
         self.connection.answer(
@@ -38,9 +41,7 @@ class Call:
         place = self.connection.reserve()
 
         def answer(body: Any) -> None:
-            place.answer(
-                cast(list[Piece], encode_response(self.api_key, self.version, self.correlation_id, body))
-            )
+            place.answer(self.encode(body))
 
         return answer
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.connection import Connection
-from penstock.doors.kafka.outbox import Piece
 from penstock.wire.kafka import API, ApiKey, ErrorCode, encode_response, messages
 
 Versions = dict[int, tuple[int, int]]
@@ -47,4 +46,5 @@ class VersionsHandler:
     def refuse(self, connection: Connection, correlation_id: int) -> None:
         """A version of ApiVersions that is not known here: say so in the first version, with the range that is."""
         body = messages.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._own)
-        connection.answer(cast(list[Piece], encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body)))
+        pieces: list[Any] = encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body)
+        connection.answer(pieces)
