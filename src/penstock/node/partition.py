@@ -15,6 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.core.errors import (
+    AgainstPolicy,
     BrokerError,
     CorruptBatch,
     DiskFailed,
@@ -88,6 +89,7 @@ class Partition:
         self._waiters: deque[tuple[int, Settled]] = deque()
         self._listeners: dict[Callable[[], None], None] = {}
         self._is_notifying = False
+        self._start_turn = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -318,16 +320,20 @@ class Partition:
 
     async def delete_records(self, before_offset: int) -> int:
         """Forget everything before an offset (-1: before the high watermark); returns the new start offset."""
-        self.check_online()
-        offset = self.high_watermark if before_offset == -1 else before_offset
-        if offset < 0 or offset > self.high_watermark:
-            raise OffsetOutOfRange(
-                f"{self}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}"
-            )
-        if offset > self.log.start_offset:
-            await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
-            self.log.advance_start(offset)
-        return self.log.start_offset
+        if self.config.cleanup_compact and not self.config.cleanup_delete:
+            raise AgainstPolicy(f"{self}: records are only deleted by key, because cleanup.policy is 'compact'")
+        async with self._start_turn:
+            self.check_online()
+            offset = self.high_watermark if before_offset == -1 else before_offset
+            if offset < 0 or offset > self.high_watermark:
+                raise OffsetOutOfRange(
+                    f"{self}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}"
+                )
+            if offset > self.log.start_offset:
+                await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
+                self.check_online()
+                self.log.advance_start(offset)
+            return self.log.start_offset
 
     def retain(self, producer_expiry_ms: int) -> None:
         """Let go of what is too old or too much.

@@ -32,9 +32,7 @@ class Call:
 
     def answer(self, body: Any) -> None:
         """Answer now, in line behind the requests before this one."""
-        self.connection.answer(
-            cast(list[Piece], encode_response(self.api_key, self.version, self.correlation_id, body))
-        )
+        self.connection.answer(self.encode(body))
 
     def answer_later(self) -> Callable[[Any], None]:
         """Take a place in line and answer when the returned function is called with the body, once."""
