@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.core.errors import BrokerError, TopicExists, UnknownTopic
+from penstock.core.errors import BrokerError, InvalidRequest, TopicExists, UnknownTopic
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import check_topic_name
 from penstock.doors.kafka.call import Call
@@ -50,7 +50,7 @@ class ClusterHandlers:
             )
         wanted = [self._find(call, one) for one in request.topics]
         may_create = request.allow_auto_topic_creation or call.version < _CREATES_ALWAYS_BEFORE
-        missing = [name for name, topic, _ in wanted if topic is None and name is not None]
+        missing = [name for name, _, error in wanted if isinstance(error, UnknownTopic) and name is not None]
         if missing and may_create and self._broker.settings.auto_create_topics:
             return self._create_and_answer(call, request, missing)
         return self._answer(call, request)
@@ -75,13 +75,15 @@ class ClusterHandlers:
             else:
                 assert error is not None
                 error = (failures or {}).get(name or "", error)
-                answers.append(_unknown(name, one.topic_id, error))
+                answers.append(_unknown(call, name, one.topic_id, error))
         return self._metadata(call, request, answers)
 
     def _find(self, call: Call, one: Any) -> tuple[str | None, Topic | None, BrokerError | None]:
         """(name asked for, the topic, or why there is none)."""
         try:
-            if one.name is None or (call.version >= _BY_ID_FROM and one.topic_id != _NO_ID):
+            if call.version < _BY_ID_FROM and (one.name is None or one.topic_id != _NO_ID):
+                raise InvalidRequest(f"topics are asked for by id from version {_BY_ID_FROM} on")
+            if one.name is None or one.topic_id != _NO_ID:
                 return None, self._broker.catalog.topic_by_id(one.topic_id), None
             check_topic_name(one.name)
             return one.name, self._broker.catalog.topic(one.name), None
@@ -243,7 +245,9 @@ class ClusterHandlers:
         )
 
 
-def _unknown(name: str | None, topic_id: bytes, error: BrokerError) -> Any:
+def _unknown(call: Call, name: str | None, topic_id: bytes, error: BrokerError) -> Any:
+    if name is None and call.version < _BY_ID_FROM:
+        name = ""
     return messages.MetadataResponse.MetadataResponseTopic(
         error_code=code_of(error), name=name, topic_id=topic_id, partitions=[]
     )

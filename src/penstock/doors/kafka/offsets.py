@@ -20,6 +20,7 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+_EPOCH_FROM = 4
 _NOTHING = TimedOffset(offset=-1, timestamp_ms=-1, leader_epoch=-1)
 
 
@@ -37,13 +38,13 @@ class OffsetHandlers:
             topics=[
                 response.ListOffsetsTopicResponse(
                     name=topic.name,
-                    partitions=[self._list_one(topic.name, one, isolation) for one in topic.partitions],
+                    partitions=[self._list_one(call, topic.name, one, isolation) for one in topic.partitions],
                 )
                 for topic in request.topics
             ]
         )
 
-    def _list_one(self, topic: str, one: Any, isolation: Isolation) -> Any:
+    def _list_one(self, call: Call, topic: str, one: Any, isolation: Isolation) -> Any:
         answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(
             partition_index=one.partition_index
         )
@@ -55,7 +56,9 @@ class OffsetHandlers:
         except BrokerError as error:
             answer.error_code = code_of(error)
             return answer
-        answer.offset, answer.timestamp, answer.leader_epoch = found
+        answer.offset, answer.timestamp = found.offset, found.timestamp_ms
+        if call.version >= _EPOCH_FROM:
+            answer.leader_epoch = found.leader_epoch
         return answer
 
     def epoch_ends(self, call: Call, request: Any) -> Any:

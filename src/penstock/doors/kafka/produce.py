@@ -47,7 +47,7 @@ class ProduceHandler:
             if call.version >= _BY_ID_FROM:
                 name = self._broker.catalog.topic_by_id(topic.topic_id).name
             partition = self._broker.partition(name, one.index)
-            if one.records is None:
+            if not one.records:
                 raise InvalidRecord("the request carries no batch for this partition")
             if partition.is_internal:
                 raise InvalidTopic(f"{name!r} is an internal topic, only the broker writes to it")
