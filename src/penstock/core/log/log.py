@@ -73,8 +73,6 @@ class Log:
         """Next offset to position in the last segment, for readers that go on where they stopped."""
         self._cuts = 0
         self._retired_bytes = 0
-        self.written_bytes = 0
-        """Bytes appended since the log was opened."""
 
     # -- writing
 
@@ -98,7 +96,6 @@ class Log:
             self.epochs.save()
         if header.producer_id >= 0:
             self.producers.observe(header, offset, now_ms)
-        self.written_bytes += len(batch)
         if not self._dirty_files or self._dirty_files[-1] is not active.file:
             self._dirty_files.append(active.file)
         return offset
