@@ -1,7 +1,7 @@
 """From a frame to its handler and back: headers, versions, who answers what. Never does a handler's work.
 
-Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions is answered in
-every version, because it is how a client finds out.
+Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions
+is answered in every version, because it is how a client finds out.
 """
 
 from __future__ import annotations
