@@ -242,7 +242,7 @@ def test_only_lists_are_appended_to(op: ConfigOp) -> None:
 def test_incremental_changes_are_checked() -> None:
     catalog = Catalog()
     create(catalog, "orders")
-    with pytest.raises(InvalidConfig, match="missing"):
+    with pytest.raises(InvalidRequest, match="missing"):
         catalog.decide_alter_configs("orders", [ConfigChange(ConfigOp.SET, "retention.ms")])
     with pytest.raises(InvalidConfig, match="did you mean"):
         catalog.decide_alter_configs("orders", [ConfigChange(ConfigOp.DELETE, "retention.mss")])
