@@ -35,7 +35,8 @@ class Dispatch:
         self._tasks = Tasks()
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
-        topics, configs, offsets = TopicHandlers(broker), ConfigHandlers(broker), OffsetHandlers(broker)
+        self._configs = configs = ConfigHandlers(broker)
+        topics, offsets = TopicHandlers(broker), OffsetHandlers(broker)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(broker).produce,
             ApiKey.FETCH: self._fetch.fetch,
@@ -60,7 +61,7 @@ class Dispatch:
 
     def advertise(self, address: Address) -> None:
         """The address that clients are told to come to."""
-        self._cluster.advertised = address
+        self._cluster.advertised = self._configs.advertised = address
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Start one request. BrokerError means that the connection cannot go on."""
