@@ -1,4 +1,7 @@
-"""`make demo`: the main job end to end, by itself: write, read back with another client, kill -9, and nothing is lost."""
+"""`make demo`.
+
+The main job end to end, by itself: write, read back with another client, kill -9, and nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ def main() -> int:
     """Play every act; the exit code says whether all of them held."""
     stage = Stage()
     acts = [durability.play]
-    held = all([act(stage) for act in acts])
+    outcomes = [act(stage) for act in acts]
+    held = all(outcomes)
     stage.curtain(held)
     return 0 if held else 1
 

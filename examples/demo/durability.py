@@ -1,4 +1,8 @@
-"""Act one: orders go in, another client reads them, the broker is killed in the middle, and every acknowledged order is there."""
+"""Act one.
+
+Orders go in, another client reads them, the broker is killed in the middle, and every acknowledged order is
+there.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +35,27 @@ def play(stage: Stage) -> bool:
     stage.act("Orders that survive a kill -9", "One broker, two clients that nobody here wrote, one SIGKILL.")
     started = time.monotonic()
     with running_broker() as broker:
-        stage.say(f"broker on {broker.bootstrap}, ready after {1000 * (time.monotonic() - started):.0f} ms, durability fsync")
+        stage.say(
+            f"broker on {broker.bootstrap}, ready after {1000 * (time.monotonic() - started):.0f} ms, durability fsync"
+        )
         create_topic(broker)
         acked: Acked = {}
         produce(stage, broker, range(FIRST_ORDERS), acked, "confluent-kafka writes")
         read = asyncio.run(read_back(broker))
-        held = stage.check(read == acked, f"aiokafka reads back {len(read):,} of {len(acked):,} orders, byte for byte")
+        held = stage.check(
+            read == acked, f"aiokafka reads back {len(read):,} of {len(acked):,} orders, byte for byte"
+        )
         before = len(acked)
         restart_s = kill_while_producing(stage, broker, acked)
-        stage.say(f"killed -9 after {len(acked) - before:,} more orders were acknowledged; up again after {restart_s * 1000:.0f} ms")
+        stage.say(
+            f"killed -9 with {len(acked) - before:,} more orders acknowledged by the end; "
+            f"up again after {restart_s * 1000:.0f} ms"
+        )
         read = asyncio.run(read_back(broker))
         lost = [where for where, value in acked.items() if read.get(where) != value]
-        held &= stage.check(not lost, f"of {len(acked):,} acknowledged orders {len(lost)} are lost or changed")
+        held &= stage.check(
+            not lost, f"of {len(acked):,} acknowledged orders {len(lost)} are lost or changed"
+        )
         held &= stage.check(are_dense(read), "offsets are dense in every partition")
         show_sample(stage, read)
         held &= stage.check(broker.stop() == 0, "SIGTERM: stopped clean")
@@ -72,7 +85,9 @@ def order(number: int) -> tuple[bytes, bytes]:
 
 def produce(stage: Stage, broker: Broker, numbers: range, acked: Acked, title: str) -> None:
     """Write orders and note each one that was acknowledged, with its place."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 2, "enable.idempotence": True, "log_level": 2})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "linger.ms": 2, "enable.idempotence": True, "log_level": 2}
+    )
     with stage.progress() as progress:
         bar = progress.add_task(title, total=len(numbers))
 
@@ -109,7 +124,9 @@ def kill_while_producing(stage: Stage, broker: Broker, acked: Acked) -> float:
 
 async def read_back(broker: Broker) -> Acked:
     """Everything in the topic, with an independent client."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
+    )
     await consumer.start()
     try:
         places = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
@@ -128,7 +145,9 @@ async def read_back(broker: Broker) -> Acked:
 
 def are_dense(read: Acked) -> bool:
     """Whether each partition's offsets run from 0 without a gap."""
-    counts = [sorted(offset for partition, offset in read if partition == index) for index in range(PARTITIONS)]
+    counts = [
+        sorted(offset for partition, offset in read if partition == index) for index in range(PARTITIONS)
+    ]
     return all(offsets == list(range(len(offsets))) for offsets in counts)
 
 
@@ -138,5 +157,7 @@ def show_sample(stage: Stage, read: Acked) -> None:
     for index in range(PARTITIONS):
         offset = max(offset for partition, offset in read if partition == index)
         content = json.loads(read[index, offset])
-        rows.append((str(index), f"{offset:,}", content["customer"], f"{content['count']} x {content['item']}"))
+        rows.append(
+            (str(index), f"{offset:,}", content["customer"], f"{content['count']} x {content['item']}")
+        )
     stage.table("partition", "newest offset", "customer", "order", rows=rows)

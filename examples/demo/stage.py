@@ -50,5 +50,9 @@ class Stage:
 
     def curtain(self, held: bool) -> None:
         took_s = time.monotonic() - self._started
-        words = "[bold green]Everything held.[/]" if held else "[bold red]Something did not hold: see the red line above.[/]"
+        words = (
+            "[bold green]Everything held.[/]"
+            if held
+            else "[bold red]Something did not hold: see the red line above.[/]"
+        )
         self.console.print(f"\n{words} [dim]({took_s:.1f} s)[/]")

@@ -150,6 +150,13 @@ class RawConnection:
             time.sleep(POLL_S)
         raise AssertionError(f"{topic} is still there")
 
+    def await_end(self, topic: str, offset: int) -> None:
+        """Wait until readers see everything before `offset`; with acks=0 nobody says when."""
+        deadline = time.monotonic() + VISIBLE_S_MAX
+        while (found := self.offset_at(topic, -1).offset) != offset:
+            assert time.monotonic() < deadline, f"{topic} ends at {found}, not at {offset}"
+            time.sleep(POLL_S)
+
     def metadata(self, topics: list[str] | None, *, create: bool = False, version: int = 12) -> Any:
         wanted = None if topics is None else [{"name": topic} for topic in topics]
         return self.call(MetadataRequest, version, topics=wanted, allow_auto_topic_creation=create)

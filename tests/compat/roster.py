@@ -42,7 +42,7 @@ ABLE: dict[str, frozenset[str]] = {
     "name_invalid_record": EVERY - {AIOKAFKA},
     "offset_of": EVERY,
     "offset_of_max_timestamp": frozenset({CONFLUENT, KAFKA_PYTHON, JAVA}),
-    "look_without_creating": frozenset({CONFLUENT, KAFKA_PYTHON, KAFKAJS, KCAT, JAVA}),
+    "look_without_creating": frozenset({CONFLUENT, KAFKA_PYTHON, KAFKAJS, JAVA}),
     "create_on_produce": EVERY,
     "topics": ADMINS,
     "default_counts": ADMINS - {AIOKAFKA},

@@ -16,7 +16,13 @@ from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
 from penstock.core.machines.catalog import Catalog, make_topic_id
-from penstock.core.machines.catalog_events import BrokerConfigSaved, Event, ProducerIdsReserved, Topic, TopicSaved
+from penstock.core.machines.catalog_events import (
+    BrokerConfigSaved,
+    Event,
+    ProducerIdsReserved,
+    Topic,
+    TopicSaved,
+)
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
@@ -36,7 +42,9 @@ _FOREVER_MS = 2**62
 class Broker:
     """One node. Made by `start_broker`."""
 
-    def __init__(self, settings: Settings, runtime: Runtime, identity: Identity, recovery_points: dict[str, int]) -> None:
+    def __init__(
+        self, settings: Settings, runtime: Runtime, identity: Identity, recovery_points: dict[str, int]
+    ) -> None:
         self.settings = settings
         self.runtime = runtime
         self.identity = identity
@@ -181,7 +189,9 @@ class Broker:
             lambda catalog: catalog.decide_create_topic(name, count, {}, topic_id=topic_id, now_ms=now_ms)
         )
 
-    async def internal_topic(self, name: str, partition_count: int, overrides: Mapping[str, str]) -> list[Partition]:
+    async def internal_topic(
+        self, name: str, partition_count: int, overrides: Mapping[str, str]
+    ) -> list[Partition]:
         """The partitions of a topic that only the broker writes to; it is made if it is not there."""
         if self.catalog.find(name) is None:
             topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()

@@ -342,7 +342,9 @@ def _altered(
         if op is ConfigOp.DELETE:
             altered.pop(name, None)
             continue
-        text = _present(name, value)
+        if value is None:
+            raise InvalidRequest(f"{name}: a value is missing")
+        text = value
         if op is not ConfigOp.SET:
             text = _merged(op, definition, name, altered.get(name, inherited(definition)), text)
         altered[name] = check(name, text)

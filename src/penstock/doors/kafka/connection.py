@@ -1,7 +1,8 @@
 """One client's connection: frames in, answers out, in the order of the requests. Never knows what a request means.
 
-Requests are started as they come, so that many may wait for the disk at once; each has its place in line, and an answer that
-is ready early waits for those before it. A client that has too much waiting is simply not read from.
+Requests are started as they come, so that many may wait for the disk at once; each has its place in line, and
+an answer that is ready early waits for those before it. A client that has too much waiting is simply not read
+from.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ logger = logging.getLogger("penstock.kafka")
 class Limits(Protocol):
     """What a connection may use up."""
 
-    frame_bytes_max: int
-    requests_in_flight_max: int
-    response_queue_bytes_max: int
+    @property
+    def frame_bytes_max(self) -> int: ...
+
+    @property
+    def requests_in_flight_max(self) -> int: ...
+
+    @property
+    def response_queue_bytes_max(self) -> int: ...
 
 
 class Place:
@@ -157,7 +163,10 @@ class Connection(asyncio.BufferedProtocol):
     def _wait_for_room(self) -> None:
         """Over the memory that all connections share: not read from until somebody gives some back."""
         self._pause()
-        self._budget.wait(lambda: self._loop.call_soon(self._resume))
+        self._budget.wait(self._resume_soon)
+
+    def _resume_soon(self) -> None:
+        self._loop.call_soon(self._resume)
 
     # -- answers
 
@@ -185,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             line.popleft()
         self._send_soon()
         if self._is_paused:
-            self._loop.call_soon(self._resume)
+            self._resume_soon()
 
     def _send_soon(self) -> None:
         """Many answers become ready in one turn of the loop: they leave together at its end."""
@@ -202,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
     def _drained(self) -> None:
         self.active_at = self._loop.time()
         if self._is_paused:
-            self._loop.call_soon(self._resume)
+            self._resume_soon()
 
     @property
     def in_flight(self) -> int:
@@ -226,7 +235,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self.is_closed = True
-        logger.warning("closing a connection: %s", why, extra={"peer": self.peer, "client_id": self.client_id or ""})
+        logger.warning(
+            "closing a connection: %s", why, extra={"peer": self.peer, "client_id": self.client_id or ""}
+        )
         self._transport.abort()
 
     def hang_up(self) -> None:

@@ -1,7 +1,7 @@
 """From a frame to its handler and back: headers, versions, who answers what. Never does a handler's work.
 
-Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions is answered in
-every version, because it is how a client finds out.
+Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions
+is answered in every version, because it is how a client finds out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Dispatch:
         self._tasks = Tasks()
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
-        topics, configs, offsets = TopicHandlers(broker), ConfigHandlers(broker), OffsetHandlers(broker)
+        self._configs = configs = ConfigHandlers(broker)
+        topics, offsets = TopicHandlers(broker), OffsetHandlers(broker)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(broker).produce,
             ApiKey.FETCH: self._fetch.fetch,
@@ -60,7 +61,7 @@ class Dispatch:
 
     def advertise(self, address: Address) -> None:
         """The address that clients are told to come to."""
-        self._cluster.advertised = address
+        self._cluster.advertised = self._configs.advertised = address
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Start one request. BrokerError means that the connection cannot go on."""

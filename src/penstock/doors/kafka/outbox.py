@@ -1,7 +1,8 @@
 """What still has to go out on one connection, in order: bytes, and runs of log files sent without reading them.
 
-On a plain socket it writes by itself (sendmsg, sendfile) and asks the loop only when the socket is full. Where there is no
-socket (TLS, simulation) it goes through the transport. Never drops or reorders; counts what waits, so that a slow reader shows.
+On a plain socket it writes by itself (sendmsg, sendfile) and asks the loop only when the socket is full.
+Where there is no socket (TLS, simulation) it goes through the transport. Never drops or reorders; counts what
+waits, so that a slow reader shows.
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ class Outbox:
         """Send now what the socket takes; the rest follows by itself."""
         if self._is_closed:
             return
-        if not self._pieces and self._socket is not None and not any(type(piece) is Slice for piece in pieces):
+        if (
+            not self._pieces
+            and self._socket is not None
+            and not any(type(piece) is Slice for piece in pieces)
+        ):
             self._write_plain(pieces[0] if len(pieces) == 1 else b"".join(cast(Sequence[Plain], pieces)))
             return
         for piece in pieces:

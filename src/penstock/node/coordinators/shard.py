@@ -1,7 +1,8 @@
-"""One partition of an internal topic and the machine that lives on it. Decides nothing: it keeps, replays and tells when.
+"""One partition of an internal topic and the machine that lives on it. Decides nothing: it keeps and replays.
 
-The order is always: the machine decides, the shard appends the events, the machine applies them, and the answer goes out once
-they are durable. Recovery is replay. If the partition fails, the machine is thrown away with it: there is no rollback.
+The order is always: the machine decides, the shard appends the events, the machine applies them, and the
+answer goes out once they are durable. Recovery is replay. If the partition fails, the machine is thrown away
+with it: there is no rollback.
 """
 
 from __future__ import annotations
@@ -61,14 +62,18 @@ class Shard(Generic[EventT]):
             raise Loading(f"{self.partition} is still being read")
 
     def record(self, events: Sequence[EventT], settled: Settled) -> None:
-        """Append and apply now; call back once it is durable. Raises, with nothing applied, when it cannot be appended."""
+        """Append and apply now.
+
+        Call back once it is durable. Raises, with nothing applied, when it cannot be appended.
+        """
         self.check_ready()
         if not events:
             settled(None)
             return
-        batch = build_batch([NewRecord(*self._encode(event)) for event in events], self._runtime.clock.now_ms())
+        batch = build_batch(
+            [NewRecord(*self._encode(event)) for event in events], self._runtime.clock.now_ms()
+        )
         appended = self.partition.append(memoryview(batch))
         for event in events:
             self._machine.apply(event)
         self.partition.when_durable(appended.end_offset, settled)
-

@@ -1,4 +1,4 @@
-"""A real broker over files in memory, asked through the real codec: what a handler returns is what a client would read."""
+"""A real broker over files in memory, asked through the real codec: answers are what a client would read."""
 
 from __future__ import annotations
 
@@ -30,13 +30,34 @@ T = TypeVar("T")
 SIZE_BYTES = 4
 
 
+class CountingWorkers(ThreadWorkers):
+    """Knows how often the disk was asked for something, and can be made to wait with it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
+        super().__init__(loop, threads)
+        self.jobs = 0
+        self.held: list[Callable[[], None]] | None = None
+
+    def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        self.jobs += 1
+        if self.held is not None:
+            self.held.append(lambda: super(CountingWorkers, self).submit(work, done))
+        else:
+            super().submit(work, done)
+
+    def release(self) -> None:
+        held, self.held = self.held or [], None
+        for job in held:
+            job()
+
+
 class Node:
     """A broker, its loop, and a way to ask it."""
 
     def __init__(self, settings: Settings, files: MemoryFiles) -> None:
         self._runner = asyncio.Runner()
         self.files = files
-        self.workers = ThreadWorkers(self._runner.get_loop(), 2)
+        self.workers = CountingWorkers(self._runner.get_loop(), 2)
         runtime = Runtime(SystemClock(), SystemRng(), files, self.workers)
         self.broker: Broker = self.run(start_broker(settings, runtime))
 
