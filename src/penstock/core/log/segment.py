@@ -158,13 +158,24 @@ class Segment:
         return self._index
 
     def resume(self, offset_max: int) -> int:
-        """Read the index up to an offset into memory and go on from there; returns the position it covers.
+        """Read the index up to an offset into memory and go on from there; returns the position that it covers.
 
-        Raises CorruptBatch if the batches before its last entry are not those that it was made from.
+        Raises CorruptBatch if the batches are not those that the index was made from. What the file knows of batches
+        behind the offset serves as witness only: they may be torn, but whole ones must not contradict it.
         """
         index = sparse.decode(self._files.read_whole(self._index_path) or b"", self.size)
-        index.cut_offset(max(0, offset_max - self.base_offset))
-        self._check_last_entry(index)
+        trusted = index.count_at_most(max(0, offset_max - self.base_offset))
+        for at in range(max(0, trusted - 1), len(index)):
+            entry = index.entry(at)
+            try:
+                chain = self._chain_over(index.before(at), entry.position, prove=False)
+            except CorruptBatch:
+                if at < trusted:
+                    raise
+                break
+            if chain != entry.chain:
+                raise CorruptBatch(f"{self.file.path}: the batches before byte {entry.position} contradict its index")
+        index.keep(trusted)
         self._trim_index_file(index)
         self._adopt(index)
         return self._indexed_at
@@ -178,14 +189,6 @@ class Segment:
         self._chain = last.chain
         self.next_offset = self.base_offset + last.offset
         self.max_time_ms = last.time_ms
-
-    def _check_last_entry(self, index: SparseIndex) -> None:
-        if not len(index):
-            return
-        last = index.last()
-        before = index.floor_position(last.position - 1)
-        if self._chain_over(before, last.position, prove=False) != last.chain:
-            raise CorruptBatch(f"{self.file.path}: the batches before byte {last.position} are not those of the index")
 
     def _trim_index_file(self, index: SparseIndex) -> None:
         if not self._files.exists(self._index_path):
@@ -337,11 +340,13 @@ class Segment:
             raise CorruptBatch(f"{self.file.path} at byte {position}: {error}") from None
 
     def find(self, offset: int, end: int) -> Found | None:
-        """The first batch before `end` that reaches `offset`."""
+        """The first batch before `end` that reaches `offset`. What it passed over is proven too: a flip may hide it."""
         start = self._floor("floor", max(0, offset - self.base_offset)).position
         for found in self.walk(start, end, prove=False, chunk_bytes=PEEK_CHUNK_BYTES):
             if found.header.next_offset > offset:
+                self.verify(start, found.end - start)
                 return found
+        self.verify(start, end - start)
         return None
 
     def find_time(self, time_ms: int, end: int, offset_min: int) -> Found | None:
@@ -350,8 +355,9 @@ class Segment:
         for found in self.walk(start, end, prove=False):
             header = found.header
             if header.max_timestamp_ms >= time_ms and header.next_offset > offset_min:
-                self.verify(found.position, header.size)
+                self.verify(start, found.end - start)
                 return Found(found.position, header, memoryview(self.file.read(found.position, header.size)))
+        self.verify(start, end - start)
         return None
 
     def run(self, position: int, bytes_max: int, end: int) -> tuple[int, int | None]:
