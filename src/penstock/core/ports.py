@@ -37,7 +37,10 @@ class File(Protocol):
 
 
 class Files(Protocol):
-    """A tree of files under one root. Paths are relative, with `/` between parts. Directories end up durable only by `sync_dir`."""
+    """A tree of files under one root.
+
+    Paths are relative, with `/` between parts. Directories end up durable only by `sync_dir`.
+    """
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and appending. Raises TornSegment if it is not there and `create` is false."""
@@ -61,6 +64,9 @@ class Files(Protocol):
 
     def remove_dir(self, path: str) -> None:
         """Remove a directory and all below it; no complaint when it is gone."""
+
+    def space(self) -> tuple[int, int]:
+        """Bytes in all and bytes free where the tree lies; -1 where that means nothing."""
 
     def sync_dir(self, path: str) -> None:
         """Make the names inside the directory durable. Raises DiskFailed. May run in a worker thread."""

@@ -6,25 +6,32 @@ changes what exists goes through the metadata host and is durable before it is a
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
-from penstock.core.errors import BrokerError, InvalidConfig, Offline, UnknownTopic, UnknownTopicId
-from penstock.core.log.log import LogLimits
+from penstock.core.errors import BrokerError, NotLeader, UnknownTopic
+from penstock.core.limits import PRODUCER_IDS_BLOCK
+from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
-from penstock.core.machines.catalog import Catalog, ConfigChange, Event, Topic
-from penstock.core.topic_config import TopicConfig, resolve
-from penstock.node import checkpoint
+from penstock.core.machines.catalog import Catalog, make_topic_id
+from penstock.core.machines.catalog_events import (
+    BrokerConfigSaved,
+    Event,
+    ProducerIdsReserved,
+    Topic,
+    TopicSaved,
+)
+from penstock.core.topic_config import TopicConfig
+from penstock.node import checkpoint, metadata
+from penstock.node.checkpoint import Identity
+from penstock.node.inherited import inherited_settings
 from penstock.node.janitor import Janitor
-from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
-from penstock.node.metadata import SEGMENT_BYTES as METADATA_SEGMENT_BYTES
 from penstock.node.metadata import Metadata
-from penstock.node.partition import Partition, carry_out
+from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
-from penstock.node.settings import DEFINITIONS, Settings
-from penstock.node.workers import run_blocking
+from penstock.node.settings import Settings
 
 logger = logging.getLogger("penstock.broker")
 
@@ -33,128 +40,101 @@ _FOREVER_MS = 2**62
 
 
 class Broker:
-    """One node."""
+    """One node. Made by `start_broker`."""
 
-    def __init__(self, settings: Settings, runtime: Runtime) -> None:
+    def __init__(
+        self, settings: Settings, runtime: Runtime, identity: Identity, recovery_points: dict[str, int]
+    ) -> None:
         self.settings = settings
         self.runtime = runtime
-        self.catalog = Catalog()
-        self.identity = checkpoint.Identity("", settings.node_id, 0)
-        self._partitions: dict[str, list[Partition]] = {}
-        self._recovery_points: dict[str, int] = {}
-        self._producer_ids = range(0)
-        self._janitor = Janitor(self)
-        self.metadata: Metadata | None = None
-        self.catalog_version = 0
+        self.identity = identity
+        self.catalog = Catalog(inherited_settings(settings))
+        self.changes = 0
         """Goes up whenever topics change, so that doors may keep what they made of them."""
+        self._recovery_points = recovery_points
+        self._rows: dict[str, list[Partition]] = {}
+        self._producer_ids: Iterator[int] = iter(())
+        self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
+        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata.log, recovery_points)
 
     # -- life
 
-    async def start(self) -> None:
-        """Recover everything and be ready to serve."""
-        files = self.runtime.files
-        was_clean = checkpoint.take_clean_marker(files)
-        self.identity = checkpoint.load_identity(files, self.runtime.rng, self.settings.node_id, was_clean=was_clean)
-        self._recovery_points = checkpoint.load_recovery_points(files)
-        self.metadata = await self._open_metadata()
-        if not was_clean and len(self.catalog.topics):
-            logger.warning("the last run did not stop clean: checking what it may have left torn")
-        for topic in self.catalog.topics.values():
+    async def recover(self) -> None:
+        """Read the catalog, open every log, and make durable what was found before anyone may read it."""
+        await self._metadata.recover()
+        for topic in self.catalog.topics:
             self._open_topic(topic)
-        await self._sync_recovered()
+        for partition in self.partitions():
+            await partition.sync_recovered()
         self._remove_strangers()
         self._janitor.start()
 
     async def stop(self) -> None:
         """Flush everything, remember where it ends, and leave the mark of a clean stop."""
-        self._janitor.stop()
-        healthy = True
+        await self._janitor.stop()
+        is_healthy = True
         for partition in self.partitions():
-            plan = partition.log.take_dirty()
-            try:
-                if partition.failure is None:
-                    await run_blocking(self.runtime.workers, partial(carry_out, self.runtime.files, plan))
-                    partition.log.publish(plan.mark)
-                    partition.log.save_state()
-                    self._recovery_points[partition.log.directory] = partition.log.end_offset
-            except BrokerError as error:
-                partition.fail(error)
-            healthy = healthy and partition.failure is None
-            partition.close(Offline("the broker is stopping"))
-        if self.metadata is not None:
-            self.metadata.log.save_state()
-            self._recovery_points[METADATA_DIRECTORY] = self.metadata.log.end_offset
-            self.metadata.log.close()
+            if await partition.settle():
+                self._recovery_points[partition.log.directory] = partition.end_offset
+            else:
+                is_healthy = False
+            partition.close(NotLeader("the broker is stopping"))
+        self._metadata.log.save_state()
+        self._recovery_points[metadata.DIRECTORY] = self._metadata.log.end_offset
+        self._metadata.log.close()
         checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
-        if healthy:
+        if is_healthy:
             checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
 
-    async def _open_metadata(self) -> Metadata:
-        limits = LogLimits(METADATA_SEGMENT_BYTES, _FOREVER_MS, self.settings.index_interval_bytes)
-        log = open_log(
-            self.runtime.files,
-            METADATA_DIRECTORY,
-            limits,
-            recovery_offset=self._recovery_points.get(METADATA_DIRECTORY, 0),
-            now_ms=self.runtime.clock.now_ms(),
-            report=partial(_report, METADATA_DIRECTORY),
-        )
-        metadata = Metadata(log, self.catalog, self.runtime, self.identity.leader_epoch)
-        plan = log.take_dirty()
-        await run_blocking(self.runtime.workers, partial(carry_out, self.runtime.files, plan))
-        log.publish(plan.mark)
-        metadata.replay()
-        return metadata
+    def _open_metadata_log(self) -> Log:
+        limits = LogLimits(metadata.SEGMENT_BYTES, _FOREVER_MS, self.settings.index_interval_bytes)
+        return self._open_log(metadata.DIRECTORY, limits, "metadata")
 
-    async def _sync_recovered(self) -> None:
-        """What recovery found must be as durable as it will be called, before anyone reads it."""
-        for partition in self.partitions():
-            if partition.log.is_dirty and partition.failure is None:
-                plan = partition.log.take_dirty()
-                try:
-                    await run_blocking(self.runtime.workers, partial(carry_out, self.runtime.files, plan))
-                except BrokerError as error:
-                    partition.fail(error)
-                else:
-                    partition.log.publish(plan.mark)
-                    partition.durable_offset = plan.mark.offset
+    def _open_log(self, directory: str, limits: LogLimits, name: str) -> Log:
+        return open_log(
+            self.runtime.files,
+            directory,
+            limits,
+            recovery_offset=self._recovery_points.get(directory, 0),
+            now_ms=self.runtime.clock.now_ms(),
+            report=partial(logger.warning, "%s: %s", name),
+        )
 
     def _remove_strangers(self) -> None:
         """Directories of topics that the catalog does not know: their deletion was cut short."""
-        known = {topic.id.hex() for topic in self.catalog.topics.values()}
+        known = {topic.id.hex() for topic in self.catalog.topics}
         for name in self.runtime.files.names(TOPICS_DIRECTORY):
             if name not in known:
                 logger.info("removing what is left of a deleted topic", extra={"directory": name})
-                self.runtime.files.remove_dir(f"{TOPICS_DIRECTORY}/{name}")
+                self._remove_directory(f"{TOPICS_DIRECTORY}/{name}")
+
+    def _remove_directory(self, directory: str) -> None:
+        def removed(outcome: BaseException | None) -> None:
+            if outcome is not None:
+                logger.error("cannot remove a deleted topic; the next start tries again: %s", outcome)
+
+        self.runtime.workers.submit(partial(self.runtime.files.remove_dir, directory), removed)
+
+    @property
+    def data_directory(self) -> str:
+        return str(Path(self.settings.data_dir).absolute())
 
     # -- partitions
 
     def partitions(self) -> list[Partition]:
-        return [partition for row in self._partitions.values() for partition in row]
+        return [partition for row in self._rows.values() for partition in row]
 
     def partition(self, topic: str, index: int) -> Partition:
         """The owner of one partition."""
-        row = self._partitions.get(topic)
+        row = self._rows.get(topic)
         if row is None or not 0 <= index < len(row):
             raise UnknownTopic(f"there is no partition {index} of a topic {topic!r}")
         return row[index]
 
-    def topic(self, name: str) -> Topic:
-        topic = self.catalog.topics.get(name)
-        if topic is None:
-            raise UnknownTopic(f"there is no topic {name!r}")
-        return topic
-
-    def topic_by_id(self, topic_id: bytes) -> Topic:
-        topic = self.catalog.topics_by_id.get(topic_id)
-        if topic is None:
-            raise UnknownTopicId(f"there is no topic with id {topic_id.hex()}")
-        return topic
-
     def _open_topic(self, topic: Topic) -> None:
         """Bring the owners of a topic's partitions in line with the catalog."""
-        config = self.topic_config(topic)
-        row = self._partitions.setdefault(topic.name, [])
+        config = self.catalog.config(topic.name)
+        row = self._rows.setdefault(topic.name, [])
         for partition in row:
             partition.configure(config)
         for index in range(len(row), topic.partition_count):
@@ -163,57 +143,83 @@ class Broker:
     def _open_partition(self, topic: Topic, index: int, config: TopicConfig) -> Partition:
         directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
         limits = LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes)
-        arguments = (self.runtime.files, directory, limits)
         failure: BrokerError | None = None
         try:
-            log = open_log(
-                *arguments,
-                recovery_offset=self._recovery_points.get(directory, 0),
-                now_ms=self.runtime.clock.now_ms(),
-                report=partial(_report, f"{topic.name}-{index}"),
-            )
+            log = self._open_log(directory, limits, f"{topic.name}-{index}")
         except BrokerError as error:
-            failure, log = error, closed_log(*arguments)
-        partition = Partition(topic.name, index, log, config, self.identity.leader_epoch, self.runtime)
+            failure, log = error, Log(self.runtime.files, directory, limits)
+        partition = Partition(topic, index, log, config, self.identity.leader_epoch, self.runtime)
         if failure is not None:
             partition.fail(failure)
         return partition
-
-    def topic_config(self, topic: Topic) -> TopicConfig:
-        return resolve(topic.overrides, self.config_defaults())
-
-    def config_defaults(self) -> Mapping[str, str]:
-        """Broker-level values, by Kafka's names, that topics inherit: settings, then what was changed at run time."""
-        values = {one.kafka: config_text(getattr(self.settings, one.name)) for one in DEFINITIONS if one.kafka}
-        return {**values, **self.catalog.broker_overrides}
 
     # -- what exists
 
     async def change(self, decide: Callable[[Catalog], Sequence[Event]]) -> None:
         """Change the catalog: `decide` sees its present state; what it returns is durable before it takes effect."""
-        assert self.metadata is not None
-        events = await self.metadata.commit(lambda: decide(self.catalog))
-        if events:
-            self._follow_catalog()
+        await self._metadata.commit(lambda: decide(self.catalog), self._follow)
 
-    def _follow_catalog(self) -> None:
-        self.catalog_version += 1
-        for topic in self.catalog.topics.values():
-            self._open_topic(topic)
-        for name in [name for name in self._partitions if name not in self.catalog.topics]:
-            self._drop_topic(name)
+    def _follow(self, event: Event) -> None:
+        """Do what an event means for the partitions."""
+        self.changes += 1
+        match event:
+            case TopicSaved(topic):
+                self._open_topic(topic)
+            case BrokerConfigSaved():
+                for topic in self.catalog.topics:
+                    self._open_topic(topic)
+            case ProducerIdsReserved(upto):
+                self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
+            case _:
+                for name in [name for name in self._rows if self.catalog.find(name) is None]:
+                    self._drop_topic(name)
 
     def _drop_topic(self, name: str) -> None:
-        for partition in self._partitions.pop(name):
+        row = self._rows.pop(name)
+        for partition in row:
             self._recovery_points.pop(partition.log.directory, None)
             partition.close(UnknownTopic(f"topic {name!r} was deleted"))
-            directory = partition.log.directory.rpartition("/")[0]
-        self.runtime.workers.submit(partial(self.runtime.files.remove_dir, directory), partial(_log_removal, directory))
+        self._remove_directory(row[0].log.directory.rpartition("/")[0])
 
-    # -- producer ids
+    async def auto_create_topic(self, name: str) -> None:
+        """Create a topic because a client asked for it by name."""
+        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+        count = self.settings.default_partitions
+        await self.change(
+            lambda catalog: catalog.decide_create_topic(name, count, {}, topic_id=topic_id, now_ms=now_ms)
+        )
+
+    async def internal_topic(
+        self, name: str, partition_count: int, overrides: Mapping[str, str]
+    ) -> list[Partition]:
+        """The partitions of a topic that only the broker writes to; it is made if it is not there."""
+        if self.catalog.find(name) is None:
+            topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+            await self.change(
+                lambda catalog: catalog.decide_create_topic(
+                    name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
+                )
+            )
+        return list(self._rows[name])
+
+    def new_topic_id(self) -> bytes:
+        return make_topic_id(self.runtime.rng)
 
     async def new_producer_id(self) -> int:
         """An id that no producer ever had or will have."""
-        if not self._producer_ids:
+        producer_id = next(self._producer_ids, None)
+        while producer_id is None:
             await self.change(lambda catalog: catalog.decide_reserve_producer_ids())
-        return 0
+            producer_id = next(self._producer_ids, None)
+        return producer_id
+
+
+async def start_broker(settings: Settings, runtime: Runtime) -> Broker:
+    """Recover a node from its files, or make a new one."""
+    was_clean = checkpoint.take_clean_marker(runtime.files)
+    identity = checkpoint.load_identity(runtime.files, runtime.rng, settings.node_id, was_clean=was_clean)
+    if identity.leader_epoch and not was_clean:
+        logger.warning("the last run did not stop clean; checking what it may have left torn")
+    broker = Broker(settings, runtime, identity, checkpoint.load_recovery_points(runtime.files))
+    await broker.recover()
+    return broker

@@ -276,6 +276,10 @@ class DiskFiles:
         except OSError as error:
             raise _disk_error(error, "cannot remove", self._full(path)) from error
 
+    def space(self) -> tuple[int, int]:
+        usage = shutil.disk_usage(self._root)
+        return usage.total, usage.free
+
     def sync_dir(self, path: str) -> None:
         full_path = self._full(path)
         try:

@@ -107,6 +107,9 @@ class MemoryFiles:
         directory, _, name = path.rpartition("/")
         self._directories[directory].pop(name, None)
 
+    def space(self) -> tuple[int, int]:
+        return -1, -1
+
     def sync_dir(self, path: str) -> None:
         """Memory is as durable as it gets."""
 

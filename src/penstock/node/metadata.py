@@ -1,24 +1,23 @@
-"""The host of the catalog machine: decide, append the events to the metadata log, flush, apply, answer. Never skips a step.
+"""The host of the catalog machine: decide, append the events to its log, flush, apply, answer. Never skips a step.
 
-The metadata log is an ordinary compacted log beside the topics. An event counts only when it is on disk, so a topic that
-clients can see is a topic that survives. Recovery is replay.
+The metadata log is an ordinary compacted log beside the topics. An event counts only when it is on disk, so a
+topic that clients can see is a topic that survives. Recovery is replay.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from penstock.core.errors import BrokerError, Offline
 from penstock.core.log.log import Log
-from penstock.core.machines.catalog import Catalog, Event, decode, encode
+from penstock.core.machines.catalog import Catalog
+from penstock.core.machines.catalog_events import Event, decode, encode
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import check
 from penstock.core.records.whole import build_batch, open_batch
-from penstock.node.partition import carry_out
 from penstock.node.runtime import Runtime
-from penstock.node.workers import run_blocking
+from penstock.node.syncing import sync_now
 
 DIRECTORY = "metadata"
 SEGMENT_BYTES = 4 << 20
@@ -35,41 +34,34 @@ class Metadata:
         self._turn = asyncio.Lock()
         self._failure: BrokerError | None = None
 
-    def replay(self) -> None:
-        """Bring the catalog to where the log ends."""
+    async def recover(self) -> None:
+        """Make durable what is there, then bring the catalog to where the log ends."""
+        await sync_now(self._runtime, self.log)
         for segment in self.log.segments:
             for found in segment.walk(0, segment.size, prove=True):
-                if found.header.is_control:
-                    continue
                 for record in open_batch(found.raw, found.header):
                     self.catalog.apply(decode(record.key, record.value))
 
-    async def commit(self, decide: Callable[[], Sequence[Event]]) -> Sequence[Event]:
-        """Decide on the present state and make the outcome durable before it takes effect."""
+    async def commit(self, decide: Callable[[], Sequence[Event]], applied: Callable[[Event], None]) -> None:
+        """Decide on the present state and make the outcome durable before it takes effect; then tell of each event."""
         async with self._turn:
             if self._failure is not None:
                 raise Offline(f"the metadata log is offline: {self._failure}")
             events = decide()
-            if events:
-                await self._append(events)
-                for event in events:
-                    self.catalog.apply(event)
-            return events
+            if not events:
+                return
+            await self._append(events)
+            for event in events:
+                self.catalog.apply(event)
+                applied(event)
 
     async def _append(self, events: Sequence[Event]) -> None:
         now_ms = self._runtime.clock.now_ms()
         batch = build_batch([NewRecord(*encode(event)) for event in events], now_ms)
         try:
             self.log.append(batch, check(batch), self._leader_epoch, now_ms)
-            plan = self.log.take_dirty()
-            await run_blocking(self._runtime.workers, partial(carry_out, self._runtime.files, plan))
+            await sync_now(self._runtime, self.log)
         except BrokerError as error:
             if not error.retriable:
                 self._failure = error
             raise
-        self.log.publish(plan.mark)
-
-    def last_offset(self) -> int:
-        """The end of what is durable."""
-        return self.log.visible.offset
-

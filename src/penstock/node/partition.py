@@ -1,7 +1,8 @@
 """One partition and its only owner: checks, appends, flushes, publishes, wakes readers. Never decides about topics.
 
-Group commit: the first append after a flush asks for the next one; everything that arrives while a flush is under way shares
-the one after it. The loop never waits for the disk; what waits are callbacks, in the order of their offsets.
+Group commit: the first append after a flush asks for the next one; everything that arrives while a flush is
+under way shares the one after it. The loop never waits for the disk; what waits are callbacks, in the order
+of their offsets.
 """
 
 from __future__ import annotations
@@ -14,27 +15,34 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.core.errors import (
+    AgainstPolicy,
     BrokerError,
     CorruptBatch,
     DiskFailed,
     Fenced,
-    OffsetOutOfRange,
+    NotEnoughReplicas,
     Offline,
+    OffsetOutOfRange,
     TooLarge,
     UnknownEpoch,
 )
-from penstock.core.log.log import Log, LogLimits, Mark, SyncPlan
+from penstock.core.log.log import Log, LogLimits, Mark
+from penstock.core.log.retention import active_is_expired, expired_count
 from penstock.core.log.segment import Slice
-from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Durability, Isolation
-from penstock.core.ports import Files
+from penstock.core.machines.catalog_events import Topic
+from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Durability, Isolation
 from penstock.core.records.admission import admit, needs_admission
 from penstock.core.records.batch import BatchHeader, check_produced
 from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
 from penstock.node.runtime import Runtime
+from penstock.node.syncing import carry_out, sync_now
 from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.partition")
+
+REPLICAS = 1
+"""How many copies of a partition there are in sync: this one."""
 
 Settled = Callable[[BrokerError | None], None]
 """Called once: None when the records are as durable as promised, else what went wrong."""
@@ -60,25 +68,28 @@ class Partition:
     """A log with a leader epoch, a high watermark, waiters and listeners."""
 
     def __init__(
-        self, topic: str, index: int, log: Log, config: TopicConfig, leader_epoch: int, runtime: Runtime
+        self, topic: Topic, index: int, log: Log, config: TopicConfig, leader_epoch: int, runtime: Runtime
     ) -> None:
-        self.topic = topic
+        self.topic = topic.name
+        self.is_internal = topic.internal
         self.index = index
         self.log = log
+        self._runtime = runtime
         self.configure(config)
         self.leader_epoch = leader_epoch
         self.failure: BrokerError | None = None
         self.durable_offset = log.visible.offset
         """Everything before it was synced; what recovery may rely on."""
-        self._runtime = runtime
         self._loop = asyncio.get_running_loop()
         self._is_syncing = False
         self._sync_is_due = False
         self._unflushed_records = 0
+        self._flush_waiters: list[asyncio.Future[None]] = []
         self._flush_timer: asyncio.TimerHandle | None = None
         self._waiters: deque[tuple[int, Settled]] = deque()
         self._listeners: dict[Callable[[], None], None] = {}
         self._is_notifying = False
+        self._start_turn = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -87,7 +98,9 @@ class Partition:
         """Take over new settings of the topic; they count from the next batch on."""
         self.config = config
         self._needs_admission = needs_admission(config)
-        self.log.limits = LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes)
+        jitter_ms = self._runtime.rng.below(min(config.segment_jitter_ms, config.segment_ms) + 1)
+        segment_ms = max(1, config.segment_ms - jitter_ms)
+        self.log.limits = LogLimits(config.segment_bytes, segment_ms, config.index_interval_bytes)
 
     # -- what readers may know
 
@@ -117,18 +130,26 @@ class Partition:
             return
         if epoch < self.leader_epoch:
             raise Fenced(f"{self}: epoch {epoch} is over, the leader epoch is {self.leader_epoch}")
-        raise UnknownEpoch(f"{self}: epoch {epoch} is not known here yet, the leader epoch is {self.leader_epoch}")
+        raise UnknownEpoch(
+            f"{self}: epoch {epoch} is not known here yet, the leader epoch is {self.leader_epoch}"
+        )
 
     # -- writing
 
-    def append(self, batch: memoryview) -> Appended:
+    def append(self, batch: memoryview, acks: int = Acks.ALL) -> Appended:
         """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards."""
         if self.failure is not None:
             self.check_online()
+        if acks == Acks.ALL and self.config.insync_replicas_min > REPLICAS:
+            raise NotEnoughReplicas(
+                f"{self}: min.insync.replicas is {self.config.insync_replicas_min}, this node keeps {REPLICAS} replica"
+            )
         header = check_produced(batch)
         config = self.config
         if len(batch) > config.message_bytes_max:
-            raise TooLarge(f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {config.message_bytes_max}")
+            raise TooLarge(
+                f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {config.message_bytes_max}"
+            )
         now_ms = self._runtime.clock.now_ms()
         if self._needs_admission or header.max_timestamp_ms > now_ms + config.timestamp_after_ms_max:
             batch, header = admit(batch, header, config, now_ms)
@@ -186,10 +207,24 @@ class Partition:
         self._is_syncing = True
         self._unflushed_records = 0
         plan = self.log.take_dirty()
-        self._runtime.workers.submit(partial(carry_out, self._runtime.files, plan), partial(self._synced, plan.mark))
+        self._runtime.workers.submit(
+            partial(carry_out, self._runtime.files, plan), partial(self._synced, plan.mark)
+        )
 
-    def _synced(self, mark: Mark, outcome: None | BaseException) -> None:
+    async def flush(self) -> None:
+        """Wait until nothing is dirty any more, or the partition has failed."""
+        while self.failure is None and (self._is_syncing or self.log.is_dirty):
+            self.start_sync()
+            done = self._loop.create_future()
+            self._flush_waiters.append(done)
+            await done
+
+    def _synced(self, mark: Mark, outcome: BaseException | None) -> None:
         self._is_syncing = False
+        for waiter in self._flush_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._flush_waiters.clear()
         if outcome is not None:
             if not isinstance(outcome, BrokerError):
                 raise outcome
@@ -214,7 +249,9 @@ class Partition:
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical("partition is offline: %s", error, extra={"topic": self.topic, "partition": self.index})
+        logger.critical(
+            "partition is offline: %s", error, extra={"topic": self.topic, "partition": self.index}
+        )
         self._settle_all(Offline(f"{self} is offline: {error}"))
 
     def _settle_all(self, error: BrokerError) -> None:
@@ -225,14 +262,20 @@ class Partition:
 
     # -- reading
 
-    def read(self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Slice | None:
+    def read(
+        self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> Slice | None:
         """Whole batches from `offset` on that readers may see; None when there are none yet."""
         if self.failure is not None:
             self.check_online()
         try:
             return self.log.read(offset, bytes_max, self.log.visible)
         except CorruptBatch as error:
-            logger.error("a damaged batch was not served: %s", error, extra={"topic": self.topic, "partition": self.index})
+            logger.error(
+                "a damaged batch was not served: %s",
+                error,
+                extra={"topic": self.topic, "partition": self.index},
+            )
             raise
         except DiskFailed as error:
             self.fail(error)
@@ -265,6 +308,9 @@ class Partition:
         newest_ms = self.log.newest_time_ms()
         return None if newest_ms == NO_TIMESTAMP else self.find_time(newest_ms)
 
+    def epoch_at(self, offset: int) -> int:
+        return self.log.epochs.at_offset(offset)
+
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """(largest epoch at or before `epoch`, where it ends)."""
         self.check_online()
@@ -274,14 +320,61 @@ class Partition:
 
     async def delete_records(self, before_offset: int) -> int:
         """Forget everything before an offset (-1: before the high watermark); returns the new start offset."""
-        self.check_online()
-        offset = self.high_watermark if before_offset == -1 else before_offset
-        if offset < 0 or offset > self.high_watermark:
-            raise OffsetOutOfRange(f"{self}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}")
-        if offset > self.log.start_offset:
-            await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
-            self.log.advance_start(offset)
-        return self.log.start_offset
+        if self.config.cleanup_compact and not self.config.cleanup_delete:
+            raise AgainstPolicy(f"{self}: records are only deleted by key, because cleanup.policy is 'compact'")
+        async with self._start_turn:
+            self.check_online()
+            offset = self.high_watermark if before_offset == -1 else before_offset
+            if offset < 0 or offset > self.high_watermark:
+                raise OffsetOutOfRange(
+                    f"{self}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}"
+                )
+            if offset > self.log.start_offset:
+                await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
+                self.check_online()
+                self.log.advance_start(offset)
+            return self.log.start_offset
+
+    def retain(self, producer_expiry_ms: int) -> None:
+        """Let go of what is too old or too much.
+
+        A last segment that is too old is closed first and goes the next time.
+        """
+        config, now_ms = self.config, self._runtime.clock.now_ms()
+        self.log.producers.expire(now_ms, producer_expiry_ms)
+        if config.cleanup_delete:
+            limits = {
+                "now_ms": now_ms,
+                "retention_ms": config.retention_ms,
+                "retention_bytes": config.retention_bytes,
+            }
+            if active_is_expired(self.log, **limits):
+                self.log.roll(now_ms)
+                self.start_sync()
+                return
+            self.log.drop_first(expired_count(self.log, **limits))
+        if self.log.active_is_older_than(self.log.limits.segment_ms, now_ms):
+            self.log.roll(now_ms)
+            self.start_sync()
+
+    async def sync_recovered(self) -> None:
+        """What recovery found must be as durable as it will be called, before anyone reads it."""
+        if self.failure is None and self.log.is_dirty:
+            try:
+                await sync_now(self._runtime, self.log)
+            except BrokerError as error:
+                self.fail(error)
+        self.durable_offset = self.log.visible.offset
+
+    async def settle(self) -> bool:
+        """Flush and save everything before a clean stop; False when the disk does not let us."""
+        try:
+            await self.flush()
+            if self.failure is None:
+                self.log.save_state()
+        except BrokerError as error:
+            self.fail(error)
+        return self.failure is None
 
     def close(self, error: BrokerError) -> None:
         """No more work: whoever still waits is told `error`."""
@@ -290,11 +383,3 @@ class Partition:
             self._flush_timer.cancel()
         self._settle_all(error)
         self.log.close()
-
-
-def carry_out(files: Files, plan: SyncPlan) -> None:
-    """Run a sync plan: data first, then the names. Blocks; runs in a worker thread."""
-    for file in plan.files:
-        file.sync()
-    for directory in plan.directories:
-        files.sync_dir(directory)

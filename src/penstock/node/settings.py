@@ -183,6 +183,7 @@ class Settings:
         "When a record counts as kept: after fdatasync, flushed at intervals, or handed to the operating "
         "system. Topics may differ.",
         choices=Durability,
+        kafka="penstock.durability",
     )
     flush_interval_ms: int = _ms(
         "storage",
@@ -300,7 +301,7 @@ class Settings:
 
     connections_max: int = _count(
         "limits",
-        10_000,
+        5_000,
         "Connections in all; one more is closed at once.",
         low=1,
         high=_INT32_MAX,
@@ -309,7 +310,7 @@ class Settings:
     )
     connections_per_address_max: int = _count(
         "limits",
-        10_000,
+        5_000,
         "Connections from one client address.",
         low=1,
         high=_INT32_MAX,

@@ -1,4 +1,7 @@
-"""Threads for work that blocks on the disk. Never touches broker state: work runs apart, its outcome comes back to the loop."""
+"""Threads for work that blocks on the disk.
+
+Never touches broker state: work runs apart, its outcome comes back to the loop.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ class ThreadWorkers:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._finished: deque[tuple[Done, Any]] = deque()
         self._is_woken = False
-        self._threads = [Thread(target=self._run, name=f"penstock-worker-{n}", daemon=True) for n in range(threads)]
+        self._threads = [
+            Thread(target=self._run, name=f"penstock-worker-{n}", daemon=True) for n in range(threads)
+        ]
         for thread in self._threads:
             thread.start()
 

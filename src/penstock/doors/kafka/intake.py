@@ -1,7 +1,11 @@
-"""The bytes that came in on one connection, cut into frames. Never trusts a length; asks the shared budget before it grows."""
+"""The bytes that came in on one connection, cut into frames.
+
+Never trusts a length; asks the shared budget before it grows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 
 from penstock.core.errors import Malformed, TooLarge
@@ -15,24 +19,30 @@ AT_ONCE_BYTES = 2 << 20
 
 
 class Budget:
-    """Bytes that all connections together may hold in buffers beyond the first few."""
+    """Bytes that all connections together may hold in buffers beyond their first few."""
 
     def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self.used_bytes = 0
+        self._bytes_max = bytes_max
+        self._used_bytes = 0
+        self._waiting: list[Callable[[], None]] = []
 
-    def take(self, count: int) -> bool:
-        if self.used_bytes + count > self.bytes_max:
-            return False
-        self.used_bytes += count
-        return True
+    def fits(self, count: int) -> bool:
+        return self._used_bytes + count <= self._bytes_max
 
-    def give(self, count: int) -> None:
-        self.used_bytes -= count
+    def change(self, count: int) -> None:
+        """Account for a buffer that grew, or shrank; whoever waits for room then tries again."""
+        self._used_bytes += count
+        if count < 0 and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for try_again in waiting:
+                try_again()
+
+    def wait(self, try_again: Callable[[], None]) -> None:
+        self._waiting.append(try_again)
 
     @property
     def is_tight(self) -> bool:
-        return self.used_bytes * 2 > self.bytes_max
+        return self._used_bytes * 2 > self._bytes_max
 
 
 class Intake:
@@ -112,10 +122,8 @@ class Intake:
             self._resize(FIRST_BYTES)
 
     def _grow(self, wanted: int) -> bool:
-        extra = wanted - len(self._buffer)
-        if extra > 0 and not self._budget.take(extra):
+        if not self._budget.fits(wanted - len(self._buffer)):
             return False
-        self._budget.give(extra)
         self._resize(wanted)
         return True
 
@@ -124,11 +132,12 @@ class Intake:
         held = self._view[self._start : self._end]
         grown = bytearray(size)
         grown[: len(held)] = held
-        self._budget.used_bytes += size - len(self._buffer)
+        change = size - len(self._buffer)
         self._buffer, self._view = grown, memoryview(grown)
         self._start, self._end = 0, len(held)
+        self._budget.change(change)
 
     def close(self) -> None:
-        self._budget.used_bytes -= len(self._buffer) - FIRST_BYTES
-        self._buffer, self._view = bytearray(FIRST_BYTES), memoryview(bytearray())
+        """The connection is gone: give the room back."""
         self._start = self._end = 0
+        self._resize(FIRST_BYTES)

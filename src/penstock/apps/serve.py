@@ -1,0 +1,143 @@
+"""A broker in the foreground: takes the data directory, recovers, opens the doors, waits for a signal, stops clean."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.apps.ready import ReadyInfo, StartError
+from penstock.core.errors import BrokerError
+from penstock.core.model import Storage
+from penstock.core.ports import Files
+from penstock.doors.kafka.server import KafkaDoor
+from penstock.node.addresses import Address, advertised_address
+from penstock.node.broker import start_broker
+from penstock.node.clock import SystemClock, SystemRng
+from penstock.node.disk import DirectoryLock, DiskFiles
+from penstock.node.memory import MemoryFiles
+from penstock.node.runtime import Runtime
+from penstock.node.settings import Settings
+from penstock.node.workers import ThreadWorkers
+
+logger = logging.getLogger("penstock.serve")
+
+_SPARE_FILES = 256
+
+
+def serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError when it cannot start."""
+    lock = _take_directory(settings) if settings.storage is Storage.DISK else None
+    _raise_file_limit(settings)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(settings, on_ready))
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _take_directory(settings: Settings) -> DirectoryLock:
+    root = Path(settings.data_dir)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock = DirectoryLock(root)
+    except OSError as error:
+        raise StartError(f"Cannot use the data directory {root}: {error.strerror}.") from error
+    if not lock.acquire():
+        raise StartError(
+            f"The data directory {root} is in use by another broker (pid {lock.holder()}); "
+            "stop it or choose another --data-dir."
+        )
+    return lock
+
+
+def _raise_file_limit(settings: Settings) -> None:
+    """Room for log files and connections, as far as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.open_files_max + 2 * settings.connections_max + _SPARE_FILES
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft < wanted:
+        logger.warning(
+            "the system allows %d open files, %d would be needed at the limits set; "
+            "lower open_files_max or connections_max",
+            soft,
+            wanted,
+        )
+
+
+async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    workers = ThreadWorkers(loop, settings.flush_threads)
+    files: Files = (
+        MemoryFiles()
+        if settings.storage is Storage.MEMORY
+        else DiskFiles(Path(settings.data_dir), settings.open_files_max)
+    )
+    try:
+        broker = await start_broker(settings, Runtime(SystemClock(), SystemRng(), files, workers))
+    except BrokerError as error:
+        raise StartError(f"Cannot start from {settings.data_dir}: {error}") from error
+    door = KafkaDoor(broker)
+    try:
+        bound = await _open(door, settings)
+        advertised = advertised_address(settings, bound.port)
+        await door.serve(advertised)
+        _settle_memory()
+        on_ready(_ready_info(settings, bound, advertised))
+        await stopping.wait()
+        logger.info("stopping")
+        await door.close()
+    finally:
+        await broker.stop()
+        workers.close()
+    logger.info("stopped clean")
+    return 0
+
+
+async def _open(door: KafkaDoor, settings: Settings) -> Address:
+    try:
+        return await door.open()
+    except OSError as error:
+        where = Address(settings.host, settings.port)
+        raise StartError(
+            f"Cannot listen on {where}: {error.strerror or error}. Choose another with --port."
+        ) from error
+
+
+def _ready_info(settings: Settings, bound: Address, advertised: Address) -> ReadyInfo:
+    return ReadyInfo(
+        host=bound.host,
+        port=bound.port,
+        advertised=advertised,
+        data_dir=str(Path(settings.data_dir).absolute()),
+        storage=settings.storage,
+        durability=settings.durability,
+        pid=os.getpid(),
+    )
+
+
+def _settle_memory() -> None:
+    """What start-up made lives as long as the process: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -1,0 +1,112 @@
+"""From a frame to its handler and back: headers, versions, who answers what. Never does a handler's work.
+
+Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions
+is answered in every version, because it is how a client finds out.
+"""
+
+from __future__ import annotations
+
+import logging
+from types import CoroutineType
+from typing import Any
+
+from penstock.core.errors import BrokerError
+from penstock.doors.kafka.admin_configs import ConfigHandlers
+from penstock.doors.kafka.admin_topics import TopicHandlers
+from penstock.doors.kafka.call import Call, Handler
+from penstock.doors.kafka.cluster import ClusterHandlers
+from penstock.doors.kafka.connection import Connection
+from penstock.doors.kafka.fetch import FetchHandler
+from penstock.doors.kafka.offsets import OffsetHandlers
+from penstock.doors.kafka.produce import ProduceHandler
+from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
+from penstock.node.addresses import Address
+from penstock.node.broker import Broker
+from penstock.node.tasks import Tasks
+from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_request, decode_request_header
+
+logger = logging.getLogger("penstock.kafka")
+
+
+class Dispatch:
+    """The table of handlers of one door."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._tasks = Tasks()
+        self._fetch = FetchHandler(broker)
+        self._cluster = ClusterHandlers(broker)
+        topics, configs, offsets = TopicHandlers(broker), ConfigHandlers(broker), OffsetHandlers(broker)
+        self._handlers: dict[int, Handler] = {
+            ApiKey.PRODUCE: ProduceHandler(broker).produce,
+            ApiKey.FETCH: self._fetch.fetch,
+            ApiKey.LIST_OFFSETS: offsets.list_offsets,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.epoch_ends,
+            ApiKey.METADATA: self._cluster.metadata,
+            ApiKey.DESCRIBE_CLUSTER: self._cluster.describe_cluster,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._cluster.describe_topic_partitions,
+            ApiKey.DESCRIBE_LOG_DIRS: self._cluster.describe_log_dirs,
+            ApiKey.INIT_PRODUCER_ID: topics.init_producer_id,
+            ApiKey.CREATE_TOPICS: topics.create_topics,
+            ApiKey.DELETE_TOPICS: topics.delete_topics,
+            ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+            ApiKey.DELETE_RECORDS: topics.delete_records,
+            ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+            ApiKey.ALTER_CONFIGS: configs.alter_configs,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+        }
+        versions = VersionsHandler(advertised_versions([*self._handlers, ApiKey.API_VERSIONS]))
+        self._handlers[ApiKey.API_VERSIONS] = versions.api_versions
+        self._versions = versions
+
+    def advertise(self, address: Address) -> None:
+        """The address that clients are told to come to."""
+        self._cluster.advertised = address
+
+    def handle(self, connection: Connection, frame: memoryview) -> None:
+        """Start one request. BrokerError means that the connection cannot go on."""
+        header = decode_request_header(frame)
+        api_key = header.api_key
+        connection.client_id = header.client_id
+        handler = self._handlers.get(api_key)
+        if handler is None or header.body_position == UNSUPPORTED:
+            self._refuse(connection, header)
+            return
+        if api_key != ApiKey.PRODUCE:
+            frame = memoryview(bytes(frame))
+        request = decode_request(api_key, header.version, frame, header.body_position)
+        call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
+        answer = handler(call, request)
+        if answer is None:
+            return
+        if type(answer) is CoroutineType:
+            self._run(call, answer)
+        else:
+            call.answer(answer)
+
+    def _run(self, call: Call, work: CoroutineType[Any, Any, Any]) -> None:
+        answer = call.answer_later()
+
+        async def finish() -> None:
+            try:
+                body = await work
+            except BrokerError as error:
+                call.connection.close(f"{API[call.api_key].name}: {error}")
+                return
+            if not call.connection.is_closed:
+                answer(body)
+
+        self._tasks.spawn(finish(), lambda error: call.connection.close(f"defect: {error!r}"))
+
+    def _refuse(self, connection: Connection, header: RequestHeader) -> None:
+        if header.api_key == ApiKey.API_VERSIONS:
+            self._versions.refuse(connection, header.correlation_id)
+            return
+        name = API[header.api_key].name if header.api_key in API else "unknown"
+        connection.close(
+            f"API {header.api_key} ({name}) version {header.version} is not spoken here;"
+            f" client {header.client_id!r} {connection.software}"
+        )
+
+    def release_waiting(self) -> None:
+        """Answer the long polls with what there is, because the door is closing."""
+        self._fetch.release_waiting()

@@ -1,0 +1,49 @@
+"""The one translation table of this door: our errors to Kafka's codes. Never invents a code elsewhere."""
+
+from __future__ import annotations
+
+from penstock.core import errors
+from penstock.core.errors import BrokerError
+from penstock.wire.kafka import ErrorCode
+
+CODES: dict[type[BrokerError], ErrorCode] = {
+    errors.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    errors.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
+    errors.TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,
+    errors.InvalidTopic: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    errors.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
+    errors.InvalidReplication: ErrorCode.INVALID_REPLICATION_FACTOR,
+    errors.InvalidAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    errors.AgainstPolicy: ErrorCode.POLICY_VIOLATION,
+    errors.InvalidConfig: ErrorCode.INVALID_CONFIG,
+    errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
+    errors.Malformed: ErrorCode.INVALID_REQUEST,
+    errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
+    errors.TooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    errors.InvalidRecord: ErrorCode.INVALID_RECORD,
+    errors.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
+    errors.UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    errors.Fenced: ErrorCode.FENCED_LEADER_EPOCH,
+    errors.OutOfOrder: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    errors.StaleProducer: ErrorCode.INVALID_PRODUCER_EPOCH,
+    errors.UnknownProducer: ErrorCode.UNKNOWN_PRODUCER_ID,
+    errors.Forbidden: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    errors.IllegalMove: ErrorCode.INVALID_REQUEST,
+    errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    errors.UnknownEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
+    errors.Loading: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    errors.Throttled: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    errors.TimedOut: ErrorCode.REQUEST_TIMED_OUT,
+    errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
+    errors.TornSegment: ErrorCode.KAFKA_STORAGE_ERROR,
+    errors.DiskFull: ErrorCode.KAFKA_STORAGE_ERROR,
+    errors.DiskFailed: ErrorCode.KAFKA_STORAGE_ERROR,
+    errors.Offline: ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
+def code_of(error: BrokerError) -> int:
+    """Kafka's number for one of our errors."""
+    return int(CODES[type(error)])

@@ -1,0 +1,194 @@
+"""Fetch: runs of batches from many partitions, waiting for data if asked to. Never copies records through Python.
+
+Fetch sessions are not kept: every answer carries session 0, which tells clients to go on sending whole requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.errors import BrokerError, Fenced, InvalidRequest, OffsetOutOfRange
+from penstock.core.limits import FETCH_BYTES_MAX
+from penstock.core.model import Isolation
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.errors import code_of
+from penstock.node.broker import Broker
+from penstock.node.partition import Partition
+from penstock.wire.kafka import ErrorCode, messages
+
+_BY_ID_FROM = 13
+_WAIT_MS_MAX = 600_000
+"""The longest that a poll waits, whatever its client says."""
+_SESSION_FINAL_EPOCH = -1
+
+
+class Reading:
+    """One pass over the partitions of a request: how much it found, and whether anything was refused."""
+
+    __slots__ = ("body", "found_bytes", "must_answer")
+
+    def __init__(self) -> None:
+        self.body: Any = None
+        self.found_bytes = 0
+        self.must_answer = False
+
+
+class FetchHandler:
+    """Answers Fetch."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._waiting: dict[WaitingFetch, None] = {}
+
+    def fetch(self, call: Call, request: Any) -> Any:
+        """Answer at once if there is enough, an error, or no patience; else wait for data."""
+        refusal = _check_request(request)
+        if refusal is not None:
+            return messages.FetchResponse(error_code=refusal, responses=[])
+        reading = self.read(call, request)
+        if reading.must_answer or request.max_wait_ms <= 0 or reading.found_bytes >= request.min_bytes:
+            return reading.body
+        WaitingFetch(self, call, request, self._waiting, self._partitions(call, request)).start()
+        return None
+
+    def release_waiting(self) -> None:
+        for waiting in list(self._waiting):
+            waiting.finish()
+
+    def read(self, call: Call, request: Any) -> Reading:
+        """Read what is there, in the order asked for, within the limits of the request."""
+        reading = Reading()
+        reading.must_answer = not request.topics
+        left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
+        isolation = Isolation(request.isolation_level)
+        topics = []
+        for topic in request.topics:
+            answers = []
+            for one in topic.partitions:
+                answer = self._read_one(call, topic, one, left_bytes, isolation, reading)
+                left_bytes -= _length(answer.records)
+                answers.append(answer)
+            topics.append(
+                messages.FetchResponse.FetchableTopicResponse(
+                    topic=topic.topic, topic_id=topic.topic_id, partitions=answers
+                )
+            )
+        reading.body = messages.FetchResponse(responses=topics)
+        return reading
+
+    def _read_one(
+        self, call: Call, topic: Any, one: Any, left_bytes: int, isolation: Isolation, reading: Reading
+    ) -> Any:
+        answer = messages.FetchResponse.PartitionData(
+            partition_index=one.partition,
+            high_watermark=-1,
+            records=b"",
+            aborted_transactions=_none_aborted(isolation),
+        )
+        partition: Partition | None = None
+        try:
+            partition = self.find(call, topic, one.partition)
+            partition.check_epoch(one.current_leader_epoch)
+            run = partition.read(
+                one.fetch_offset, min(one.partition_max_bytes, max(left_bytes, 0)), isolation
+            )
+        except BrokerError as error:
+            answer.error_code = code_of(error)
+            reading.must_answer = True
+            if partition is not None and isinstance(error, OffsetOutOfRange | Fenced):
+                _fill(answer, partition)
+            return answer
+        _fill(answer, partition)
+        if run is not None and (run.length <= left_bytes or not reading.found_bytes):
+            answer.records = run
+            reading.found_bytes += run.length
+        return answer
+
+    def find(self, call: Call, topic: Any, index: int) -> Partition:
+        name = topic.topic
+        if call.version >= _BY_ID_FROM:
+            name = self._broker.catalog.topic_by_id(topic.topic_id).name
+        return self._broker.partition(name, index)
+
+    def _partitions(self, call: Call, request: Any) -> list[Partition]:
+        return [self.find(call, topic, one.partition) for topic in request.topics for one in topic.partitions]
+
+
+class WaitingFetch:
+    """A poll that waits for data, for its time to pass, or for its client to go."""
+
+    __slots__ = ("__weakref__", "_all", "_answer", "_call", "_handler", "_partitions", "_request", "_timer")
+
+    def __init__(
+        self,
+        handler: FetchHandler,
+        call: Call,
+        request: Any,
+        everyone: dict[WaitingFetch, None],
+        partitions: list[Partition],
+    ) -> None:
+        self._handler = handler
+        self._call = call
+        self._request = request
+        self._all = everyone
+        self._partitions = partitions
+        self._answer: Callable[[Any], None] = call.answer_later()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        wait_s = min(self._request.max_wait_ms, _WAIT_MS_MAX) / 1000
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self.finish)
+        self._all[self] = None
+        self._call.connection.on_close(self._leave)
+        for partition in self._partitions:
+            partition.add_listener(self._look)
+
+    def _look(self) -> None:
+        """Something changed: is it enough?"""
+        reading = self._handler.read(self._call, self._request)
+        if reading.must_answer or reading.found_bytes >= self._request.min_bytes:
+            self._end(reading)
+
+    def finish(self) -> None:
+        """Time is up: answer with what there is."""
+        self._end(self._handler.read(self._call, self._request))
+
+    def _end(self, reading: Reading) -> None:
+        self._leave()
+        self._call.connection.not_on_close(self._leave)
+        self._answer(reading.body)
+
+    def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._all.pop(self, None)
+        for partition in self._partitions:
+            partition.remove_listener(self._look)
+
+
+def _check_request(request: Any) -> int | None:
+    """Refuse what this broker has no part in: replicas of a cluster, and sessions that it never gave out."""
+    state = request.replica_state
+    if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
+        return int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
+        return int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    if request.isolation_level not in (0, 1):
+        raise InvalidRequest(f"isolation level {request.isolation_level} is neither 0 nor 1")
+    return None
+
+
+def _fill(answer: Any, partition: Partition) -> None:
+    answer.high_watermark = partition.high_watermark
+    answer.last_stable_offset = partition.last_stable_offset
+    answer.log_start_offset = partition.start_offset
+
+
+def _none_aborted(isolation: Isolation) -> list[Any] | None:
+    return [] if isolation is Isolation.READ_COMMITTED else None
+
+
+def _length(records: Any) -> int:
+    return 0 if records == b"" else int(records.length)

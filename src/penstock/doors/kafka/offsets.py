@@ -1,0 +1,100 @@
+"""ListOffsets and OffsetForLeaderEpoch.
+
+Where things are in a partition. Never reads records beyond the one batch that a time falls into.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.core.errors import BrokerError
+from penstock.core.model import Isolation
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.errors import code_of
+from penstock.node.broker import Broker
+from penstock.node.partition import Partition, TimedOffset
+from penstock.wire.kafka import messages
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+_EPOCH_FROM = 4
+_NOTHING = TimedOffset(offset=-1, timestamp_ms=-1, leader_epoch=-1)
+
+
+class OffsetHandlers:
+    """Answers questions about offsets."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def list_offsets(self, call: Call, request: Any) -> Any:
+        """An offset for each time asked for."""
+        isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
+        response = messages.ListOffsetsResponse
+        return response(
+            topics=[
+                response.ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[self._list_one(call, topic.name, one, isolation) for one in topic.partitions],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _list_one(self, call: Call, topic: str, one: Any, isolation: Isolation) -> Any:
+        answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(
+            partition_index=one.partition_index
+        )
+        try:
+            partition = self._broker.partition(topic, one.partition_index)
+            partition.check_online()
+            partition.check_epoch(one.current_leader_epoch)
+            found = _find(partition, one.timestamp, isolation)
+        except BrokerError as error:
+            answer.error_code = code_of(error)
+            return answer
+        answer.offset, answer.timestamp = found.offset, found.timestamp_ms
+        if call.version >= _EPOCH_FROM:
+            answer.leader_epoch = found.leader_epoch
+        return answer
+
+    def epoch_ends(self, call: Call, request: Any) -> Any:
+        """Where each leader epoch ended."""
+        response = messages.OffsetForLeaderEpochResponse
+        return response(
+            topics=[
+                response.OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=[self._epoch_end(topic.topic, one) for one in topic.partitions],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _epoch_end(self, topic: str, one: Any) -> Any:
+        answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset(partition=one.partition)
+        try:
+            partition = self._broker.partition(topic, one.partition)
+            partition.check_epoch(one.current_leader_epoch)
+            answer.leader_epoch, answer.end_offset = partition.epoch_end(one.leader_epoch)
+        except BrokerError as error:
+            answer.error_code = code_of(error)
+        return answer
+
+
+def _find(partition: Partition, time_ms: int, isolation: Isolation) -> TimedOffset:
+    if time_ms == LATEST:
+        offset = partition.high_watermark
+        if isolation is Isolation.READ_COMMITTED:
+            offset = partition.last_stable_offset
+        return TimedOffset(offset, -1, partition.leader_epoch)
+    if time_ms in (EARLIEST, EARLIEST_LOCAL):
+        return TimedOffset(partition.start_offset, -1, partition.epoch_at(partition.start_offset))
+    if time_ms == MAX_TIMESTAMP:
+        return partition.find_newest() or _NOTHING
+    if time_ms < 0:
+        return _NOTHING
+    return partition.find_time(time_ms) or _NOTHING

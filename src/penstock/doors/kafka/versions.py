@@ -1,0 +1,50 @@
+"""ApiVersions: what this door speaks. Answers in every version, because the client cannot know better yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.connection import Connection
+from penstock.wire.kafka import API, ApiKey, ErrorCode, encode_response, messages
+
+Versions = dict[int, tuple[int, int]]
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_NAMED_FROM = 3
+"""The first version in which a client says what it is."""
+
+
+def advertised_versions(keys: Iterable[int]) -> Versions:
+    """The versions of each API. Produce is said to start at 0: older clients stop compressing otherwise."""
+    versions = {int(key): (API[key].version_min, API[key].version_max) for key in sorted(keys)}
+    versions[ApiKey.PRODUCE] = (0, API[ApiKey.PRODUCE].version_max)
+    return versions
+
+
+class VersionsHandler:
+    """Answers ApiVersions."""
+
+    def __init__(self, versions: Versions) -> None:
+        self._keys = [
+            messages.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in versions.items()
+        ]
+        self._own = [one for one in self._keys if one.api_key == ApiKey.API_VERSIONS]
+
+    def api_versions(self, call: Call, request: Any) -> Any:
+        """What is spoken here; notes what the client says it is."""
+        if call.version >= _NAMED_FROM:
+            name, version = request.client_software_name, request.client_software_version
+            if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+                return messages.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+            call.connection.software = f"{name} {version}"
+        return messages.ApiVersionsResponse(api_keys=self._keys)
+
+    def refuse(self, connection: Connection, correlation_id: int) -> None:
+        """A version of ApiVersions that is not known here: say so in the first version, with the range that is."""
+        body = messages.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._own)
+        pieces: list[Any] = encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body)
+        connection.answer(pieces)

@@ -1,0 +1,1 @@
+"""Hosts of the machines: groups, offsets, transactions, subscriptions. Their events are records of internal topics."""

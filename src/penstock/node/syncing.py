@@ -1,0 +1,26 @@
+"""Carrying out a log's sync plan: data first, then the names. Never retries: a flush that failed is not a flush."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from penstock.core.log.log import Log, SyncPlan
+from penstock.core.ports import Files
+from penstock.node.runtime import Runtime
+from penstock.node.workers import run_blocking
+
+
+def carry_out(files: Files, plan: SyncPlan) -> None:
+    """Blocks until everything in the plan is on stable storage; runs in a worker thread."""
+    for file in plan.files:
+        file.sync()
+    for directory in plan.directories:
+        files.sync_dir(directory)
+
+
+async def sync_now(runtime: Runtime, log: Log) -> None:
+    """Flush what is dirty and publish it."""
+    plan = log.take_dirty()
+    if plan.files or plan.directories:
+        await run_blocking(runtime.workers, partial(carry_out, runtime.files, plan))
+    log.publish(plan.mark)

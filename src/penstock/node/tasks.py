@@ -1,0 +1,36 @@
+"""Tasks that are not awaited by anyone: kept alive, and reported if they crash. Nobody below catches a bug."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+logger = logging.getLogger("penstock.tasks")
+
+
+class Tasks:
+    """A set of running tasks that belong together."""
+
+    def __init__(self) -> None:
+        self._running: dict[asyncio.Task[Any], None] = {}
+
+    def spawn(self, work: Coroutine[Any, Any, Any], crashed: Callable[[BaseException], None]) -> None:
+        """Run it. A crash is logged with its trace, and whoever depends on the work is told."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running[task] = None
+        task.add_done_callback(lambda done: self._ended(done, crashed))
+
+    def _ended(self, task: asyncio.Task[Any], crashed: Callable[[BaseException], None]) -> None:
+        self._running.pop(task, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            logger.critical("a task crashed: this is a defect in Penstock", exc_info=error)
+            crashed(error)
+
+    def cancel(self) -> None:
+        for task in list(self._running):
+            task.cancel()

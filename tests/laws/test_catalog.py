@@ -1,0 +1,181 @@
+"""Laws of the catalog: replay gives the same state, deciding changes nothing, events survive their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.errors import BrokerError
+from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
+from penstock.core.machines.catalog_events import (
+    BrokerConfigSaved,
+    Event,
+    ProducerIdsReserved,
+    Topic,
+    TopicRemoved,
+    TopicSaved,
+    decode,
+    encode,
+    key_of,
+)
+
+NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "orders", "__consumer_offsets", "bad name"])
+VALUES = {
+    "retention.ms": ["5", "-1", "soon"],
+    "cleanup.policy": ["compact", "delete", "compact,delete"],
+    "min.compaction.lag.ms": ["0", "50"],
+    "max.compaction.lag.ms": ["10", "100"],
+    "no.such.setting": ["1"],
+}
+BROKER_VALUES = {
+    "log.retention.ms": ["7", "8"],
+    "log.cleanup.policy": ["compact", "delete"],
+    "log.cleaner.max.compaction.lag.ms": ["10", "100"],
+}
+
+
+def choose(values: dict[str, list[str]]) -> st.SearchStrategy[tuple[str, str]]:
+    return st.sampled_from([(name, value) for name, options in values.items() for value in options])
+
+
+def changes(values: dict[str, list[str]]) -> st.SearchStrategy[list[ConfigChange]]:
+    one = st.builds(lambda op, pair: ConfigChange(op, *pair), st.sampled_from(ConfigOp), choose(values))
+    return st.lists(one, max_size=3)
+
+
+def overrides(values: dict[str, list[str]]) -> st.SearchStrategy[dict[str, str]]:
+    return st.lists(choose(values), max_size=3).map(dict)
+
+
+Decide = Callable[[Catalog, int], list[Event]]
+COMMANDS: st.SearchStrategy[Decide] = st.one_of(
+    st.builds(
+        lambda name, count, own, internal: (
+            lambda catalog, step: catalog.decide_create_topic(
+                name, count, own, topic_id=step.to_bytes(16, "big"), now_ms=step, internal=internal
+            )
+        ),
+        NAMES,
+        st.integers(0, 20),
+        overrides(VALUES),
+        st.booleans(),
+    ),
+    st.builds(lambda name: lambda catalog, _: catalog.decide_delete_topic(name), NAMES),
+    st.builds(
+        lambda name, total: lambda catalog, _: catalog.decide_add_partitions(name, total),
+        NAMES,
+        st.integers(0, 30),
+    ),
+    st.builds(
+        lambda name, own: lambda catalog, _: catalog.decide_set_configs(name, own), NAMES, overrides(VALUES)
+    ),
+    st.builds(
+        lambda name, some: lambda catalog, _: catalog.decide_alter_configs(name, some), NAMES, changes(VALUES)
+    ),
+    st.builds(
+        lambda some: lambda catalog, _: catalog.decide_alter_broker_config(some), changes(BROKER_VALUES)
+    ),
+    st.builds(lambda own: lambda catalog, _: catalog.decide_set_broker_config(own), overrides(BROKER_VALUES)),
+    st.builds(lambda count: lambda catalog, _: catalog.decide_reserve_producer_ids(count), st.integers(1, 5)),
+)
+
+
+def state(catalog: Catalog) -> object:
+    """Everything that can be seen of a catalog."""
+    topics = catalog.topics
+    return (
+        [encode(TopicSaved(topic)) for topic in topics],
+        [(catalog.config(topic.name), catalog.describe(topic.name)) for topic in topics],
+        [catalog.topic_by_id(topic.id) for topic in topics],
+        catalog.partition_count,
+        catalog.broker_overrides,
+        dict(catalog.defaults),
+        catalog.producer_ids_upto,
+    )
+
+
+def live(commands: list[Decide]) -> tuple[Catalog, list[Event]]:
+    """Run commands as a host does, checking that deciding alone changes nothing."""
+    catalog, happened = Catalog(), []
+    for step, decide in enumerate(commands, start=2):
+        before = state(catalog)
+        try:
+            events = decide(catalog, step)
+        except BrokerError:
+            events = []
+        assert state(catalog) == before, "decide wrote"
+        for event in events:
+            catalog.apply(event)
+        happened += events
+    return catalog, happened
+
+
+def replay(events: list[Event]) -> Catalog:
+    catalog = Catalog()
+    for event in events:
+        catalog.apply(decode(*encode(event)))
+    return catalog
+
+
+def compacted(events: list[Event]) -> list[Event]:
+    """What compaction keeps of a log: the last event of each key, in the order of the log."""
+    last = {key_of(event): place for place, event in enumerate(events)}
+    return [events[place] for place in sorted(last.values())]
+
+
+@given(st.lists(COMMANDS, max_size=25))
+def test_replaying_the_events_gives_the_live_state(commands: list[Decide]) -> None:
+    catalog, events = live(commands)
+    assert state(replay(events)) == state(catalog)
+
+
+@given(st.lists(COMMANDS, max_size=25), st.integers(0, 50))
+def test_replaying_a_log_compacted_anywhere_gives_the_live_state(
+    commands: list[Decide], cleaned: int
+) -> None:
+    catalog, events = live(commands)
+    assert state(replay(compacted(events[:cleaned]) + events[cleaned:])) == state(catalog)
+
+
+TOPICS = st.builds(
+    Topic,
+    id=st.binary(min_size=16, max_size=16),
+    name=st.from_regex(r"[a-zA-Z0-9_-]{1,249}", fullmatch=True),
+    partition_count=st.integers(1, 10_000),
+    overrides=st.sampled_from([{}, {"retention.ms": "5"}, {"cleanup.policy": "compact", "flush.ms": "1"}]),
+    internal=st.booleans(),
+    created_ms=st.integers(0, 2**53),
+)
+EVENTS = st.one_of(
+    st.builds(TopicSaved, TOPICS),
+    st.builds(TopicRemoved, st.binary(min_size=16, max_size=16)),
+    st.builds(BrokerConfigSaved, st.sampled_from([{}, {"log.retention.ms": "5"}])),
+    st.builds(ProducerIdsReserved, st.integers(0, 2**63 - 1)),
+)
+
+
+@given(EVENTS)
+def test_events_survive_their_bytes(event: Event) -> None:
+    key, value = encode(event)
+    assert key == key_of(event)
+    assert decode(key, value) == event
+
+
+@given(st.lists(EVENTS, max_size=30))
+def test_apply_never_refuses(events: list[Event]) -> None:
+    catalog = Catalog()
+    for event in events:
+        catalog.apply(event)
+    assert catalog.partition_count == sum(topic.partition_count for topic in catalog.topics)
+
+
+@given(st.binary(max_size=60), st.none() | st.binary(max_size=200))
+def test_bytes_of_any_kind_are_an_event_or_refused(key: bytes, value: bytes | None) -> None:
+    try:
+        event = decode(key, value)
+    except BrokerError as error:
+        assert error.code == "TornSegment"
+    else:
+        assert decode(*encode(event)) == event

@@ -1,0 +1,37 @@
+"""Machines of the simulated world: who runs a piece of code. Never schedules anything; the loop does."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import Context, ContextVar, copy_context
+from typing import Any
+
+
+class PowerLost(BaseException):
+    """Raised into code whose machine is gone. No Exception, so that no ordinary handler keeps it running."""
+
+
+class Host:
+    """One life of one machine: it ends with a crash, and the next life is another Host of the same name."""
+
+    def __init__(self, name: str, life: int) -> None:
+        self.name = name
+        self.life = life
+        self.alive = True
+        self.silent = False
+        """Dead without a farewell: packets to it go nowhere until the machine boots again."""
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        """Held strongly and in order: the garbage collector must not close a frozen task."""
+
+    def context(self) -> Context:
+        """A fresh context in which code runs on this host."""
+        context = copy_context()
+        context.run(HOST.set, self)
+        return context
+
+    def __repr__(self) -> str:
+        return f"<{self.name} life {self.life}{'' if self.alive else ', dead'}>"
+
+
+HOST: ContextVar[Host] = ContextVar("HOST")
+"""The host on which the current code runs; tasks, callbacks and timers inherit it with their context."""

@@ -1,0 +1,79 @@
+"""One direction of one connection: bytes and signals under way. Never touches a protocol; its ends do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from sim.hosts import Host
+
+if TYPE_CHECKING:
+    from sim.net import SimNet
+
+
+class Signal(Enum):
+    """What travels besides bytes."""
+
+    EOF = "eof"
+    RESET = "reset"
+
+
+Item = bytes | Signal
+
+
+class Pipe:
+    """Delivers items to `arrive` after a random delay, never out of order; waits while the network is cut."""
+
+    def __init__(self, net: SimNet, source: Host, target: Host, arrive: Callable[[Item], None]) -> None:
+        self._net = net
+        self._arrive = arrive
+        self.source = source
+        self.target = target
+        self.under_way_bytes = 0
+        self._items: deque[tuple[float, Item]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._stalled = False
+
+    def send(self, item: Item) -> None:
+        if isinstance(item, bytes):
+            self.under_way_bytes += len(item)
+        self._items.append((self._net.loop.time() + self._net.latency_s(), item))
+        self._arm()
+
+    def lose_some(self) -> None:
+        """Forget a random tail of what is under way, as when the sender loses power."""
+        for _ in range(self._net.chance.randint(0, len(self._items))):
+            _, item = self._items.pop()
+            if isinstance(item, bytes):
+                self.under_way_bytes -= len(item)
+
+    def retry(self) -> None:
+        """Try again after a stall, a moment later."""
+        self._stalled = False
+        if self._items:
+            _, item = self._items.popleft()
+            self._items.appendleft((self._net.loop.time() + self._net.latency_s(), item))
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._items and self._timer is None and not self._stalled:
+            loop = self._net.loop
+            when = max(self._items[0][0], loop.time())
+            self._timer = loop.call_at(when, self._deliver, context=self._net.context)
+
+    def _deliver(self) -> None:
+        self._timer = None
+        if not self._items:
+            return
+        if self._net.blocks(self.source.name, self.target):
+            self._stalled = True
+            self._net.stall(self)
+            return
+        _, item = self._items.popleft()
+        if isinstance(item, bytes):
+            self.under_way_bytes -= len(item)
+        self._arrive(item)
+        self._arm()
