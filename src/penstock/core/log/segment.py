@@ -57,17 +57,17 @@ class Segment:
     """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
 
     __slots__ = (
-        "_chain", "_directory", "_files", "_index", "_indexed_at", "_proven", "_time_is_known", "_written_from",
+        "_chain", "_files", "_index", "_index_path", "_indexed_at", "_proven", "_time_is_known", "_written_from",
         "base_offset", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
     )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool, suffix: str = "") -> None:
         self._files = files
-        self._directory = directory
         self.base_offset = base_offset
+        self._index_path = f"{directory}/{name_of(base_offset, INDEX_SUFFIX + suffix)}"
         if create:
             files.remove(self._index_path)
-        self.file = files.open(f"{directory}/{name_of(base_offset, LOG_SUFFIX)}", create=create)
+        self.file = files.open(f"{directory}/{name_of(base_offset, LOG_SUFFIX + suffix)}", create=create)
         self.size = self.file.size()
         self.next_offset = base_offset
         self.is_cleaned = False
@@ -244,6 +244,8 @@ class Segment:
         try:
             last = saved.last()
         except TornSegment:
+            last = sparse.START
+        if last is sparse.START:
             saved.close()
             return None
         if last.position == self.size and self.base_offset + last.offset == self.next_offset:
@@ -294,10 +296,6 @@ class Segment:
 
     def _floor(self, search: str, value: int) -> Entry:
         return self._entry(search, value) or sparse.START
-
-    @property
-    def _index_path(self) -> str:
-        return f"{self._directory}/{name_of(self.base_offset, INDEX_SUFFIX)}"
 
     # -- reading
 
@@ -401,6 +399,20 @@ class Segment:
 
     # -- the end
 
+    def sync(self) -> None:
+        """Make data and index durable; for segments that are written apart from any log."""
+        self.save_index()
+        self.file.sync()
+        index_file = self._files.open(self._index_path, create=True)
+        try:
+            index_file.sync()
+        finally:
+            index_file.close()
+
+    def closing_chain(self) -> int:
+        """The chain over all batches, as it was when the segment was closed."""
+        return self.index.last().chain
+
     def close(self) -> None:
         self.file.close()
         if isinstance(self._index, SavedIndex):
@@ -410,5 +422,5 @@ class Segment:
     def remove(self) -> None:
         """Take both files away. Readers that pinned the data keep it."""
         self.close()
-        self._files.remove(f"{self._directory}/{name_of(self.base_offset, LOG_SUFFIX)}")
+        self._files.remove(self.file.path)
         self._files.remove(self._index_path)
