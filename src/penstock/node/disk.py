@@ -207,6 +207,8 @@ class DiskFiles:
         """Give a file its descriptor back."""
         with self._lock:
             if file._fd is None:
+                if file._gone:
+                    raise TornSegment(f"{file._full_path} was closed and may be another file by now")
                 file._fd = self._open_fd(file._full_path, create=False)
                 self._open[file] = None
             return file._fd
