@@ -69,22 +69,26 @@ class Broker:
         self._remove_strangers()
         self._janitor.start()
 
-    async def stop(self) -> None:
-        """Flush everything, remember where it ends, and leave the mark of a clean stop."""
+    async def stop(self) -> bool:
+        """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
         await self._janitor.stop()
-        is_healthy = True
+        is_healthy = self._metadata.is_online
         for partition in self.partitions():
             if await partition.settle():
                 self._recovery_points[partition.log.directory] = partition.end_offset
             else:
                 is_healthy = False
             partition.close(NotLeader("the broker is stopping"))
-        self._metadata.log.save_state()
-        self._recovery_points[metadata.DIRECTORY] = self._metadata.log.end_offset
-        self._metadata.log.close()
-        checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
-        if is_healthy:
-            checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
+        try:
+            self._metadata.close()
+            self._recovery_points[metadata.DIRECTORY] = self._metadata.log.visible.offset
+            checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
+            if is_healthy:
+                checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
+        except BrokerError as error:
+            logger.error("this is not a clean stop, the next start has to check the logs: %s", error)
+            return False
+        return is_healthy
 
     def _open_metadata_log(self) -> Log:
         limits = LogLimits(metadata.SEGMENT_BYTES, _FOREVER_MS, self.settings.index_interval_bytes)
@@ -193,13 +197,16 @@ class Broker:
         self, name: str, partition_count: int, overrides: Mapping[str, str]
     ) -> list[Partition]:
         """The partitions of a topic that only the broker writes to; it is made if it is not there."""
-        if self.catalog.find(name) is None:
-            topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
-            await self.change(
-                lambda catalog: catalog.decide_create_topic(
-                    name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
-                )
+        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+
+        def decide(catalog: Catalog) -> Sequence[Event]:
+            if catalog.find(name) is not None:
+                return ()
+            return catalog.decide_create_topic(
+                name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
             )
+
+        await self.change(decide)
         return list(self._rows[name])
 
     def new_topic_id(self) -> bytes:

@@ -34,6 +34,10 @@ class Metadata:
         self._turn = asyncio.Lock()
         self._failure: BrokerError | None = None
 
+    @property
+    def is_online(self) -> bool:
+        return self._failure is None
+
     async def recover(self) -> None:
         """Make durable what is there, then bring the catalog to where the log ends."""
         await sync_now(self._runtime, self.log)
@@ -54,6 +58,14 @@ class Metadata:
             for event in events:
                 self.catalog.apply(event)
                 applied(event)
+
+    def close(self) -> None:
+        """Save what makes the next start quick; an append that failed leaves nothing worth saving."""
+        try:
+            if self.is_online:
+                self.log.save_state()
+        finally:
+            self.log.close()
 
     async def _append(self, events: Sequence[Event]) -> None:
         now_ms = self._runtime.clock.now_ms()
