@@ -48,7 +48,9 @@ class ClassicGroups:
         if not group.is_empty:
             raise InconsistentProtocol(f"group {group_id!r} is a {group.kind.value} group")
         removal = group.decide_remove()
-        decision = shard.roster.make(group_id, GroupKind.CLASSIC).decide_join(command, shard.moment())
+        fresh = shard.roster.make(group_id, GroupKind.CLASSIC)
+        assert isinstance(fresh, Group)
+        decision = fresh.decide_join(command, shard.moment())
         decision.events[:0] = removal
         return decision
 
