@@ -60,7 +60,9 @@ class ThreadWorkers:
             try:
                 done(outcome)
             except Exception as error:  # noqa: BLE001 - a defect in one callback must not keep the others waiting
-                self._loop.call_exception_handler({"message": "a worker's callback failed", "exception": error})
+                self._loop.call_exception_handler(
+                    {"message": "a worker's callback failed", "exception": error}
+                )
 
     def close(self) -> None:
         """Let queued work finish and end the threads."""
