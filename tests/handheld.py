@@ -70,6 +70,25 @@ class HeldWorkers:
             self.do_next()
 
 
+class PromptWorkers:
+    """Every piece of work is done in the next turn of the loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        self.count += 1
+        asyncio.get_running_loop().call_soon(self._perform, work, done)
+
+    def _perform(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        outcome: T | BaseException
+        try:
+            outcome = work()
+        except Exception as error:  # noqa: BLE001 - handed over whole, as the real workers do
+            outcome = error
+        done(outcome)
+
+
 async def turns(count: int = 5) -> None:
     """Let everything run that is ready, and what that makes ready."""
     for _ in range(count):
