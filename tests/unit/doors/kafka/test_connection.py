@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from handheld import turns
+from in_process import Line
 from penstock.core.errors import TornSegment
 from penstock.core.log.segment import Slice
 from penstock.doors.kafka.connection import Connection, Place
@@ -24,35 +25,6 @@ class Limits:
     frame_bytes_max: int = 1 << 20
     requests_in_flight_max: int = 100
     response_queue_bytes_max: int = 1 << 20
-
-
-class Line:
-    """A transport without a socket that remembers what was done with it."""
-
-    def __init__(self) -> None:
-        self.sent = bytearray()
-        self.is_reading = True
-        self.was_aborted = self.was_closed = False
-
-    def get_extra_info(self, name: str) -> Any:
-        return ("10.0.0.7", 5_000) if name == "peername" else None
-
-    def write(self, content: bytes) -> None:
-        self.sent += content
-
-    def pause_reading(self) -> None:
-        assert self.is_reading
-        self.is_reading = False
-
-    def resume_reading(self) -> None:
-        assert not self.is_reading
-        self.is_reading = True
-
-    def abort(self) -> None:
-        self.was_aborted = True
-
-    def close(self) -> None:
-        self.was_closed = True
 
 
 class Client:
