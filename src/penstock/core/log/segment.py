@@ -53,6 +53,12 @@ def name_of(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
+def segment_bases(files: Files, directory: str) -> list[int]:
+    """Where the segments of a log start, in order; empty when there is no log."""
+    names = [name.removesuffix(LOG_SUFFIX) for name in files.names(directory) if name.endswith(LOG_SUFFIX)]
+    return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+
+
 class Segment:
     """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
 
