@@ -164,7 +164,7 @@ def test_a_reader_that_leaves_is_a_clean_end(broker: Broker, topic: str) -> None
 def test_life_of_a_topic(broker: Broker) -> None:
     name = f"cli-{uuid4().hex[:8]}"
     run(broker, "topic", "create", name, "--partitions", "2", "--config", "retention.ms=7d")
-    assert "already exists" in run(broker, "topic", "create", name, code=5).lower()
+    assert "TOPIC_ALREADY_EXISTS" in run(broker, "topic", "create", name, code=5)
     run(broker, "topic", "create", name, "--if-not-exists")
     listed = json.loads(run(broker, "topic", "list", "-o", "json"))
     assert {"topic": name, "partitions": 2, "replicas": 1} in listed

@@ -31,7 +31,18 @@ class DiskFile:
     it then; whoever takes it hides it first and looks at the count then. So one of the two always sees the other.
     """
 
-    __slots__ = ("_busy", "_fd", "_files", "_full_path", "_gone", "_pins", "_size", "_synced", "_written", "path")
+    __slots__ = (
+        "_busy",
+        "_fd",
+        "_files",
+        "_full_path",
+        "_gone",
+        "_pins",
+        "_size",
+        "_synced",
+        "_written",
+        "path",
+    )
 
     def __init__(self, files: DiskFiles, path: str, full_path: Path, fd: int) -> None:
         self._files = files
@@ -78,7 +89,9 @@ class DiskFile:
         try:
             os.ftruncate(fd, self._size)
         except OSError as error:
-            raise DiskFailed(f"cannot cut {self._full_path} back after a failed write: {error.strerror}") from error
+            raise DiskFailed(
+                f"cannot cut {self._full_path} back after a failed write: {error.strerror}"
+            ) from error
 
     def read(self, position: int, length: int) -> bytes:
         self._pins += 1
