@@ -169,13 +169,17 @@ def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
 
 def _epochs_agree(log: Log, recovery_offset: int) -> bool:
     """Compare the file with the batches from just before the recovery point on; add the epochs that only they know."""
-    if log.end_offset > log.start_offset and log.epochs.at_offset(log.start_offset) == NO_EPOCH:
+    known = log.epochs
+    if log.end_offset > log.start_offset and known.at_offset(log.start_offset) == NO_EPOCH:
         return False
-    trusted_to = min(recovery_offset, log.end_offset)
-    for found in log.headers_from(max(log.start_offset, trusted_to - 1)):
+    for found in log.headers_from(max(log.start_offset, min(recovery_offset, log.end_offset) - 1)):
         header = found.header
-        if header.base_offset >= trusted_to:
-            log.epochs.observe(header.leader_epoch, header.base_offset)
-        if log.epochs.at_offset(header.base_offset) != header.leader_epoch:
+        if known.at_offset(max(log.start_offset, header.base_offset)) != header.leader_epoch:
+            return False
+        break
+    for epoch, offset in [start for segment in log.segments for start in segment.epoch_starts]:
+        if offset >= recovery_offset:
+            known.observe(epoch, offset)
+        if offset >= log.start_offset and known.at_offset(offset) != epoch:
             return False
     return True

@@ -65,7 +65,7 @@ class Segment:
     __slots__ = (
         "_chain", "_files", "_index", "_index_path", "_indexed_at", "_proven", "_time_is_known", "_witnesses",
         "_written_from",
-        "base_offset", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
+        "base_offset", "epoch_starts", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
     )  # fmt: skip
 
     def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool, suffix: str = "") -> None:
@@ -79,6 +79,8 @@ class Segment:
         self.next_offset = base_offset
         self.is_cleaned = False
         """Whether compaction may have left gaps between the offsets of its batches."""
+        self.epoch_starts: list[tuple[int, int]] = []
+        """(epoch, offset) of each first batch of an epoch among those that were taken in."""
         self.max_time_ms = NO_TIMESTAMP
         self.first_time_ms = NO_TIMESTAMP
         self._time_is_known = create
@@ -120,27 +122,35 @@ class Segment:
         they do, either of two batches may be the damaged one, so neither counts.
         """
         self.size = position
+        self.epoch_starts = []
         held: Found | None = None
+        epoch = NO_EPOCH
         try:
             for found in self.walk(position, end, prove=True):
                 self._check_offset(found, self.next_offset if held is None else held.header.next_offset)
-                if found.header.leader_epoch < (NO_EPOCH if held is None else held.header.leader_epoch):
+                if found.header.leader_epoch < epoch:
                     held = None
                     raise CorruptBatch(f"{self.file.path} at byte {found.position}: its epoch goes back")
                 if held is not None:
-                    self.note(held.position, held.header, held.header.base_offset, held.raw, interval)
+                    self._take(held, interval)
                     held = None
                 if self._witnesses and found.position >= self._witnesses[-1].position:
                     self._hear_witness()
-                held = found
+                held, epoch = found, found.header.leader_epoch
         finally:
             if held is not None:
-                self.note(held.position, held.header, held.header.base_offset, held.raw, interval)
+                self._take(held, interval)
             self._proven.add(position, self.size)
             self._time_is_known = True
         if self._witnesses and self.size >= self._witnesses[-1].position:
             self._hear_witness()
         self._witnesses = []
+
+    def _take(self, found: Found, interval: int) -> None:
+        header = found.header
+        if not self.epoch_starts or self.epoch_starts[-1][0] != header.leader_epoch:
+            self.epoch_starts.append((header.leader_epoch, header.base_offset))
+        self.note(found.position, header, header.base_offset, found.raw, interval)
 
     def _check_offset(self, found: Found, expected: int) -> None:
         offset = found.header.base_offset

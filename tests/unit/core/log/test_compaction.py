@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from struct import pack
+from threading import Thread
 from typing import NamedTuple
 
 import pytest
 
 from making import DIRECTORY, append, keyed_batch, reopen, sync, with_header
-from penstock.core.errors import CorruptBatch
+from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.log import cleaner_state
-from penstock.core.log.compaction import Plan, choose, install, roll_is_due
+from penstock.core.log.compaction import Plan, Result, choose, install, roll_is_due
 from penstock.core.log.log import Log
 from penstock.core.log.rewrite import rewrite
 from penstock.core.model import NewRecord, Record
 from penstock.core.records.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchHeader, decode_header
 from penstock.core.records.whole import build_batch, open_batch
+from penstock.node.disk import DiskFiles
 from penstock.node.memory import MemoryFiles
 
 COMMIT, ABORT = pack(">hh", 0, 1), pack(">hh", 0, 0)
@@ -257,6 +260,32 @@ def test_readers_at_the_end_go_on_over_a_swap() -> None:
     append(log, one(b"c"))
     sync(log)
     assert log.read(2, 10_000, log.visible) is not None
+
+
+def test_on_disk_a_pinned_reader_keeps_the_old_bytes_and_others_get_the_new(tmp_path: Path) -> None:
+    log, _ = reopen(DiskFiles(tmp_path, open_files_max=3))
+    add(log, one(b"a", b"1"), one(b"a", b"2"), None, one(b"a", b"3"), one(b"b"))
+    held = log.read(0, 10_000, log.visible)
+    assert held is not None
+    before = held.read()
+    held.file.pin()
+    plan = plan_of(log)
+    assert plan is not None
+    results: list[Result] = []
+    thread = Thread(target=lambda: results.append(rewrite(log.files, plan, lambda _: None)))
+    thread.start()
+    thread.join()
+    assert install(log, plan, results[0])
+    assert held.read() == before
+    held.file.unpin()
+    after = kept(log)
+    assert [offset for offset, _, _ in after] == [2, 3]
+    with pytest.raises(TornSegment):
+        held.read()
+    log.save_state()
+    log.close()
+    again, words = reopen(DiskFiles(tmp_path, open_files_max=3), recovery_offset=4)
+    assert words == [] and kept(again) == after
 
 
 def test_a_damaged_state_file_means_that_everything_may_be_compacted_again() -> None:
