@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from bench.figures import Figure, figure
 from bench.frames import VALUE_BYTES, make_batch, produce_frame
-from bench.loader import Reader
+from bench.loader import Reader, UnexpectedAnswer
 from bench.null_server import Body, null_server
 from bench.server import Server
 from bench.session import TOPIC, Session, data_file, fill
@@ -65,6 +65,9 @@ def _replay(server: Server, end_offset: int, pace: Pace) -> None:
     with Reader(server.address, TOPIC, FETCH_BYTES) as reader:
         before_s = server.cpu_s()
         read_bytes, seconds = reader.replay(end_offset)
+        log_bytes = data_file(server).stat().st_size
+        if read_bytes != log_bytes:
+            raise UnexpectedAnswer(f"{read_bytes} bytes were read of a log of {log_bytes}")
         pace.cpu_s_per_gb.append((server.cpu_s() - before_s) / (read_bytes / 1e9))
         pace.mb_per_s.append(read_bytes / 1e6 / seconds)
 
