@@ -279,15 +279,17 @@ class SimFiles:
         node = self._find(path)
         return bytes(node.cache) if isinstance(node, Content) else None
 
-    def write_whole(self, path: str, content: bytes) -> None:
+    def write_whole(self, path: str, content: bytes, *, sync: bool = True) -> None:
         temporary = f"{path}.tmp"
         self.remove(temporary)
         file = self.open(temporary, create=True)
         file.append([content])
-        file.sync()
+        if sync:
+            file.sync()
         file.close()
         self.rename(temporary, path)
-        self.sync_dir(path.rpartition("/")[0])
+        if sync:
+            self.sync_dir(path.rpartition("/")[0])
 
     def check_alive(self) -> None:
         if not self.alive:
