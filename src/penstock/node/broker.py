@@ -6,6 +6,7 @@ changes what exists goes through the metadata host and is durable before it is a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -68,8 +69,7 @@ class Broker:
         await self._metadata.recover()
         for topic in self.catalog.topics:
             self._open_topic(topic)
-        for partition in self.partitions():
-            await partition.sync_recovered()
+        await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
         self._remove_strangers()
         if self.catalog.find(GROUPS_TOPIC) is not None:
             await self.coordination.open()
@@ -79,13 +79,13 @@ class Broker:
         """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
         await self.coordination.stop()
         await self._janitor.stop()
-        is_healthy = self._metadata.is_online
-        for partition in self.partitions():
-            if await partition.settle():
+        partitions = self.partitions()
+        settled = await asyncio.gather(*(partition.settle() for partition in partitions))
+        for partition, is_settled in zip(partitions, settled, strict=True):
+            if is_settled:
                 self._recovery_points[partition.log.directory] = partition.end_offset
-            else:
-                is_healthy = False
             partition.close(NotLeader("the broker is stopping"))
+        is_healthy = all(settled) and self._metadata.is_online
         try:
             self._metadata.close()
             self._recovery_points[metadata.DIRECTORY] = self._metadata.log.visible.offset
