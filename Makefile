@@ -38,7 +38,7 @@ bench: setup ## speed and memory, next to what they are compared with
 	@$(PY) -m bench
 
 fuzz: setup ## broken bytes at the decoders (FUZZ_SECONDS=120)
-	@$(PY) tests/laws/fuzz_kafka.py --seconds $(FUZZ_SECONDS)
+	@PYTHONPATH=src:tests $(PY) -m fuzz --seconds $(FUZZ_SECONDS)
 
 crash: setup ## the long proofs: hundreds of kills, none may lose an acknowledged record
 	@$(PY) -m pytest -q -m slow tests
