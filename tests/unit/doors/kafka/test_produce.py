@@ -11,11 +11,13 @@ from asking import produce
 from handheld import turns
 from in_process import Caller
 from making import keyed_batch, opaque_batch
+from penstock.core.errors import DiskFailed
 from penstock.core.model import Durability, Storage
 from penstock.node.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
-from unit.doors.kafka.conftest import Node
+
+from .conftest import Node
 
 PRODUCE = ApiKey.PRODUCE
 
@@ -163,8 +165,6 @@ def test_a_partition_that_goes_offline_tells_those_who_wait(node: Node) -> None:
         node.workers.held = []
         caller.send(PRODUCE, 9, produce("orders", batch()))
         await turns()
-        from penstock.core.errors import DiskFailed
-
         node.broker.partition("orders", 0).fail(DiskFailed("gone"))
         node.workers.release()
         return only(await caller.answer())
