@@ -16,7 +16,13 @@ from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
 from penstock.core.machines.catalog import Catalog, make_topic_id
-from penstock.core.machines.catalog_events import BrokerConfigSaved, Event, ProducerIdsReserved, Topic, TopicSaved
+from penstock.core.machines.catalog_events import (
+    BrokerConfigSaved,
+    Event,
+    ProducerIdsReserved,
+    Topic,
+    TopicSaved,
+)
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
@@ -32,13 +38,14 @@ from penstock.node.settings import Settings
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
-_FOREVER_MS = 2**62
 
 
 class Broker:
     """One node. Made by `start_broker`."""
 
-    def __init__(self, settings: Settings, runtime: Runtime, identity: Identity, recovery_points: dict[str, int]) -> None:
+    def __init__(
+        self, settings: Settings, runtime: Runtime, identity: Identity, recovery_points: dict[str, int]
+    ) -> None:
         self.settings = settings
         self.runtime = runtime
         self.identity = identity
@@ -49,7 +56,7 @@ class Broker:
         self._rows: dict[str, list[Partition]] = {}
         self._producer_ids: Iterator[int] = iter(())
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
-        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata.log, recovery_points)
+        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
         self.coordination = Coordination(
             settings, runtime, self.internal_topic, lambda name: self.catalog.find(name) is not None
         )
@@ -87,8 +94,7 @@ class Broker:
             checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
 
     def _open_metadata_log(self) -> Log:
-        limits = LogLimits(metadata.SEGMENT_BYTES, _FOREVER_MS, self.settings.index_interval_bytes)
-        return self._open_log(metadata.DIRECTORY, limits, "metadata")
+        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata")
 
     def _open_log(self, directory: str, limits: LogLimits, name: str) -> Log:
         return open_log(
@@ -190,7 +196,9 @@ class Broker:
             lambda catalog: catalog.decide_create_topic(name, count, {}, topic_id=topic_id, now_ms=now_ms)
         )
 
-    async def internal_topic(self, name: str, partition_count: int, overrides: Mapping[str, str]) -> list[Partition]:
+    async def internal_topic(
+        self, name: str, partition_count: int, overrides: Mapping[str, str]
+    ) -> list[Partition]:
         """The partitions of a topic that only the broker writes to; it is made if it is not there."""
         if self.catalog.find(name) is None:
             topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
