@@ -33,12 +33,14 @@ class Node:
         verb(*arguments, answer.set_result, **more)
         return await answer
 
-    async def join(self, group: str, member_id: str = "", *, instance: str | None = None, session_ms: int = 10_000) -> Any:
+    async def join(
+        self, group: str, member_id: str = "", *, session_ms: int = 10_000, comes_back: bool = True
+    ) -> Any:
         """Join, coming back with the id that was given if need be."""
         command = JoinCommand(
             member_id=member_id,
             fresh_id=self.coordination.classic.fresh_member_id("m"),
-            instance_id=instance,
+            instance_id=None,
             client_id="m",
             client_host="/h",
             session_ms=session_ms,
@@ -49,8 +51,8 @@ class Node:
             may_skip=True,
         )
         answer = await self.ask(self.coordination.classic.join, group, command)
-        if isinstance(answer, MemberIdRequired):
-            return await self.join(group, answer.member_id, instance=instance, session_ms=session_ms)
+        if isinstance(answer, MemberIdRequired) and comes_back:
+            return await self.join(group, answer.member_id, session_ms=session_ms)
         return answer
 
     async def sync(self, group: str, joined: Joined, assignments: dict[str, bytes] | None = None) -> Any:

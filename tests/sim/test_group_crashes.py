@@ -57,14 +57,15 @@ async def lives(loop: SimLoop) -> Story:
             await check(node, story)
             if life:
                 await asyncio.sleep(8)
-            machine.interrupt_at(chance.randint(1, 60), power=chance.random() < 0.7)
+            machine.interrupt_at(chance.randint(1, 250), power=chance.random() < 0.7)
             await asyncio.gather(*(be_a_member(node, group, story, life * 1_000) for group in story.committed))
 
         living = machine.boot(live)
         await asyncio.wait([living], timeout=120)
         if living.done() and not living.cancelled():
             living.result()
-        machine.lose_power()
+        if loop.latest("node").alive:
+            machine.lose_power()
 
     async def last(machine: Machine) -> None:
         await check(await start_node(machine), story)

@@ -169,10 +169,9 @@ def test_unused_offsets_and_groups_go_after_their_retention() -> None:
 
 def test_ids_given_out_and_never_used_leave_nothing_behind() -> None:
     async def play(node: Node) -> None:
-        joining = asyncio.ensure_future(node.join("g", session_ms=6_000))
-        await asyncio.sleep(0)
-        joining.cancel()
-        await asyncio.sleep(60)
+        await node.join("g", session_ms=6_000, comes_back=False)
+        assert [one.group_id for one in node.coordination.groups.list()] == ["g"]
+        await asyncio.sleep(7)
         assert node.coordination.groups.list() == []
 
     on_a_node(play)
