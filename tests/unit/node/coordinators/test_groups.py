@@ -156,7 +156,9 @@ def test_unused_offsets_and_groups_go_after_their_retention() -> None:
             await asyncio.sleep(5)
             await node.beat("g", leader)
             await node.beat("g", other)
-        assert [one.group_id for one in node.coordination.groups.list()] == ["g"], "members keep their offsets"
+        assert [one.group_id for one in node.coordination.groups.list()] == ["g"], (
+            "members keep their offsets"
+        )
         await node.leave("g", leader.member_id)
         await node.leave("g", other.member_id)
         await asyncio.sleep(10)
