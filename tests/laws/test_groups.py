@@ -1,7 +1,7 @@
 """Laws of classic groups: deciding changes nothing, replay gives back what was kept, records survive their bytes.
 
-A walk plays a whole world: members that join, rejoin, sync, beat, leave, fall silent, in any order, with stale and wrong
-ids and generations thrown in. After every step the invariants of a group must hold.
+A walk plays a whole world: members that join, rejoin, sync, beat, leave, fall silent, in any order, with stale and
+wrong ids and generations thrown in. After every step the invariants of a group must hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The host of groups on virtual time: sessions and rounds end by its timers, answers wait for the disk, restart is replay."""
+"""The host of groups on virtual time: timers end sessions and rounds, answers wait for the disk, restart is replay."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from penstock.core.errors import (
 )
 from penstock.core.machines.group_kinds import GroupKind
 from penstock.node.coordinators.committed import Committer
-from penstock.node.coordinators.groups import ListedGroup
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.coordinators.groups import ListedGroup
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 
@@ -86,7 +86,7 @@ def test_the_earlier_of_two_equal_calls_is_let_go() -> None:
 
 def test_groups_of_every_state_are_listed_and_only_empty_ones_removed() -> None:
     async def play(node: Node) -> None:
-        leader, _ = await pair(node, "busy")
+        await pair(node, "busy")
         await node.commit("simple", 5)
         groups = node.coordination.groups
         assert groups.list() == [
