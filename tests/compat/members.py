@@ -132,7 +132,10 @@ class Troop:
 
     def until_committed(self, ends: dict[int, int]) -> None:
         """Wait until the members' last commits reach these offsets."""
-        self.until(f"{ends} is committed", lambda: all(self.committed().get(one, 0) >= end for one, end in ends.items()))
+        self.until(
+            f"{ends} is committed",
+            lambda: all(self.committed().get(one, 0) >= end for one, end in ends.items()),
+        )
 
     def reads(self) -> list[tuple[int, int, str]]:
         return [read for member in self.members for read in member.reads]

@@ -71,7 +71,9 @@ def runnable(client_named: Callable[[str], Client]) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_members_share_and_a_killed_one_is_replaced(stage: Stage, runnable: Callable[[str], str], name: str) -> None:
+def test_members_share_and_a_killed_one_is_replaced(
+    stage: Stage, runnable: Callable[[str], str], name: str
+) -> None:
     client = runnable(name)
     with stage.troop() as troop:
         first, second = troop.add(client), troop.add(client)
@@ -84,12 +86,16 @@ def test_members_share_and_a_killed_one_is_replaced(stage: Stage, runnable: Call
         after = stage.write("after")
         troop.until_owned_by(first)
         troop.until_read(after)
-        repeated = [(partition, offset) for partition, offset in troop.repeated() if offset < committed[partition]]
+        repeated = [
+            (partition, offset) for partition, offset in troop.repeated() if offset < committed[partition]
+        ]
         assert repeated == [], "what was committed is not read again"
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_a_member_that_leaves_hands_over_what_it_did(stage: Stage, runnable: Callable[[str], str], name: str) -> None:
+def test_a_member_that_leaves_hands_over_what_it_did(
+    stage: Stage, runnable: Callable[[str], str], name: str
+) -> None:
     client = runnable(name)
     with stage.troop(session_ms=60_000) as troop:
         first, second = troop.add(client), troop.add(client)
@@ -186,5 +192,7 @@ def test_a_killed_broker_loses_neither_the_group_nor_its_offsets(
             broker.start()
             after = stage.write("after")
             troop.until_read(after)
-            again = [(partition, offset) for partition, offset in troop.repeated() if offset < committed[partition]]
+            again = [
+                (partition, offset) for partition, offset in troop.repeated() if offset < committed[partition]
+            ]
             assert again == [], "what was committed is not read again"
