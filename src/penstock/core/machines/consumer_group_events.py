@@ -1,7 +1,7 @@
 """What a consumer group of the new protocol is made of, and what happens to it. Values only: decides and keeps nothing.
 
-Every event that is kept carries the full value of one key, None meaning that it is gone, so that a compacted topic is enough
-to come back to where the group stood. `Heard`, `RevocationDue` and `TopicsChecked` end with the node.
+Every event that is kept carries the full value of one key, None meaning that it is gone, so that a compacted topic is
+enough to come back to where the group stood. `Heard`, `RevocationDue`, `TopicsChecked` and `Woken` end with the node.
 """
 
 from __future__ import annotations
@@ -160,8 +160,25 @@ class TopicsChecked(_OfConsumerGroup):
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class Woken(_OfConsumerGroup):
+    """The group was looked over; nothing more is due before this time. Not kept."""
+
+    group_id: str
+    wake_ms: int
+
+
 Event = (
-    FootingSet | MemberSet | TargetEpochSet | TargetSet | StandingSet | RegexSet | Heard | RevocationDue | TopicsChecked
+    FootingSet
+    | MemberSet
+    | TargetEpochSet
+    | TargetSet
+    | StandingSet
+    | RegexSet
+    | Heard
+    | RevocationDue
+    | TopicsChecked
+    | Woken
 )
 
 

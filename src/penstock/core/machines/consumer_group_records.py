@@ -1,8 +1,8 @@
-"""Consumer groups as records of `__consumer_offsets`, in Kafka 4.3's own forms, so that its tools can read them. No I/O.
+"""Consumer groups as records of `__consumer_offsets`, in Kafka 4.3's own forms so that its tools read them. No I/O.
 
-Key versions: 3 group epoch, 5 member, 6 target epoch, 7 target of a member, 8 standing of a member, 16 resolved regular
-expression; every value is version 0 and flexible. Version 4 (partition metadata) is no longer written by Kafka; a hash in the
-group's record took its place. That hash is opaque, and ours is not Kafka's.
+Key versions: 3 group epoch, 5 member, 6 target epoch, 7 target of a member, 8 standing of a member, 16 resolved
+regular expression; every value is version 0 and flexible. Version 4 (partition metadata) is no longer written by Kafka;
+a hash in the group's record took its place. That hash is opaque, and ours is not Kafka's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One member on its way to its target: give up first, be given later. Pure; never looks at other members but through holders.
+"""One member on its way to its target: give up first, be given later. Pure; never decides for another member.
 
     STABLE      target epoch is newer        → next step
     UNREVOKED   member still owns some       → waits
