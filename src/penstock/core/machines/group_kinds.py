@@ -120,6 +120,9 @@ class GroupMachine(Protocol):
     def decide_seen(self, member_id: str, moment: Moment) -> list[Any]:
         """A member showed that it lives by doing something else than a heartbeat."""
 
+    def check_remove_offsets(self) -> None:
+        """May offsets be removed from outside, where no member reads the topic? Raises GroupNotEmpty if not."""
+
     def is_subscribed(self, topic: str) -> bool:
         """Does a member read this topic now? Its offsets are then not to be removed from outside."""
 

@@ -7,7 +7,7 @@ Each event is the whole state of its key, so the log of them may be compacted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -99,9 +99,17 @@ class Offsets:
         return sorted(self._committed.keys() | self._pended.keys())
 
     @property
-    def producer_ids(self) -> list[int]:
-        """Every producer that has an offset pended, sorted."""
-        return sorted(self._groups_of)
+    def producers(self) -> Mapping[int, Mapping[str, None]]:
+        """Every producer that has an offset pended, with the groups it has them in."""
+        return self._groups_of
+
+    def has_pended(self, group_id: str) -> bool:
+        return group_id in self._pended
+
+    @property
+    def places(self) -> set[Place]:
+        """Every partition that anybody has committed an offset of."""
+        return {place for of_group in self._committed.values() for place in of_group}
 
     def has_any(self, group_id: str) -> bool:
         return group_id in self._committed or group_id in self._pended

@@ -30,7 +30,7 @@ class Overlay(MutableMapping[K, V], Generic[K, V]):
         return found  # type: ignore[return-value]
 
     def __contains__(self, key: object) -> bool:
-        found = self._changed.get(key, self)  # type: ignore[call-overload]
+        found = self._changed.get(key, self)  # type: ignore[arg-type]
         return key in self._below if found is self else found is not _GONE
 
     def __setitem__(self, key: K, value: V) -> None:

@@ -31,7 +31,11 @@ class Roster:
 
     def find_or_make(self, group_id: str, kind: GroupKind) -> GroupMachine:
         """The group, or a new one of this kind that is not registered until an event is applied to it."""
-        return self.find(group_id) or self._kinds[kind](group_id)
+        return self.find(group_id) or self.make(group_id, kind)
+
+    def make(self, group_id: str, kind: GroupKind) -> Any:
+        """A new group of this kind, not registered until an event is applied to it."""
+        return self._kinds[kind](group_id)
 
     @property
     def ids(self) -> list[str]:

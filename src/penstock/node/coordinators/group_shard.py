@@ -1,4 +1,4 @@
-"""One partition of the groups' topic as a live thing: its roster, the calls that wait, the timers. Knows no kind of group.
+"""One partition of the groups' topic, live: its roster, the calls that wait, the timers. Knows no kind of group.
 
 Every change goes through `carry_out`: append what is kept, apply everything, file the caller if it has to wait, and
 answer once everything that the group has kept so far is durable. A timer per group calls its `decide_tick`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from penstock.core.errors import BrokerError, NotCoordinator, Rebalancing
 from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment, Records, Waiter
 from penstock.core.machines.roster import Roster
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition
+from penstock.node.partition import Partition, Settled
 from penstock.node.runtime import Runtime
 
 logger = logging.getLogger("penstock.groups")
@@ -89,6 +89,13 @@ class GroupShard:
         for waiter, answer in decision.replies:
             self._reply(group_id, waiter, answer)
         self._settle_timer(group_id)
+
+    def keep(self, events: Sequence[Any], settled: Settled) -> None:
+        """Make events happen that no member asked for, of any number of groups; call back once they are durable."""
+        try:
+            self._shard.record(events, settled)
+        except BrokerError as error:
+            settled(error)
 
     def _keep(self, group_id: str, events: Iterable[Any]) -> None:
         self._shard.check_ready()

@@ -1,4 +1,4 @@
-"""The group coordinator of a node: which groups there are, whatever their kind, and where each lives. Speaks no protocol.
+"""The group coordinator of a node: which groups there are, of any kind, and where each lives. Speaks no protocol.
 
 Groups live on the partitions of the internal topic `__consumer_offsets`, by a hash of their id. The topic is made when
 the first client looks for a coordinator. What one kind of group can do is in its own module beside this one
@@ -50,7 +50,10 @@ class Groups:
         self._runtime = runtime
         self._open_topic = open_topic
         self._shards: list[GroupShard] = []
-        self._opening: Awaitable[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._shards)
 
     async def open(self) -> None:
         """Make the topic if it is not there, and read it. Once it is open this costs nothing."""

@@ -1,4 +1,4 @@
-"""One partition of an internal topic and the machine that lives on it. Decides nothing: it keeps, replays and tells when.
+"""One partition of an internal topic and the machine that lives on it. Never decides: it keeps, replays, tells when.
 
 The order is always: the machine decides, the shard appends the events, the machine applies them, and the answer goes
 out once they are durable. Recovery is replay. If the partition fails, the machine is thrown away with it: there is no
@@ -83,7 +83,7 @@ class Shard(Generic[EventT]):
         return self.partition.append(memoryview(batch)).end_offset
 
     def record(self, events: Sequence[EventT], settled: Settled) -> None:
-        """Append and apply now; call back once it is durable. Raises, with nothing applied, when it cannot be appended."""
+        """Append and apply now; call back once it is durable. Raises, with nothing applied, when it cannot append."""
         self.check_ready()
         if not events:
             settled(None)
