@@ -16,7 +16,14 @@ from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
 from penstock.core.machines.catalog import Catalog, make_topic_id
-from penstock.core.machines.catalog_events import BrokerConfigSaved, Event, ProducerIdsReserved, Topic, TopicSaved
+from penstock.core.machines.catalog_events import (
+    BrokerConfigSaved,
+    Event,
+    ProducerIdsReserved,
+    Topic,
+    TopicSaved,
+)
+from penstock.core.machines.consumer_group_targets import Topics
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
@@ -51,7 +58,7 @@ class Broker:
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
         self._janitor = Janitor(runtime, settings, self.partitions, self._metadata.log, recovery_points)
         self.coordination = Coordination(
-            settings, runtime, self.internal_topic, lambda name: self.catalog.find(name) is not None
+            settings, runtime, self.internal_topic, lambda: Topics(self.catalog, self.changes)
         )
 
     # -- life

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from penstock.core.errors import BrokerError, Offline
 from penstock.core.log.log import Log

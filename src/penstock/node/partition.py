@@ -19,8 +19,8 @@ from penstock.core.errors import (
     DiskFailed,
     Fenced,
     NotEnoughReplicas,
-    OffsetOutOfRange,
     Offline,
+    OffsetOutOfRange,
     TooLarge,
     UnknownEpoch,
 )
@@ -210,7 +210,7 @@ class Partition:
             self._flush_waiters.append(done)
             await done
 
-    def _synced(self, mark: Mark, outcome: None | BaseException) -> None:
+    def _synced(self, mark: Mark, outcome: BaseException | None) -> None:
         self._is_syncing = False
         for waiter in self._flush_waiters:
             if not waiter.done():

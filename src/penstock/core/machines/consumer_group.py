@@ -185,6 +185,9 @@ class ConsumerGroup(ConsumerGroupState):
             return
         self._check_epoch_now(member_id or "", epoch)
 
+    def check_remove_offsets(self) -> None:
+        """Offsets of topics that nobody reads may go at any time."""
+
     def _check_epoch_now(self, member_id: str, epoch: int) -> None:
         self._known(member_id)
         now = self.standing(member_id).epoch

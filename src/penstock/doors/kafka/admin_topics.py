@@ -1,5 +1,7 @@
 """tmp"""
 from penstock.wire.kafka import messages
+
+
 class TopicHandlers:
     def __init__(self,b): self.b=b
     async def init_producer_id(self,c,r):

@@ -16,6 +16,7 @@ from penstock.doors.kafka.admin_topics import TopicHandlers
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.cluster import ClusterHandlers
 from penstock.doors.kafka.connection import Connection
+from penstock.doors.kafka.consumer_groups import ConsumerGroupHandlers
 from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.produce import ProduceHandler
@@ -36,6 +37,7 @@ class Dispatch:
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
         topics, configs, offsets = TopicHandlers(broker), ConfigHandlers(broker), OffsetHandlers(broker)
+        consumer_groups = ConsumerGroupHandlers(broker)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(broker).produce,
             ApiKey.FETCH: self._fetch.fetch,
@@ -51,6 +53,8 @@ class Dispatch:
             ApiKey.CREATE_PARTITIONS: topics.create_partitions,
             ApiKey.DELETE_RECORDS: topics.delete_records,
             ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
             ApiKey.ALTER_CONFIGS: configs.alter_configs,
             ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         }

@@ -114,7 +114,7 @@ class FetchHandler:
 class WaitingFetch:
     """A poll that waits for data, for its time to pass, or for its client to go."""
 
-    __slots__ = ("_all", "_answer", "_call", "_handler", "_partitions", "_request", "_timer", "__weakref__")
+    __slots__ = ("__weakref__", "_all", "_answer", "_call", "_handler", "_partitions", "_request", "_timer")
 
     def __init__(
         self,
