@@ -29,7 +29,9 @@ from penstock.core.machines.consumer_group_state import ConsumerGroupState
 from penstock.core.machines.consumer_group_targets import Topics, topic_names
 from penstock.core.machines.group_kinds import Moment
 
-TERMS = ConsumerGroupTerms(session_ms=100, heartbeat_ms=10, size_max=4)
+TERMS = ConsumerGroupTerms(
+    session_ms=100, heartbeat_ms=10, size_max=4, classic_session_ms_min=1, classic_session_ms_max=1_000
+)
 REBALANCE_MS = 60
 TOPIC_NAMES = ["a", "ab", "b"]
 SUBSCRIPTIONS: list[tuple[tuple[str, ...], str]] = [

@@ -16,6 +16,7 @@ from penstock.core.errors import (
     GroupFull,
     GroupNotEmpty,
     InvalidRequest,
+    StaleGeneration,
     StaleMember,
     UnknownAssignor,
     UnknownMember,
@@ -26,6 +27,7 @@ from penstock.core.machines.consumer_group_events import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
+    ClassicSide,
     Footing,
     FootingSet,
     Heard,
@@ -48,6 +50,7 @@ from penstock.core.machines.consumer_group_targets import (
     forget_unused_regexes,
 )
 from penstock.core.machines.consumer_reconciliation import reconcile
+from penstock.core.machines.group_downgrade import downgrade
 from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupKind, Moment
 from penstock.core.machines.topic_regex import check_regex
 
@@ -64,6 +67,8 @@ class ConsumerGroupTerms(NamedTuple):
     session_ms: int
     heartbeat_ms: int
     size_max: int
+    classic_session_ms_min: int
+    classic_session_ms_max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,8 @@ class Beat:
     topic_regex: str | None = None
     assignor: str | None = None
     owned: Assignment | None = None
+    classic: ClassicSide | None = None
+    """Set when the member speaks the classic protocol, and this stands for its joining."""
 
     def check(self) -> None:
         """Raises when it contradicts itself, whatever the group."""
@@ -189,10 +196,10 @@ class ConsumerGroup(ConsumerGroupState):
         """Offsets of topics that nobody reads may go at any time."""
 
     def _check_epoch_now(self, member_id: str, epoch: int) -> None:
-        self._known(member_id)
-        now = self.standing(member_id).epoch
+        member, now = self._known(member_id), self.standing(member_id).epoch
         if epoch != now:
-            raise StaleMember(f"member {member_id!r} of group {self.id!r} is in epoch {now}, not {epoch}")
+            stale = StaleMember if member.classic is None else StaleGeneration
+            raise stale(f"member {member_id!r} of group {self.id!r} is in epoch {now}, not {epoch}")
 
     def _known(self, member_id: str) -> Member:
         member = self.members.get(member_id)
@@ -206,7 +213,7 @@ class ConsumerGroup(ConsumerGroupState):
         """A member joins, lives, changes its mind, acknowledges a revocation, or leaves."""
         beat.check()
         if beat.epoch < 0:
-            return self._decide_leave(beat)
+            return self._decide_leave(beat, moment)
         draft = Draft(self)
         self._admit(draft, beat)
         is_changed = self._take_in(draft, beat)
@@ -223,8 +230,7 @@ class ConsumerGroup(ConsumerGroupState):
         """Is this a member, in the epoch that it says, or may it become one?"""
         holder = self.instances.get(beat.instance_id) if beat.instance_id is not None else beat.member_id
         if beat.epoch != JOIN_EPOCH:
-            self._check_instance(beat, holder)
-            self._known(beat.member_id)
+            self.check_member(beat.member_id, beat.instance_id)
             self._check_epoch(beat)
             return
         if holder is not None and holder != beat.member_id:
@@ -232,11 +238,15 @@ class ConsumerGroup(ConsumerGroupState):
         elif beat.member_id not in self.members and len(self.members) >= self.terms.size_max:
             raise GroupFull(f"group {self.id!r} has {len(self.members)} members, and may not have more")
 
-    def _check_instance(self, beat: Beat, holder: str | None) -> None:
-        if holder is None:
-            raise UnknownMember(f"group {self.id!r} has no member with the instance id {beat.instance_id!r}")
-        if holder != beat.member_id:
-            raise FencedInstance(f"instance id {beat.instance_id!r} of group {self.id!r} belongs to another member")
+    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member of that id, and of that instance id if it has one. Raises if there is none, or another."""
+        if instance_id is not None:
+            holder = self.instances.get(instance_id)
+            if holder is None:
+                raise UnknownMember(f"group {self.id!r} has no member with the instance id {instance_id!r}")
+            if holder != member_id:
+                raise FencedInstance(f"instance id {instance_id!r} of group {self.id!r} belongs to another member")
+        return self._known(member_id)
 
     def _check_epoch(self, beat: Beat) -> None:
         """An epoch back is all right if the answer that told of the new one got lost."""
@@ -253,7 +263,7 @@ class ConsumerGroup(ConsumerGroupState):
     def _replace_static(self, draft: Draft, old_id: str, beat: Beat) -> None:
         """A static member is back under another id: it takes over everything, without anybody else noticing."""
         standing = self.standing(old_id)
-        if standing.epoch != PAUSE_EPOCH:
+        if standing.epoch != PAUSE_EPOCH and beat.classic is None:
             raise UnreleasedInstance(
                 f"instance id {beat.instance_id!r} of group {self.id!r} is still held by member {old_id!r}"
             )
@@ -299,7 +309,7 @@ class ConsumerGroup(ConsumerGroupState):
     def _settle_deadlines(
         self, draft: Draft, member_id: str, before: Standing, after: Standing, moment: Moment
     ) -> None:
-        draft.record(Heard(self.id, member_id, moment.now_ms + self.terms.session_ms))
+        draft.record(self.heard(member_id, draft.state.members[member_id], moment))
         is_due = member_id in draft.state.revocations
         if after.state is MemberState.UNREVOKED:
             if not is_due or after.epoch != before.epoch:
@@ -310,27 +320,30 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- leaving
 
-    def _decide_leave(self, beat: Beat) -> Decision:
-        if beat.instance_id is not None:
-            self._check_instance(beat, self.instances.get(beat.instance_id))
-        self._known(beat.member_id)
+    def _decide_leave(self, beat: Beat, moment: Moment) -> Decision:
+        self.check_member(beat.member_id, beat.instance_id)
         answer = BeatAnswer(beat.member_id, beat.epoch, 0, None)
         if beat.epoch == LEAVE_EPOCH:
-            return Decision(self._remove([beat.member_id]), answer)
+            return Decision(self.decide_drop([beat.member_id], moment), answer)
         standing = self.standing(beat.member_id)
         paused = Standing(PAUSE_EPOCH, PAUSE_EPOCH, MemberState.STABLE, standing.assigned, {})
         return Decision(
             [StandingSet(self.id, beat.member_id, paused), RevocationDue(self.id, beat.member_id, None)], answer
         )
 
-    def _remove(self, member_ids: list[str]) -> list[Any]:
-        """Members go, and the group moves on; the next heartbeat of any other works out who takes over."""
+    def decide_drop(self, member_ids: list[str], moment: Moment) -> list[Any]:
+        """Members go, and the group moves on; the next heartbeat of any other works out who takes over.
+
+        Where only members of the classic protocol are left, the group becomes one of theirs.
+        """
         draft = Draft(self)
         for member_id in member_ids:
             for event in self._gone(member_id):
                 draft.record(event)
         forget_unused_regexes(draft)
         draft.record(FootingSet(self.id, Footing(self.epoch + 1, UNKNOWN_HASH)))
+        if draft.state.members and all(member.classic is not None for member in draft.state.members.values()):
+            return draft.events + downgrade(draft.state, moment)
         return draft.events
 
     def decide_remove(self) -> list[Any]:
@@ -342,6 +355,11 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- time
 
+    def heard(self, member_id: str, member: Member, moment: Moment) -> Heard:
+        """A member lives. Those of the classic protocol have brought their own session timeout."""
+        session_ms = self.terms.session_ms if member.classic is None else member.classic.session_ms
+        return Heard(self.id, member_id, moment.now_ms + session_ms)
+
     def decide_tick(self, moment: Moment) -> Decision:
         """Members that fell silent, or did not give up in time what they were asked to, are gone."""
         late = {
@@ -352,7 +370,10 @@ class ConsumerGroup(ConsumerGroupState):
         }
         draft = Draft(self)
         if late:
-            for event in self._remove(sorted(late)):
+            events = self.decide_drop(sorted(late), moment)
+            if any(event.kind is not self.kind for event in events):
+                return Decision(events)
+            for event in events:
                 draft.record(event)
         left = [*draft.state.deadlines.values(), *draft.state.revocations.values()]
         draft.record(Woken(self.id, min(left, default=NEVER_MS)))
@@ -362,7 +383,7 @@ class ConsumerGroup(ConsumerGroupState):
         """After a restart everybody gets a whole session, and a whole rebalance timeout where one was running."""
         events: list[Any] = []
         for member_id, member in self.members.items():
-            events.append(Heard(self.id, member_id, moment.now_ms + self.terms.session_ms))
+            events.append(self.heard(member_id, member, moment))
             if self.standing(member_id).state is MemberState.UNREVOKED:
                 events.append(RevocationDue(self.id, member_id, moment.now_ms + member.rebalance_ms))
         return Decision(events)
@@ -384,7 +405,7 @@ def _updated(member: Member, beat: Beat) -> Member:
         topic_regex=member.topic_regex if beat.topic_regex is None else beat.topic_regex or None,
         rebalance_ms=member.rebalance_ms if beat.rebalance_ms == _NOT_GIVEN_MS else beat.rebalance_ms,
         assignor=member.assignor if beat.assignor is None else beat.assignor,
-        classic=None,
+        classic=beat.classic,
     )
 
 

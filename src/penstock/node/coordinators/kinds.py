@@ -27,6 +27,8 @@ def group_kinds(settings: Settings) -> tuple[Mapping[GroupKind, MakeGroup], Reco
         session_ms=settings.consumer_group_session_ms,
         heartbeat_ms=settings.consumer_group_heartbeat_ms,
         size_max=settings.group_size_max,
+        classic_session_ms_min=settings.group_session_ms_min,
+        classic_session_ms_max=settings.group_session_ms_max,
     )
     kinds: Mapping[GroupKind, MakeGroup] = {
         GroupKind.CLASSIC: lambda group_id: Group(group_id, limits),

@@ -27,7 +27,13 @@ from penstock.core.machines.consumer_group_targets import Topics, preferred_assi
 from penstock.core.machines.group_kinds import NEVER_MS, Moment
 
 A, B = bytes([1]) * 16, bytes([2]) * 16
-TERMS = ConsumerGroupTerms(session_ms=45_000, heartbeat_ms=5_000, size_max=3)
+TERMS = ConsumerGroupTerms(
+    session_ms=45_000,
+    heartbeat_ms=5_000,
+    size_max=3,
+    classic_session_ms_min=6_000,
+    classic_session_ms_max=60_000,
+)
 
 
 class Stage:
