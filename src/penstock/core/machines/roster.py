@@ -33,7 +33,7 @@ class Roster:
         """The group, or a new one of this kind that is not registered until an event is applied to it."""
         return self.find(group_id) or self.make(group_id, kind)
 
-    def make(self, group_id: str, kind: GroupKind) -> Any:
+    def make(self, group_id: str, kind: GroupKind) -> GroupMachine:
         """A new group of this kind, not registered until an event is applied to it."""
         return self._kinds[kind](group_id)
 

@@ -11,7 +11,7 @@ from penstock.core.machines.consumer_group import Beat, BeatAnswer, ConsumerGrou
 from penstock.core.machines.consumer_group_events import JOIN_EPOCH, Member
 from penstock.core.machines.consumer_group_targets import preferred_assignor
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.broker import Broker
 from penstock.wire.kafka import messages
 
@@ -135,10 +135,10 @@ def _beaten(outcome: BeatAnswer) -> Any:
 
 
 def _error(error: BrokerError) -> Any:
-    return messages.ConsumerGroupHeartbeatResponse(error_code=code_of(error), error_message=str(error))
+    return messages.ConsumerGroupHeartbeatResponse(error_code=coordinator_code_of(error), error_message=str(error))
 
 
 def _refused(group_id: str, error: BrokerError) -> Any:
     return messages.ConsumerGroupDescribeResponse.DescribedGroup(
-        group_id=group_id, error_code=code_of(error), error_message=str(error), members=[]
+        group_id=group_id, error_code=coordinator_code_of(error), error_message=str(error), members=[]
     )

@@ -15,9 +15,12 @@ from penstock.doors.kafka.admin_configs import ConfigHandlers
 from penstock.doors.kafka.admin_topics import TopicHandlers
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.cluster import ClusterHandlers
+from penstock.doors.kafka.committed import CommittedHandlers
 from penstock.doors.kafka.connection import Connection
 from penstock.doors.kafka.consumer_groups import ConsumerGroupHandlers
 from penstock.doors.kafka.fetch import FetchHandler
+from penstock.doors.kafka.group_admin import GroupAdminHandlers
+from penstock.doors.kafka.groups import GroupHandlers
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
@@ -36,7 +39,10 @@ class Dispatch:
         self._tasks = Tasks()
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
+        self._groups = GroupHandlers(broker)
+        self._coordination = broker.coordination
         topics, configs, offsets = TopicHandlers(broker), ConfigHandlers(broker), OffsetHandlers(broker)
+        groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
         consumer_groups = ConsumerGroupHandlers(broker)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(broker).produce,
@@ -53,10 +59,21 @@ class Dispatch:
             ApiKey.CREATE_PARTITIONS: topics.create_partitions,
             ApiKey.DELETE_RECORDS: topics.delete_records,
             ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
-            ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
-            ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
             ApiKey.ALTER_CONFIGS: configs.alter_configs,
             ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+            ApiKey.FIND_COORDINATOR: groups.find_coordinator,
+            ApiKey.JOIN_GROUP: groups.join_group,
+            ApiKey.SYNC_GROUP: groups.sync_group,
+            ApiKey.HEARTBEAT: groups.heartbeat,
+            ApiKey.LEAVE_GROUP: groups.leave_group,
+            ApiKey.OFFSET_COMMIT: committed.offset_commit,
+            ApiKey.OFFSET_FETCH: committed.offset_fetch,
+            ApiKey.OFFSET_DELETE: committed.offset_delete,
+            ApiKey.DESCRIBE_GROUPS: group_admin.describe_groups,
+            ApiKey.LIST_GROUPS: group_admin.list_groups,
+            ApiKey.DELETE_GROUPS: group_admin.delete_groups,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         versions = VersionsHandler(advertised_versions([*self._handlers, ApiKey.API_VERSIONS]))
         self._handlers[ApiKey.API_VERSIONS] = versions.api_versions
@@ -64,7 +81,7 @@ class Dispatch:
 
     def advertise(self, address: Address) -> None:
         """The address that clients are told to come to."""
-        self._cluster.advertised = address
+        self._cluster.advertised = self._groups.advertised = address
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Start one request. BrokerError means that the connection cannot go on."""
@@ -112,5 +129,6 @@ class Dispatch:
         )
 
     def release_waiting(self) -> None:
-        """Answer the long polls with what there is, because the door is closing."""
+        """Answer the long polls with what there is, and members that wait, because the door is closing."""
         self._fetch.release_waiting()
+        self._coordination.release_waiting()

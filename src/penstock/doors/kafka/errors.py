@@ -63,6 +63,24 @@ CODES: dict[type[BrokerError], ErrorCode] = {
 }
 
 
+COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
+    errors.NotLeader: ErrorCode.NOT_COORDINATOR,
+    errors.Offline: ErrorCode.NOT_COORDINATOR,
+    errors.DiskFailed: ErrorCode.NOT_COORDINATOR,
+    errors.TornSegment: ErrorCode.NOT_COORDINATOR,
+    errors.CorruptBatch: ErrorCode.NOT_COORDINATOR,
+    errors.DiskFull: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.NotEnoughReplicas: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.TooLarge: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a coordinator's own partition suffers is told as the state of the coordinator: clients then look for another."""
+
+
+def coordinator_code_of(error: BrokerError) -> int:
+    """Kafka's number for one of our errors, where a coordinator answers."""
+    return int(COORDINATOR_CODES.get(type(error)) or CODES[type(error)])
+
+
 def code_of(error: BrokerError) -> int:
     """Kafka's number for one of our errors."""
     return int(CODES[type(error)])

@@ -12,7 +12,9 @@ from penstock.core.errors import BrokerError, UnknownGroup
 from penstock.core.machines.consumer_group import Beat, ConsumerGroup
 from penstock.core.machines.consumer_group_events import JOIN_EPOCH
 from penstock.core.machines.consumer_group_targets import Topics
-from penstock.core.machines.group_kinds import Decision, GroupKind
+from penstock.core.machines.group import Group
+from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine, Moment
+from penstock.core.machines.group_upgrade import decide_upgrade
 from penstock.core.ports import Rng
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups, check_group_id
@@ -42,18 +44,21 @@ class ConsumerGroups:
         shard.carry_out(group_id, decision, answered)
 
     def _decide(self, shard: GroupShard, group_id: str, beat: Beat) -> Decision:
-        """A group of another kind can be joined only once it is empty: then it makes room."""
-        group = shard.roster.find(group_id)
+        """A classic group of consumers becomes a consumer group; any other makes room only once it is empty."""
+        group, topics, moment = shard.roster.find(group_id), self._topics(), shard.moment()
         if isinstance(group, ConsumerGroup):
-            return group.decide_heartbeat(beat, self._topics(), shard.moment())
+            return group.decide_heartbeat(beat, topics, moment)
         if beat.epoch != JOIN_EPOCH:
             raise UnknownGroup(f"Consumer group {group_id} not found.")
-        if group is not None and not group.is_empty:
-            raise UnknownGroup(f"Group {group_id} is not a consumer group.")
-        removal = [] if group is None else group.decide_remove()
-        fresh: ConsumerGroup = shard.roster.make(group_id, GroupKind.CONSUMER)
-        decision = fresh.decide_heartbeat(beat, self._topics(), shard.moment())
-        decision.events[:0] = removal
+        fresh = shard.roster.make(group_id, GroupKind.CONSUMER)
+        assert isinstance(fresh, ConsumerGroup)
+        before = _cleared(group, topics, moment)
+        for event in before.events:
+            if event.kind is GroupKind.CONSUMER:
+                fresh.apply(event)
+        decision = fresh.decide_heartbeat(beat, topics, moment)
+        decision.events[:0] = before.events
+        decision.replies = before.replies
         return decision
 
     def describe(self, group_id: str, answered: Answered) -> None:
@@ -69,3 +74,14 @@ class ConsumerGroups:
             answered(error)
             return
         shard.carry_out(group_id, Decision(answer=group), answered)
+
+
+def _cleared(group: GroupMachine | None, topics: Topics, moment: Moment) -> Decision:
+    """What becomes of the group that stands where a consumer group is wanted."""
+    if group is None:
+        return Decision()
+    if group.is_empty:
+        return Decision(group.decide_remove())
+    if isinstance(group, Group):
+        return decide_upgrade(group, topics.catalog, moment)
+    raise UnknownGroup(f"Group {group.id} is not a consumer group.")

@@ -26,7 +26,7 @@ class Coordination:
         self._settings = settings
         self._topics = topics
         self.groups = Groups(settings, runtime, open_topic)
-        self.classic = ClassicGroups(self.groups, runtime.rng)
+        self.classic = ClassicGroups(self.groups, runtime.rng, topics)
         self.consumer = ConsumerGroups(self.groups, runtime.rng, topics)
         self.committed = CommittedOffsets(self.groups, settings.offsets_retention_ms)
         self._sweeping: asyncio.Task[None] | None = None

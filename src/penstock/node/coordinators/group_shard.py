@@ -93,9 +93,14 @@ class GroupShard:
     def keep(self, events: Sequence[Any], settled: Settled) -> None:
         """Make events happen that no member asked for, of any number of groups; call back once they are durable."""
         try:
-            self._shard.record(events, settled)
+            end_offset = self._shard.append(events) if events else 0
         except BrokerError as error:
             settled(error)
+            return
+        for event in events:
+            self._kept[event.group_id] = end_offset
+        self._apply(events)
+        self.partition.when_durable(end_offset, settled)
 
     def _keep(self, group_id: str, events: Iterable[Any]) -> None:
         self._shard.check_ready()

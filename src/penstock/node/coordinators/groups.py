@@ -27,7 +27,7 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "segment.bytes": str(100 << 20),
     "max.message.bytes": str(GROUP_RECORD_BYTES_MAX),
     "compression.type": "producer",
-    "durability": "fsync",
+    "penstock.durability": "fsync",
 }
 
 OpenTopic = Callable[[str, int, Mapping[str, str]], Awaitable[list[Partition]]]
