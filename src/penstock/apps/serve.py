@@ -60,7 +60,8 @@ def _take_directory(settings: Settings) -> DirectoryLock:
         raise StartError(f"Cannot use the data directory {root}: {error.strerror}.") from error
     if not lock.acquire():
         raise StartError(
-            f"The data directory {root} is in use by another broker (pid {lock.holder()}); stop it or choose another --data-dir."
+            f"The data directory {root} is in use by another broker (pid {lock.holder()}); "
+            "stop it or choose another --data-dir."
         )
     return lock
 
@@ -74,7 +75,8 @@ def _raise_file_limit(settings: Settings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft < wanted:
         logger.warning(
-            "the system allows %d open files, %d would be needed at the limits set; lower open_files_max or connections_max",
+            "the system allows %d open files, %d would be needed at the limits set; "
+            "lower open_files_max or connections_max",
             soft,
             wanted,
         )
@@ -86,8 +88,10 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     workers = ThreadWorkers(loop, settings.flush_threads)
-    files: Files = MemoryFiles() if settings.storage is Storage.MEMORY else DiskFiles(
-        Path(settings.data_dir), settings.open_files_max
+    files: Files = (
+        MemoryFiles()
+        if settings.storage is Storage.MEMORY
+        else DiskFiles(Path(settings.data_dir), settings.open_files_max)
     )
     try:
         broker = await start_broker(settings, Runtime(SystemClock(), SystemRng(), files, workers))
@@ -115,7 +119,9 @@ async def _open(door: KafkaDoor, settings: Settings) -> Address:
         return await door.open()
     except OSError as error:
         where = Address(settings.host, settings.port)
-        raise StartError(f"Cannot listen on {where}: {error.strerror or error}. Choose another with --port.") from error
+        raise StartError(
+            f"Cannot listen on {where}: {error.strerror or error}. Choose another with --port."
+        ) from error
 
 
 def _ready_info(settings: Settings, bound: Address, advertised: Address) -> ReadyInfo:

@@ -57,11 +57,19 @@ class InvalidPartitions(Refused):
 
 
 class InvalidReplication(Refused):
-    """The replication factor or assignment cannot be met by this cluster."""
+    """The replication factor cannot be met by this cluster."""
+
+
+class InvalidAssignment(Refused):
+    """The replicas named for partitions are not ones that this cluster can give them."""
 
 
 class InvalidConfig(Refused):
     """An unknown setting, or a value that the setting does not allow."""
+
+
+class AgainstPolicy(Refused):
+    """The settings of the topic rule this out."""
 
 
 class InvalidRequest(Refused):

@@ -13,10 +13,13 @@ SEGMENT_BYTES_MIN = 1024
 """Below this a segment would hold hardly one batch."""
 
 MESSAGE_ELEMENTS_MAX = 1_000_000
-"""Array elements and unknown tagged fields in one wire message, all levels together: a frame may not unfold to gigabytes."""
+"""Array elements and tagged fields in one wire message, all levels together: none unfolds to gigabytes."""
+
+HEADER_TAGS_MAX = 1_000
+"""Tagged fields in a header. Kafka has none there yet, so nobody needs more."""
 
 RECORDS_COPIED_BYTES_MAX = 4_096
-"""Up to this size record bytes are joined with their neighbours in a reply; above it they are handed on uncopied."""
+"""Record bytes up to this size are joined with the rest of a reply; longer ones are handed on uncopied."""
 
 PARTITIONS_PER_TOPIC_MAX = 10_000
 """One create request may not make more directories than the node can hold."""

@@ -79,7 +79,9 @@ def check_topic_name(name: str) -> str:
     if name in (".", ".."):
         raise InvalidTopic(f"{name!r} is not a topic name")
     if len(name) > TOPIC_NAME_CHARS_MAX:
-        raise InvalidTopic(f"a topic name has at most {TOPIC_NAME_CHARS_MAX} characters, this one has {len(name)}")
+        raise InvalidTopic(
+            f"a topic name has at most {TOPIC_NAME_CHARS_MAX} characters, this one has {len(name)}"
+        )
     if not _TOPIC_NAME.fullmatch(name):
         raise InvalidTopic(f"{name!r}: a topic name may hold only ASCII letters, digits, '.', '_' and '-'")
     return name

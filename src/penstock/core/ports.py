@@ -37,7 +37,10 @@ class File(Protocol):
 
 
 class Files(Protocol):
-    """A tree of files under one root. Paths are relative, with `/` between parts. Directories end up durable only by `sync_dir`."""
+    """A tree of files under one root.
+
+    Paths are relative, with `/` between parts. Directories end up durable only by `sync_dir`.
+    """
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and appending. Raises TornSegment if it is not there and `create` is false."""

@@ -51,7 +51,8 @@ class Kind(StrEnum):
     LIST = "list"
 
 
-Source = Literal["topic", "broker", "default"]
+Source = Literal["topic", "changed", "configured", "default"]
+"""Who gave a value: the topic itself, the broker by a change at run time or by its configuration, or nobody."""
 
 
 class Synonym(NamedTuple):
@@ -63,15 +64,13 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting of one topic, as DescribeConfigs tells it."""
+    """One setting of a topic, or of the broker for its topics, as DescribeConfigs tells it."""
 
     name: str
     value: str
     source: Source
     type: Kind
     doc: str
-    read_only: bool
-    sensitive: bool
     synonyms: tuple[Synonym, ...]
 
 
@@ -183,29 +182,43 @@ def check_together(overrides: Mapping[str, str], defaults: Mapping[str, str]) ->
     return config
 
 
-def describe(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> list[ConfigEntry]:
-    """Every setting with its value, where that comes from, and what it would be otherwise; sorted by name."""
-    return [_entry(SETTINGS[name], overrides, defaults) for name in sorted(SETTINGS)]
+def describe(
+    overrides: Mapping[str, str], changed: Mapping[str, str], configured: Mapping[str, str]
+) -> list[ConfigEntry]:
+    """Every setting of a topic: its value, where that comes from, what it would be otherwise; sorted by name."""
+    entries = []
+    for name in sorted(SETTINGS):
+        synonyms = _broker_synonyms(SETTINGS[name], changed, configured)
+        if name in overrides:
+            synonyms.insert(0, Synonym(name, overrides[name], "topic"))
+        entries.append(_entry(name, SETTINGS[name], synonyms))
+    return entries
 
 
-def _entry(definition: Setting, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> ConfigEntry:
-    synonyms: list[Synonym] = []
-    if definition.name in overrides:
-        synonyms.append(Synonym(definition.name, overrides[definition.name], "topic"))
-    if definition.inherits in defaults:
-        synonyms.append(Synonym(definition.inherits, defaults[definition.inherits], "broker"))
-    synonyms.append(Synonym(definition.inherits, definition.default, "default"))
+def describe_broker(changed: Mapping[str, str], configured: Mapping[str, str]) -> list[ConfigEntry]:
+    """The same for the broker settings that topics inherit."""
+    return [
+        _entry(name, BROKER_SETTINGS[name], _broker_synonyms(BROKER_SETTINGS[name], changed, configured))
+        for name in sorted(BROKER_SETTINGS)
+    ]
+
+
+def _broker_synonyms(
+    definition: Setting, changed: Mapping[str, str], configured: Mapping[str, str]
+) -> list[Synonym]:
+    """A node is configured with every value, so one that equals the default is nobody's choice."""
+    name, synonyms = definition.inherits, []
+    if name in changed:
+        synonyms.append(Synonym(name, changed[name], "changed"))
+    if configured.get(name, definition.default) != definition.default:
+        synonyms.append(Synonym(name, configured[name], "configured"))
+    synonyms.append(Synonym(name, definition.default, "default"))
+    return synonyms
+
+
+def _entry(name: str, definition: Setting, synonyms: list[Synonym]) -> ConfigEntry:
     first = synonyms[0]
-    return ConfigEntry(
-        name=definition.name,
-        value=first.value,
-        source=first.source,
-        type=definition.kind,
-        doc=definition.doc,
-        read_only=False,
-        sensitive=False,
-        synonyms=tuple(synonyms),
-    )
+    return ConfigEntry(name, first.value, first.source, definition.kind, definition.doc, tuple(synonyms))
 
 
 def _effective(definition: Setting, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> str:

@@ -45,7 +45,9 @@ _FOREVER_MS = 2**62
 class Broker:
     """One node. Made by `start_broker`."""
 
-    def __init__(self, settings: Settings, runtime: Runtime, identity: Identity, recovery_points: dict[str, int]) -> None:
+    def __init__(
+        self, settings: Settings, runtime: Runtime, identity: Identity, recovery_points: dict[str, int]
+    ) -> None:
         self.settings = settings
         self.runtime = runtime
         self.identity = identity
@@ -197,7 +199,9 @@ class Broker:
             lambda catalog: catalog.decide_create_topic(name, count, {}, topic_id=topic_id, now_ms=now_ms)
         )
 
-    async def internal_topic(self, name: str, partition_count: int, overrides: Mapping[str, str]) -> list[Partition]:
+    async def internal_topic(
+        self, name: str, partition_count: int, overrides: Mapping[str, str]
+    ) -> list[Partition]:
         """The partitions of a topic that only the broker writes to; it is made if it is not there."""
         if self.catalog.find(name) is None:
             topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()

@@ -1,4 +1,7 @@
-"""What a node knows about itself across restarts: identity, recovery points, whether it stopped clean. Never guesses a recovery point."""
+"""What a node knows about itself across restarts.
+
+Identity, recovery points, whether it stopped clean. Never guesses a recovery point.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> I
         cluster_id = base64.urlsafe_b64encode(rng.bytes(16)).decode().rstrip("=")
         identity = Identity(cluster_id, node_id, 0)
     elif content["format"] != FORMAT:
-        raise TornSegment(f"the data directory has format {content['format']}, this Penstock reads format {FORMAT}")
+        raise TornSegment(
+            f"the data directory has format {content['format']}, this Penstock reads format {FORMAT}"
+        )
     elif content["node_id"] != node_id:
         raise TornSegment(f"the data directory belongs to node {content['node_id']}, not to node {node_id}")
     else:

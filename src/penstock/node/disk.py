@@ -8,12 +8,14 @@ import os
 import shutil
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, TornSegment
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 TEMPORARY_SUFFIX = ".tmp"
 
 
@@ -23,7 +25,11 @@ def _disk_error(error: OSError, doing: str, path: Path) -> BrokerError:
 
 
 class DiskFile:
-    """One file whose descriptor comes and goes; only its owner appends to it."""
+    """One file whose descriptor comes and goes. One thread at a time uses it; `sync` alone may come from another.
+
+    The descriptor may be taken away by any thread that needs room. Whoever uses it counts himself in first and looks at
+    it then; whoever takes it hides it first and looks at the count then. So one of the two always sees the other.
+    """
 
     __slots__ = ("_busy", "_fd", "_files", "_full_path", "_gone", "_pins", "_size", "_synced", "_written", "path")
 
@@ -42,16 +48,26 @@ class DiskFile:
         return self._size
 
     def append(self, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
-        fd = self._fd if self._fd is not None else self._files.reopen(self)
+        self._pins += 1
+        try:
+            fd = self._fd
+            if fd is None:
+                fd = self._files.reopen(self)
+            self._write(fd, buffers)
+        finally:
+            self._pins -= 1
+
+    def _write(self, fd: int, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
         end = self._size
         self._written += 1
         try:
             for buffer in buffers:
-                view = memoryview(buffer)
-                while len(view):
-                    count = os.pwrite(fd, view, end)
+                count = os.pwrite(fd, buffer, end)
+                end += count
+                while count < len(buffer):
+                    buffer = memoryview(buffer)[count:]
+                    count = os.pwrite(fd, buffer, end)
                     end += count
-                    view = view[count:]
         except OSError as error:
             self._undo(fd)
             raise _disk_error(error, "cannot write to", self._full_path) from error
@@ -65,8 +81,11 @@ class DiskFile:
             raise DiskFailed(f"cannot cut {self._full_path} back after a failed write: {error.strerror}") from error
 
     def read(self, position: int, length: int) -> bytes:
-        fd = self._fd if self._fd is not None else self._files.reopen(self)
+        self._pins += 1
         try:
+            fd = self._fd
+            if fd is None:
+                fd = self._files.reopen(self)
             content = os.pread(fd, length, position)
             while len(content) < length:
                 more = os.pread(fd, length - len(content), position + len(content))
@@ -75,14 +94,21 @@ class DiskFile:
                 content += more
         except OSError as error:
             raise _disk_error(error, "cannot read", self._full_path) from error
+        finally:
+            self._pins -= 1
         return content
 
     def truncate(self, size: int) -> None:
-        fd = self._fd if self._fd is not None else self._files.reopen(self)
+        self._pins += 1
         try:
+            fd = self._fd
+            if fd is None:
+                fd = self._files.reopen(self)
             os.ftruncate(fd, size)
         except OSError as error:
             raise _disk_error(error, "cannot cut", self._full_path) from error
+        finally:
+            self._pins -= 1
         self._size = size
         self._written += 1
 
@@ -101,9 +127,9 @@ class DiskFile:
         return self._fd if self._fd is not None else self._files.reopen(self)
 
     def pin(self) -> None:
+        self._pins += 1
         if self._fd is None:
             self._files.reopen(self)
-        self._pins += 1
 
     def unpin(self) -> None:
         self._pins -= 1
@@ -120,8 +146,9 @@ class DiskFile:
 class DiskFiles:
     """A directory tree. Keeps at most `open_files_max` descriptors, closing the least recently opened idle ones."""
 
-    def __init__(self, root: Path, open_files_max: int) -> None:
+    def __init__(self, root: Path, open_files_max: int, *, read_only: bool = False) -> None:
         self._root = root
+        self._access = os.O_RDONLY if read_only else os.O_RDWR
         self._open_files_max = open_files_max
         self._open: OrderedDict[DiskFile, None] = OrderedDict()
         self._lock = RLock()
@@ -137,33 +164,52 @@ class DiskFiles:
         return file
 
     def _open_fd(self, full_path: Path, create: bool) -> int:
-        self._make_room()
+        self._make_room(self._open_files_max)
+        flags = self._access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
-            return os.open(full_path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640)
+            try:
+                return os.open(full_path, flags, 0o640)
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS:
+                    raise
+            self._make_room(len(self._open))
+            return os.open(full_path, flags, 0o640)
         except FileNotFoundError as error:
             raise TornSegment(f"{full_path} is not there") from error
         except OSError as error:
             raise _disk_error(error, "cannot open", full_path) from error
 
-    def _make_room(self) -> None:
+    def _make_room(self, open_max: int) -> None:
+        """Close some idle descriptors when `open_max` are open; those without unflushed writes first."""
         with self._lock:
-            if len(self._open) < self._open_files_max:
+            if len(self._open) < open_max:
                 return
             idle = [file for file in self._open if not file._pins and not file._busy]
             idle.sort(key=lambda file: file._written != file._synced)
-            for file in idle[: max(1, self._open_files_max // 16)]:
-                self._close_fd(file)
+            for file in idle[: max(1, open_max // 16)]:
+                self._take_fd(file)
+
+    def _take_fd(self, file: DiskFile) -> None:
+        fd, file._fd = file._fd, None
+        if file._pins:
+            file._fd = fd
+            return
+        self._open.pop(file, None)
+        if fd is not None:
+            os.close(fd)
 
     def _close_fd(self, file: DiskFile) -> None:
         self._open.pop(file, None)
-        if file._fd is not None:
-            os.close(file._fd)
-            file._fd = None
+        fd, file._fd = file._fd, None
+        if fd is not None:
+            os.close(fd)
 
     def reopen(self, file: DiskFile) -> int:
         """Give a file its descriptor back."""
         with self._lock:
             if file._fd is None:
+                if file._gone:
+                    raise TornSegment(f"{file._full_path} was closed and may be another file by now")
                 file._fd = self._open_fd(file._full_path, create=False)
                 self._open[file] = None
             return file._fd
@@ -202,7 +248,10 @@ class DiskFiles:
         return self._full(path).exists()
 
     def size(self, path: str) -> int:
-        return self._full(path).stat().st_size
+        try:
+            return self._full(path).stat().st_size
+        except FileNotFoundError as error:
+            raise TornSegment(f"{self._full(path)} is not there") from error
 
     def make_dir(self, path: str) -> None:
         try:
@@ -270,6 +319,8 @@ class DiskFiles:
                     os.fsync(out.fileno())
             temporary.replace(full_path)
         except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise _disk_error(error, "cannot write", full_path) from error
         if sync:
             self.sync_dir(path.rpartition("/")[0])

@@ -72,7 +72,8 @@ class Janitor:
             await asyncio.sleep(0)
 
     async def save_points(self) -> None:
-        """Save the state of partitions that grew, then the recovery points, so that a crash costs little to recover from."""
+        """Save the state of partitions that grew, then the recovery points, so that a crash costs little to
+        recover from."""
         changed = False
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):

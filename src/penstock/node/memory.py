@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.core.errors import TornSegment
+from penstock.core.errors import DiskFailed, TornSegment
 
 
 class MemoryFile:
@@ -77,7 +77,7 @@ class MemoryFiles:
         return path in self._contents or path in self._directories
 
     def size(self, path: str) -> int:
-        return len(self._contents[path])
+        return self.open(path).size()
 
     def make_dir(self, path: str) -> None:
         if path not in self._directories:
@@ -85,7 +85,10 @@ class MemoryFiles:
             self._enter(path)
 
     def rename(self, source: str, target: str) -> None:
-        self._contents[target] = self._contents[source]
+        content = self._contents.get(source)
+        if content is None:
+            raise DiskFailed(f"cannot rename {source}: it is not there")
+        self._contents[target] = content
         self._enter(target)
         self.remove(source)
 

@@ -1,7 +1,7 @@
-"""The host of the catalog machine: decide, append the events to the metadata log, flush, apply, answer. Never skips a step.
+"""The host of the catalog machine: decide, append the events to its log, flush, apply, answer. Never skips a step.
 
-The metadata log is an ordinary compacted log beside the topics. An event counts only when it is on disk, so a topic that
-clients can see is a topic that survives. Recovery is replay.
+The metadata log is an ordinary compacted log beside the topics. An event counts only when it is on disk, so a
+topic that clients can see is a topic that survives. Recovery is replay.
 """
 
 from __future__ import annotations

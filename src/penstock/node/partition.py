@@ -1,7 +1,8 @@
 """One partition and its only owner: checks, appends, flushes, publishes, wakes readers. Never decides about topics.
 
-Group commit: the first append after a flush asks for the next one; everything that arrives while a flush is under way shares
-the one after it. The loop never waits for the disk; what waits are callbacks, in the order of their offsets.
+Group commit: the first append after a flush asks for the next one; everything that arrives while a flush is
+under way shares the one after it. The loop never waits for the disk; what waits are callbacks, in the order
+of their offsets.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.core.errors import (
+    AgainstPolicy,
     BrokerError,
     CorruptBatch,
     DiskFailed,
@@ -87,6 +89,7 @@ class Partition:
         self._waiters: deque[tuple[int, Settled]] = deque()
         self._listeners: dict[Callable[[], None], None] = {}
         self._is_notifying = False
+        self._start_turn = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -127,7 +130,9 @@ class Partition:
             return
         if epoch < self.leader_epoch:
             raise Fenced(f"{self}: epoch {epoch} is over, the leader epoch is {self.leader_epoch}")
-        raise UnknownEpoch(f"{self}: epoch {epoch} is not known here yet, the leader epoch is {self.leader_epoch}")
+        raise UnknownEpoch(
+            f"{self}: epoch {epoch} is not known here yet, the leader epoch is {self.leader_epoch}"
+        )
 
     # -- writing
 
@@ -142,7 +147,9 @@ class Partition:
         header = check_produced(batch)
         config = self.config
         if len(batch) > config.message_bytes_max:
-            raise TooLarge(f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {config.message_bytes_max}")
+            raise TooLarge(
+                f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {config.message_bytes_max}"
+            )
         now_ms = self._runtime.clock.now_ms()
         if self._needs_admission or header.max_timestamp_ms > now_ms + config.timestamp_after_ms_max:
             batch, header = admit(batch, header, config, now_ms)
@@ -200,7 +207,9 @@ class Partition:
         self._is_syncing = True
         self._unflushed_records = 0
         plan = self.log.take_dirty()
-        self._runtime.workers.submit(partial(carry_out, self._runtime.files, plan), partial(self._synced, plan.mark))
+        self._runtime.workers.submit(
+            partial(carry_out, self._runtime.files, plan), partial(self._synced, plan.mark)
+        )
 
     async def flush(self) -> None:
         """Wait until nothing is dirty any more, or the partition has failed."""
@@ -240,7 +249,9 @@ class Partition:
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical("partition is offline: %s", error, extra={"topic": self.topic, "partition": self.index})
+        logger.critical(
+            "partition is offline: %s", error, extra={"topic": self.topic, "partition": self.index}
+        )
         self._settle_all(Offline(f"{self} is offline: {error}"))
 
     def _settle_all(self, error: BrokerError) -> None:
@@ -251,14 +262,20 @@ class Partition:
 
     # -- reading
 
-    def read(self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Slice | None:
+    def read(
+        self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> Slice | None:
         """Whole batches from `offset` on that readers may see; None when there are none yet."""
         if self.failure is not None:
             self.check_online()
         try:
             return self.log.read(offset, bytes_max, self.log.visible)
         except CorruptBatch as error:
-            logger.error("a damaged batch was not served: %s", error, extra={"topic": self.topic, "partition": self.index})
+            logger.error(
+                "a damaged batch was not served: %s",
+                error,
+                extra={"topic": self.topic, "partition": self.index},
+            )
             raise
         except DiskFailed as error:
             self.fail(error)
@@ -303,21 +320,34 @@ class Partition:
 
     async def delete_records(self, before_offset: int) -> int:
         """Forget everything before an offset (-1: before the high watermark); returns the new start offset."""
-        self.check_online()
-        offset = self.high_watermark if before_offset == -1 else before_offset
-        if offset < 0 or offset > self.high_watermark:
-            raise OffsetOutOfRange(f"{self}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}")
-        if offset > self.log.start_offset:
-            await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
-            self.log.advance_start(offset)
-        return self.log.start_offset
+        if self.config.cleanup_compact and not self.config.cleanup_delete:
+            raise AgainstPolicy(f"{self}: records are only deleted by key, because cleanup.policy is 'compact'")
+        async with self._start_turn:
+            self.check_online()
+            offset = self.high_watermark if before_offset == -1 else before_offset
+            if offset < 0 or offset > self.high_watermark:
+                raise OffsetOutOfRange(
+                    f"{self}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}"
+                )
+            if offset > self.log.start_offset:
+                await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
+                self.check_online()
+                self.log.advance_start(offset)
+            return self.log.start_offset
 
     def retain(self, producer_expiry_ms: int) -> None:
-        """Let go of what is too old or too much. A last segment that is too old is closed first and goes the next time."""
+        """Let go of what is too old or too much.
+
+        A last segment that is too old is closed first and goes the next time.
+        """
         config, now_ms = self.config, self._runtime.clock.now_ms()
         self.log.producers.expire(now_ms, producer_expiry_ms)
         if config.cleanup_delete:
-            limits = {"now_ms": now_ms, "retention_ms": config.retention_ms, "retention_bytes": config.retention_bytes}
+            limits = {
+                "now_ms": now_ms,
+                "retention_ms": config.retention_ms,
+                "retention_bytes": config.retention_bytes,
+            }
             if active_is_expired(self.log, **limits):
                 self.log.roll(now_ms)
                 self.start_sync()

@@ -1,4 +1,7 @@
-"""What the node takes from the world: clock, chance, files, worker threads. Never created inside the node; mains and simulators do that."""
+"""What the node takes from the world.
+
+Clock, chance, files, worker threads. Never created inside the node; mains and simulators do that.
+"""
 
 from __future__ import annotations
 

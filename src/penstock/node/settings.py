@@ -183,6 +183,7 @@ class Settings:
         "When a record counts as kept: after fdatasync, flushed at intervals, or handed to the operating "
         "system. Topics may differ.",
         choices=Durability,
+        kafka="penstock.durability",
     )
     flush_interval_ms: int = _ms(
         "storage",

@@ -5,7 +5,6 @@ Reports every problem at once. Never opens anything but the settings file.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,8 +25,14 @@ FOREIGN_VARIABLES = {
 }
 """Variables of another broker that are understood; ours win over them."""
 
-OTHER_VARIABLES = ("PENSTOCK_BOOTSTRAP", "PENSTOCK_CONFIG", "PENSTOCK_REQUIRE_CLIENTS")
-"""Variables with our prefix that are not node settings."""
+OTHER_VARIABLES = (
+    "PENSTOCK_BOOTSTRAP",
+    "PENSTOCK_CACHE_DIR",
+    "PENSTOCK_COMPAT_BOOTSTRAP",
+    "PENSTOCK_CONFIG",
+    "PENSTOCK_REQUIRE_CLIENTS",
+)
+"""Variables with our prefix that are not node settings: the command line's and the test suite's."""
 
 _SERVICE_LINK = re.compile(r"PENSTOCK_(SERVICE_.*|PORT_\d+_(TCP|UDP).*)")
 """What Kubernetes puts into every container once a service is called penstock. `PENSTOCK_PORT=tcp://…` is one too."""
@@ -169,6 +174,8 @@ def _unknown_in_file(written: Written) -> str:
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 

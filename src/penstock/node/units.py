@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NUMBER_WITH_UNIT = re.compile(r"([+-]?)(\d+)(?:\.(\d+))?\s*([A-Za-z]*)")
+_NUMBER_WITH_UNIT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?\s*([A-Za-z]*)")
 
 BYTES_BY_UNIT = {
     "": 1,

@@ -1,4 +1,7 @@
-"""Threads for work that blocks on the disk. Never touches broker state: work runs apart, its outcome comes back to the loop."""
+"""Threads for work that blocks on the disk.
+
+Never touches broker state: work runs apart, its outcome comes back to the loop.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ class ThreadWorkers:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._finished: deque[tuple[Done, Any]] = deque()
         self._is_woken = False
-        self._threads = [Thread(target=self._run, name=f"penstock-worker-{n}", daemon=True) for n in range(threads)]
+        self._threads = [
+            Thread(target=self._run, name=f"penstock-worker-{n}", daemon=True) for n in range(threads)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -52,7 +57,10 @@ class ThreadWorkers:
         self._is_woken = False
         while self._finished:
             done, outcome = self._finished.popleft()
-            self._loop.call_soon(done, outcome)
+            try:
+                done(outcome)
+            except Exception as error:  # noqa: BLE001 - a defect in one callback must not keep the others waiting
+                self._loop.call_exception_handler({"message": "a worker's callback failed", "exception": error})
 
     def close(self) -> None:
         """Let queued work finish and end the threads."""

@@ -16,6 +16,7 @@ from penstock.core.topic_config import (
     TopicConfig,
     check_together,
     describe,
+    describe_broker,
     resolve,
     validate,
     validate_broker,
@@ -213,20 +214,32 @@ def test_a_resolved_config_cannot_be_changed() -> None:
 
 
 def test_describe_tells_every_setting_and_its_sources() -> None:
-    entries = {entry.name: entry for entry in describe({"retention.ms": "5"}, {"log.retention.ms": "7"})}
+    changed, configured = {"log.retention.ms": "7"}, {"log.retention.ms": "8", "log.segment.bytes": "1073741824"}
+    entries = {entry.name: entry for entry in describe({"retention.ms": "5"}, changed, configured)}
     assert list(entries) == sorted(SETTINGS)
     retention = entries["retention.ms"]
     assert (retention.value, retention.source, retention.type) == ("5", "topic", "long")
     assert retention.synonyms == (
         ("retention.ms", "5", "topic"),
-        ("log.retention.ms", "7", "broker"),
+        ("log.retention.ms", "7", "changed"),
+        ("log.retention.ms", "8", "configured"),
         ("log.retention.ms", "604800000", "default"),
     )
     assert entries["cleanup.policy"].value == "delete"
     assert entries["cleanup.policy"].source == "default"
-    assert not any(entry.read_only or entry.sensitive for entry in entries.values())
-    (inherited,) = [e for e in describe({}, {"log.retention.ms": "7"}) if e.name == "retention.ms"]
-    assert (inherited.value, inherited.source) == ("7", "broker")
+    assert entries["segment.bytes"].source == "default", "configured as it would be anyway"
+    (inherited,) = [e for e in describe({}, {}, configured) if e.name == "retention.ms"]
+    assert (inherited.value, inherited.source) == ("8", "configured")
+
+
+def test_describe_broker_tells_what_topics_inherit() -> None:
+    entries = {entry.name: entry for entry in describe_broker({"log.retention.ms": "7"}, {"log.roll.ms": "9"})}
+    assert list(entries) == sorted(BROKER_SETTINGS)
+    assert (entries["log.retention.ms"].value, entries["log.retention.ms"].source) == ("7", "changed")
+    assert entries["log.roll.ms"].synonyms == (
+        ("log.roll.ms", "9", "configured"),
+        ("log.roll.ms", "604800000", "default"),
+    )
 
 
 def test_lags_must_leave_room_between_them() -> None:

@@ -19,6 +19,9 @@ CONNECT_SECONDS_MAX = 3.0
 REQUEST_SECONDS_MAX = 15.0
 """After this a broker that accepted the connection counts as not answering."""
 
+DELIVERY_MS_MAX = 60_000
+"""Counted from the moment a record is queued, so it must outlast a full queue on a slow disk."""
+
 TOPIC_APPEARS_MS_MAX = 3_000
 """How long a producer waits for a topic that the broker may be creating for it."""
 
@@ -30,7 +33,7 @@ def connect_admin(bootstrap: str) -> AdminClient:
     """A client for topics and configs. Raises NoBroker."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(_common(bootstrap))
+    return AdminClient(_connection(bootstrap))
 
 
 def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
@@ -39,14 +42,14 @@ def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
 
     return Producer(
         {
-            **_common(bootstrap),
+            **_connection(bootstrap),
             "acks": acks,
             "compression.type": compression,
             "enable.idempotence": acks == "all",
             "partitioner": "murmur2_random",
             "message.max.bytes": MESSAGE_BYTES_MAX,
             "topic.metadata.propagation.max.ms": TOPIC_APPEARS_MS_MAX,
-            "message.timeout.ms": int(REQUEST_SECONDS_MAX * 1000),
+            "message.timeout.ms": DELIVERY_MS_MAX,
         }
     )
 
@@ -57,7 +60,7 @@ def connect_consumer(bootstrap: str) -> Consumer:
 
     return Consumer(
         {
-            **_common(bootstrap),
+            **_connection(bootstrap),
             "group.id": "penstock-sub",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -137,7 +140,7 @@ def place(topic: str, partition: int, offset: int) -> TopicPartition:
     return TopicPartition(topic, partition, offset)
 
 
-def _common(bootstrap: str) -> dict[str, Any]:
+def _connection(bootstrap: str) -> dict[str, Any]:
     _knock(bootstrap)
     return {
         "bootstrap.servers": bootstrap,

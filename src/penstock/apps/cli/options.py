@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 

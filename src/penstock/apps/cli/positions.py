@@ -52,10 +52,16 @@ def _moment_ms(moment: str, text: str, now_ms: int) -> int:
         return int(moment)
     try:
         if moment.startswith("-"):
-            return max(0, now_ms - parse_ms(moment[1:]))
+            return _before_ms(moment[1:], now_ms)
         return int(datetime.fromisoformat(moment).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError, OSError) as error:
         raise _not_a_start(text) from error
+
+
+def _before_ms(span: str, now_ms: int) -> int:
+    if not span[:1].isdecimal():
+        raise ValueError(span)
+    return max(0, now_ms - parse_ms(span))
 
 
 def _not_a_start(text: str) -> ValueError:

@@ -21,13 +21,8 @@ def read(files: Files, path: str) -> Any:
     raw = files.read_whole(path)
     if raw is None:
         return None
-    head, _, rest = raw.partition(b"\n")
-    body = rest.rstrip(b"\n")
-    try:
-        stated = int(head, 16)
-        content = json.loads(body)
-    except ValueError:
-        raise TornSegment(f"{path} is damaged: it is not a state file of Penstock") from None
-    if stated != crc32(body):
+    head, _, body = raw.partition(b"\n")
+    body = body.removesuffix(b"\n")
+    if head != b"%08x" % crc32(body):
         raise TornSegment(f"{path} is damaged: its checksum does not match")
-    return content
+    return json.loads(body)

@@ -50,10 +50,10 @@ class Epochs:
         self._starts.append(offset)
         self.is_behind = True
 
-    def save(self) -> None:
-        """Bring the file up to date. Not synced: every batch carries its epoch, so the file can be rebuilt."""
+    def save(self, *, sync: bool = False) -> None:
+        """Bring the file up to date. Mostly not synced: every batch carries its epoch, so the file can be rebuilt."""
         if self.is_behind:
-            checked.write(self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=False)
+            checked.write(self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=sync)
             self.is_behind = False
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:

@@ -1,97 +1,176 @@
-"""The sparse index of one segment: offset and time to position. Never reads the segment itself; recovery rebuilds it.
+"""The sparse index of one segment: offset and time to position. Never reads the segment itself; segment.py rebuilds it.
 
-An entry stands for a place where a batch starts (or the end of the file). It holds that batch's base offset,
-its position, and the highest timestamp *before* it, which makes the times of the entries ascend. On disk an entry
-is 20 bytes with its own checksum, so a torn or flipped entry is found out and everything from it on is rebuilt.
+An entry stands for a place where a batch starts, or for the end of the data. It holds that batch's base offset, its
+position, the highest timestamp *before* it (so the times of the entries ascend), and the *chain*: a checksum over the
+first bytes of every batch before it. The chain covers what a batch's own checksum leaves out: offset, length and epoch.
+On disk an entry is 24 bytes with its own checksum, so a torn or flipped entry is found out.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from struct import Struct
+from typing import NamedTuple
 from zlib import crc32
 
+from penstock.core.errors import TornSegment
 from penstock.core.model import NO_TIMESTAMP
+from penstock.core.ports import File
 
-_ENTRY = Struct(">IIq")
-_CHECKED = Struct(">IIqI")
+_ENTRY = Struct(">IIqI")
+_CHECKED = Struct(">IIqII")
 ENTRY_BYTES = _CHECKED.size
+CHAINED_BYTES = 21
+"""Base offset, length, leader epoch, magic and checksum: the start of a batch that the chain runs over."""
 
 
-class SparseIndex:
-    """Three parallel arrays, ascending. Offsets are relative to the segment's base."""
+class Entry(NamedTuple):
+    """One entry. The offset is relative to the segment's base."""
 
-    __slots__ = ("offsets", "positions", "times_ms", "unsaved")
+    offset: int
+    position: int
+    time_ms: int
+    chain: int
+
+
+START = Entry(0, 0, NO_TIMESTAMP, 0)
+"""What holds where the segment starts, before any entry."""
+
+
+class Index(ABC):
+    """Entries in ascending order, searched by bisection."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def entry(self, at: int) -> Entry: ...
+
+    def last(self) -> Entry:
+        return self._at(len(self) - 1)
+
+    def before(self, at: int) -> Entry:
+        """The entry before a given one."""
+        return self._at(at - 1)
+
+    def floor(self, offset: int) -> Entry:
+        """The last entry at or before a relative offset."""
+        return self._at(bisect_right(range(len(self)), offset, key=self._key(0)) - 1)
+
+    def floor_position(self, position: int) -> Entry:
+        """The last entry at or before a position."""
+        return self._at(bisect_right(range(len(self)), position, key=self._key(1)) - 1)
+
+    def ceil_position(self, position: int) -> Entry | None:
+        """The first entry at or behind a position."""
+        at = bisect_left(range(len(self)), position, key=self._key(1))
+        return self.entry(at) if at < len(self) else None
+
+    def before_time(self, time_ms: int) -> Entry:
+        """The last entry before which every record is older than `time_ms`."""
+        return self._at(bisect_left(range(len(self)), time_ms, key=self._key(2)) - 1)
+
+    def _at(self, at: int) -> Entry:
+        return self.entry(at) if at >= 0 else START
+
+    def _key(self, field: int) -> Callable[[int], int]:
+        return lambda at: self.entry(at)[field]
+
+
+class SparseIndex(Index):
+    """The index of a segment that still grows: parallel arrays in memory."""
+
+    __slots__ = ("_chains", "_offsets", "_positions", "_times_ms", "unsaved")
 
     def __init__(self) -> None:
-        self.offsets = array("I")
-        self.positions = array("I")
-        self.times_ms = array("q")
+        self._offsets = array("I")
+        self._positions = array("I")
+        self._times_ms = array("q")
+        self._chains = array("I")
         self.unsaved = bytearray()
         """The last entries in their encoding: those that the index file does not have yet."""
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self._offsets)
 
-    def add(self, offset: int, position: int, time_ms: int) -> None:
-        self.offsets.append(offset)
-        self.positions.append(position)
-        self.times_ms.append(time_ms)
-        self.unsaved += encode_entry(offset, position, time_ms)
+    def entry(self, at: int) -> Entry:
+        return Entry(self._offsets[at], self._positions[at], self._times_ms[at], self._chains[at])
+
+    def floor(self, offset: int) -> Entry:
+        return self._at(bisect_right(self._offsets, offset) - 1)
+
+    def floor_position(self, position: int) -> Entry:
+        return self._at(bisect_right(self._positions, position) - 1)
+
+    def add(self, entry: Entry) -> None:
+        self._put(entry)
+        self.unsaved += encode_entry(entry)
+
+    def _put(self, entry: Entry) -> None:
+        self._offsets.append(entry.offset)
+        self._positions.append(entry.position)
+        self._times_ms.append(entry.time_ms)
+        self._chains.append(entry.chain)
 
     @property
     def saved_bytes(self) -> int:
         """How long the index file should be now."""
-        return len(self.offsets) * ENTRY_BYTES - len(self.unsaved)
+        return len(self._offsets) * ENTRY_BYTES - len(self.unsaved)
 
-    def floor(self, offset: int) -> int:
-        """The position of the last entry at or before a relative offset; 0 when there is none."""
-        at = bisect_right(self.offsets, offset) - 1
-        return self.positions[at] if at >= 0 else 0
+    def count_at_most(self, offset: int) -> int:
+        """How many entries stand at or before a relative offset."""
+        return bisect_right(self._offsets, offset)
 
-    def floor_entry(self, position: int) -> tuple[int, int] | None:
-        """The last entry at or before a position, as (relative offset, position)."""
-        at = bisect_right(self.positions, position) - 1
-        return (self.offsets[at], self.positions[at]) if at >= 0 else None
+    def cut_position(self, position: int) -> None:
+        """Forget the entries behind a position."""
+        self.keep(bisect_right(self._positions, position))
 
-    def before_time(self, time_ms: int) -> int:
-        """A position before which every record is older than `time_ms`."""
-        at = bisect_left(self.times_ms, time_ms) - 1
-        return self.positions[at] if at >= 0 else 0
-
-    def last(self) -> tuple[int, int, int]:
-        """The last entry as (relative offset, position, highest time before it); the start when empty."""
-        if not self.offsets:
-            return (0, 0, NO_TIMESTAMP)
-        return (self.offsets[-1], self.positions[-1], self.times_ms[-1])
-
-    def cut(self, position: int) -> None:
-        """Forget the entries behind `position`."""
-        self._keep(bisect_right(self.positions, position))
-
-    def cut_offset(self, offset: int) -> None:
-        """Forget the entries behind a relative offset."""
-        self._keep(bisect_right(self.offsets, offset))
-
-    def _keep(self, count: int) -> None:
+    def keep(self, count: int) -> None:
+        """Forget all but the first entries."""
         saved_bytes = min(self.saved_bytes, count * ENTRY_BYTES)
-        del self.offsets[count:], self.positions[count:], self.times_ms[count:]
+        del self._offsets[count:], self._positions[count:], self._times_ms[count:], self._chains[count:]
         del self.unsaved[count * ENTRY_BYTES - saved_bytes :]
 
 
-def encode_entry(offset: int, position: int, time_ms: int) -> bytes:
-    return _CHECKED.pack(offset, position, time_ms, crc32(_ENTRY.pack(offset, position, time_ms)))
+class SavedIndex(Index):
+    """The index of a closed segment, searched in its file: costs no memory however long the segment is."""
+
+    __slots__ = ("_count", "_file")
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._count = file.size() // ENTRY_BYTES
+
+    def __len__(self) -> int:
+        return self._count
+
+    def entry(self, at: int) -> Entry:
+        found = decode_entry(self._file.read(at * ENTRY_BYTES, ENTRY_BYTES))
+        if found is None:
+            raise TornSegment(f"{self._file.path}: entry {at} does not match its checksum")
+        return found
+
+    def close(self) -> None:
+        self._file.close()
 
 
-def decode_entry(raw: bytes) -> tuple[int, int, int] | None:
+def encode_entry(entry: Entry) -> bytes:
+    return _CHECKED.pack(*entry, crc32(_ENTRY.pack(*entry)))
+
+
+def decode_entry(raw: bytes) -> Entry | None:
     """One entry, or None when its checksum says that it is not one."""
     if len(raw) != ENTRY_BYTES:
         return None
-    offset, position, time_ms, crc = _CHECKED.unpack(raw)
+    offset, position, time_ms, chain, crc = _CHECKED.unpack(raw)
     if crc32(raw[: _ENTRY.size]) != crc:
         return None
-    return offset, position, time_ms
+    return Entry(offset, position, time_ms, chain)
 
 
 def decode(content: bytes, segment_bytes: int) -> SparseIndex:
@@ -100,9 +179,10 @@ def decode(content: bytes, segment_bytes: int) -> SparseIndex:
     last_offset = last_position = -1
     for start in range(0, len(content), ENTRY_BYTES):
         entry = decode_entry(content[start : start + ENTRY_BYTES])
-        if entry is None or entry[1] > segment_bytes or entry[0] <= last_offset or entry[1] <= last_position:
+        if entry is None or entry.position > segment_bytes:
             break
-        last_offset, last_position = entry[0], entry[1]
-        found.add(*entry)
-    found.unsaved.clear()
+        if entry.offset <= last_offset or entry.position <= last_position:
+            break
+        last_offset, last_position = entry.offset, entry.position
+        found._put(entry)
     return found

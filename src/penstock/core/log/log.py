@@ -16,7 +16,7 @@ from penstock.core.log.producers import Producers
 from penstock.core.log.segment import Found, Segment, Slice
 from penstock.core.model import NO_TIMESTAMP
 from penstock.core.ports import File, Files
-from penstock.core.records.batch import BatchHeader, stamp
+from penstock.core.records.batch import PREFIX_BYTES, BatchHeader, stamp
 
 START_FILE = "log-start"
 OFFSET_SPAN_MAX = 2**31 - 1
@@ -34,11 +34,12 @@ class LogLimits(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A batch boundary: its offset, and where it lies."""
+    """A batch boundary: its offset, and where it lies. It holds until the log is cut again."""
 
     offset: int
     segment_base: int
     position: int
+    cuts: int = 0
 
 
 class SyncPlan(NamedTuple):
@@ -53,7 +54,7 @@ class Log:
     """Made by `recovery.open_log`."""
 
     def __init__(self, files: Files, directory: str, limits: LogLimits) -> None:
-        self._files = files
+        self.files = files
         self.directory = directory
         self.limits = limits
         self.segments: list[Segment] = []
@@ -69,51 +70,56 @@ class Log:
         self._dirty_files: list[File] = []
         self._dirty_directories: list[str] = []
         self._hints: dict[int, int] = {}
-        self.written_bytes = 0
-        """Bytes appended since the log was opened."""
+        """Next offset to position in the last segment, for readers that go on where they stopped."""
+        self._cuts = 0
+        self._retired_bytes = 0
 
     # -- writing
 
     def append(self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> int:
         """Stamp one checked batch with the next offset and write it; returns that offset. Not durable until synced."""
         active = self._active
-        if active is None or self._roll_is_due(active, header, now_ms):
+        limits = self.limits
+        if (
+            active is None
+            or active.size + header.length + PREFIX_BYTES > limits.segment_bytes
+            or now_ms - self._active_since_ms >= limits.segment_ms
+            or self.end_offset + header.last_offset_delta - active.base_offset > OFFSET_SPAN_MAX
+        ):
             active = self.roll(now_ms)
         offset = self.end_offset
         stamp(batch, offset, leader_epoch)
-        active.append(batch, header, offset, self.limits.index_interval_bytes)
+        active.append(batch, header, offset, limits.index_interval_bytes)
         self.end_offset = active.next_offset
         if leader_epoch > self.epochs.latest:
             self.epochs.observe(leader_epoch, offset)
+            self.epochs.save()
         if header.producer_id >= 0:
             self.producers.observe(header, offset, now_ms)
-        self.written_bytes += len(batch)
         if not self._dirty_files or self._dirty_files[-1] is not active.file:
             self._dirty_files.append(active.file)
         return offset
 
-    def _roll_is_due(self, active: Segment, header: BatchHeader, now_ms: int) -> bool:
-        limits = self.limits
-        if active.size == 0:
-            return False
-        return (
-            active.size + header.length + 12 > limits.segment_bytes
-            or now_ms - self._active_since_ms >= limits.segment_ms
-            or self.end_offset + header.last_offset_delta - active.base_offset > OFFSET_SPAN_MAX
-        )
-
     def roll(self, now_ms: int) -> Segment:
-        """Close the last segment, if any, and start one at the end offset."""
-        if self._active is not None:
+        """Close the last segment, if any, and start one at the end offset. An empty one is just as good as new."""
+        active = self._active
+        if active is not None:
+            if active.size == 0:
+                self._active_since_ms = now_ms
+                return active
             self.save_state()
-        if not self.segments and not self._files.exists(self.directory):
-            self._files.make_dir(self.directory)
+        elif not self.files.exists(self.directory):
+            self.files.make_dir(self.directory)
             self._dirty_directories += parents_of(self.directory)
-        segment = Segment(self._files, self.directory, self.end_offset, create=True)
+        segment = Segment(self.files, self.directory, self.end_offset, create=True)
+        if active is not None:
+            active.retire()
+            self._retired_bytes += active.size
         self.adopt(segment)
         self._active_since_ms = now_ms
         self._dirty_files.append(segment.file)
         self._dirty_directories.append(self.directory)
+        self._hints.clear()
         return segment
 
     def adopt(self, segment: Segment) -> None:
@@ -145,13 +151,18 @@ class Log:
     # -- durability
 
     @property
+    def written_bytes(self) -> int:
+        """A count that grows with every byte appended, for those who act on growth."""
+        return self._retired_bytes + (0 if self._active is None else self._active.size)
+
+    @property
     def is_dirty(self) -> bool:
         return bool(self._dirty_files)
 
     def end_mark(self) -> Mark:
         if self._active is None:
-            return Mark(self.end_offset, 0, 0)
-        return Mark(self.end_offset, self._active.base_offset, self._active.size)
+            return Mark(self.end_offset, 0, 0, self._cuts)
+        return Mark(self.end_offset, self._active.base_offset, self._active.size, self._cuts)
 
     def take_dirty(self) -> SyncPlan:
         """What must be synced now; from here on it counts as somebody's job."""
@@ -160,8 +171,8 @@ class Log:
         return plan
 
     def publish(self, mark: Mark) -> None:
-        """Readers may see everything before `mark` from now on."""
-        if mark.offset > self.visible.offset:
+        """Readers may see everything before `mark` from now on. A mark from before a cut means nothing any more."""
+        if mark.offset > self.visible.offset and mark.cuts == self._cuts:
             self.visible = mark
 
     # -- reading
@@ -177,29 +188,27 @@ class Log:
             segment = self.segments[at]
             if segment.base_offset > limit.segment_base:
                 return None
-            end = limit.position if segment.base_offset == limit.segment_base else segment.size
-            position = self._position(segment, offset, end)
-            if position is not None:
-                return self._slice(segment, position, bytes_max, end, limit)
-            at += 1
+            end = limit.position if limit.offset < segment.next_offset else segment.size
+            position = self._hints.get(offset) if segment is self._active else None
+            if position is None:
+                found = segment.find(offset, end)
+                if found is None:
+                    at += 1
+                    continue
+                position = found.position
+            return self._slice(segment, position, bytes_max, end, limit)
         return None
-
-    def _position(self, segment: Segment, offset: int, end: int) -> int | None:
-        position = self._hints.pop(offset, None)
-        if position is not None and position < end and offset >= segment.base_offset:
-            return position
-        found = segment.find(offset, end)
-        return None if found is None else found.position
 
     def _slice(self, segment: Segment, position: int, bytes_max: int, end: int, limit: Mark) -> Slice:
         length, next_offset = segment.run(position, bytes_max, end)
         segment.verify(position, length)
-        if next_offset is None and end == limit.position and segment.base_offset == limit.segment_base:
-            next_offset = limit.offset
-        if next_offset is not None and segment is self.segments[-1]:
-            if len(self._hints) >= HINTS_MAX:
-                self._hints.clear()
-            self._hints[next_offset] = position + length
+        if segment is self._active:
+            if next_offset is None:
+                next_offset = limit.offset
+            hints = self._hints
+            if next_offset not in hints and len(hints) >= HINTS_MAX:
+                del hints[next(iter(hints))]
+            hints[next_offset] = position + length
         return Slice(segment.file, position, length)
 
     def mark_at(self, offset: int) -> Mark:
@@ -210,8 +219,8 @@ class Log:
         segment = self.segments[at]
         found = segment.find(offset, segment.size)
         if found is None:
-            return Mark(offset, segment.base_offset, segment.size)
-        return Mark(found.header.base_offset, segment.base_offset, found.position)
+            return Mark(offset, segment.base_offset, segment.size, self._cuts)
+        return Mark(found.header.base_offset, segment.base_offset, found.position, self._cuts)
 
     def find_time(self, time_ms: int, limit: Mark) -> Found | None:
         """The first batch before `limit` that holds a record at or after `time_ms`, with its bytes."""
@@ -220,9 +229,9 @@ class Log:
                 break
             if segment.newest_time_ms() < time_ms:
                 continue
-            end = limit.position if segment.base_offset == limit.segment_base else segment.size
-            found = segment.find_time(time_ms, end)
-            if found is not None and found.header.next_offset > self.start_offset:
+            end = limit.position if limit.offset < segment.next_offset else segment.size
+            found = segment.find_time(time_ms, end, self.start_offset)
+            if found is not None:
                 return found
         return None
 
@@ -232,9 +241,9 @@ class Log:
     def headers_from(self, offset: int) -> Iterator[Found]:
         """Every batch that reaches `offset` or lies behind it, headers only."""
         for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
-            first = segment.find(offset, segment.size)
-            if first is not None:
-                yield from segment.walk(first.position, segment.size, prove=False)
+            first = segment.find(offset, segment.size) if offset > segment.base_offset else None
+            if first is not None or offset <= segment.base_offset:
+                yield from segment.walk(0 if first is None else first.position, segment.size, prove=False)
 
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
@@ -243,11 +252,11 @@ class Log:
 
     def persist_start(self, offset: int) -> None:
         """Make a new start durable before it is acted upon. Blocks on the disk; touches no other state."""
-        checked.write(self._files, f"{self.directory}/{START_FILE}", offset)
+        checked.write(self.files, f"{self.directory}/{START_FILE}", offset)
 
     def read_start(self) -> int | None:
         """The start that was last made durable; TornSegment when its file is damaged."""
-        start: int | None = checked.read(self._files, f"{self.directory}/{START_FILE}")
+        start: int | None = checked.read(self.files, f"{self.directory}/{START_FILE}")
         return start
 
     def advance_start(self, offset: int) -> None:
@@ -274,39 +283,50 @@ class Log:
         """Put compacted segments in the place of those they were made from; their files are in place already."""
         at = self.segments.index(old[0])
         assert self.segments[at : at + len(old)] == old and self._active not in old
+        behind = self.segments[at + len(old)]
+        if self.visible.segment_base < behind.base_offset:
+            self.visible = Mark(self.visible.offset, behind.base_offset, 0, self._cuts)
         self.segments[at : at + len(old)] = new
         self._bases[at : at + len(old)] = [segment.base_offset for segment in new]
-        self._hints.clear()
 
     def truncate(self, offset: int, now_ms: int) -> None:
-        """Cut everything at and behind `offset`, which must be a batch boundary or lie behind the end."""
+        """Cut everything from the batch that reaches behind `offset` on.
+
+        Blocks on the disk now and then: what was cut must not come back after a crash.
+        """
         if offset >= self.end_offset:
             return
         while self.segments and self.segments[-1].base_offset > offset:
             self.segments.pop().remove()
             self._bases.pop()
         self._active = self.segments[-1] if self.segments else None
-        if self._active is not None:
-            self._cut_segment(self._active, offset)
-        self.end_offset = offset
-        self.visible = min(self.visible, self.end_mark())
-        self.start_offset = min(self.start_offset, offset)
-        self.epochs.cut_end(offset)
-        self.rebuild_producers(now_ms)
+        self.end_offset = offset if self._active is None else self._cut_segment(self._active, offset)
+        self._cuts += 1
         self._hints.clear()
+        end = self.end_mark()
+        self.visible = end if end.offset < self.visible.offset else self.visible._replace(cuts=self._cuts)
+        if self.start_offset > self.end_offset:
+            self.persist_start(self.end_offset)
+            self.start_offset = self.end_offset
+        self.epochs.cut_end(self.end_offset)
+        self.epochs.save(sync=True)
+        self.rebuild_producers(now_ms)
+        self._dirty_directories.append(self.directory)
 
-    def _cut_segment(self, segment: Segment, offset: int) -> None:
+    def _cut_segment(self, segment: Segment, offset: int) -> int:
         found = segment.find(offset, segment.size)
         position = segment.size if found is None else found.position
+        start = segment.resume(offset if found is None else found.header.base_offset)
         segment.truncate(position)
-        start = segment.adopt(segment.index)
-        for one in segment.walk(start, position, prove=False):
-            segment.note(one.position, one.header, one.header.base_offset, self.limits.index_interval_bytes)
+        segment.take_in(start, position, self.limits.index_interval_bytes)
         self._dirty_files = [file for file in self._dirty_files if file is not segment.file] + [segment.file]
+        return segment.next_offset
 
     def rebuild_producers(self, now_ms: int) -> None:
         """Take the newest snapshot that still holds and replay the batches behind it."""
         snapshot_offset = self.producers.load(self.end_offset)
+        if self.producers.has_dropped:
+            self._dirty_directories.append(self.directory)
         if snapshot_offset >= self.end_offset:
             return
         for found in self.headers_from(max(snapshot_offset, self.start_offset)):

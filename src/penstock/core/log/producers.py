@@ -43,12 +43,15 @@ class Producer:
 class Producers:
     """All producers of one partition."""
 
-    __slots__ = ("_by_id", "_directory", "_files", "snapshot_offset")
+    __slots__ = ("_by_id", "_directory", "_files", "_has_changed", "has_dropped", "snapshot_offset")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self._directory = directory
         self._by_id: dict[int, Producer] = {}
+        self._has_changed = True
+        self.has_dropped = False
+        """Whether snapshots were removed because they do not fit the log; they must not come back after a crash."""
         self.snapshot_offset = -1
         """The log end offset at which the newest snapshot was taken."""
 
@@ -65,7 +68,8 @@ class Producers:
             return None
         if header.producer_epoch < known.epoch:
             raise StaleProducer(
-                f"producer {header.producer_id} wrote with epoch {known.epoch} already, this is epoch {header.producer_epoch}"
+                f"producer {header.producer_id} wrote with epoch {known.epoch} already, "
+                f"this is epoch {header.producer_epoch}"
             )
         if header.producer_epoch > known.epoch:
             if header.base_sequence != 0:
@@ -80,7 +84,8 @@ class Producers:
         expected = (known.batches[-1].last_sequence + 1) % _SEQUENCES if known.batches else header.base_sequence
         if header.base_sequence != expected:
             raise OutOfOrder(
-                f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {header.base_sequence} came, {expected} is next"
+                f"producer {header.producer_id} epoch {header.producer_epoch}: "
+                f"sequence {header.base_sequence} came, {expected} is next"
             )
         return None
 
@@ -88,6 +93,7 @@ class Producers:
         """The batch is in the log now."""
         if header.producer_id < 0 or header.is_control:
             return
+        self._has_changed = True
         written = Written(
             header.base_sequence,
             last_sequence_of(header),
@@ -109,16 +115,24 @@ class Producers:
         for producer_id, known in self.items():
             if now_ms - known.seen_ms > expiry_ms:
                 del self._by_id[producer_id]
+                self._has_changed = True
 
     # -- snapshots
 
     def save(self, end_offset: int) -> None:
-        """Snapshot the state as of `end_offset` and drop all but the newest snapshots. Not synced: it is checkable."""
-        if end_offset == self.snapshot_offset:
+        """Snapshot the state as of `end_offset` and drop all but the newest snapshots. Not synced: it is checkable.
+
+        A state that did not change since the newest snapshot is not written again: the snapshot gets a new name.
+        """
+        if end_offset == self.snapshot_offset and not self._has_changed:
             return
-        content = [[producer_id, one.epoch, one.seen_ms, one.batches] for producer_id, one in self.items()]
-        checked.write(self._files, self._snapshot_path(end_offset), content, sync=False)
-        self.snapshot_offset = end_offset
+        path = self._snapshot_path(end_offset)
+        if self._has_changed:
+            content = [[producer_id, one.epoch, one.seen_ms, one.batches] for producer_id, one in self.items()]
+            checked.write(self._files, path, content, sync=False)
+        else:
+            self._files.rename(self._snapshot_path(self.snapshot_offset), path)
+        self.snapshot_offset, self._has_changed = end_offset, False
         for offset in self._snapshots()[:-SNAPSHOTS_KEPT]:
             self._files.remove(self._snapshot_path(offset))
 
@@ -129,12 +143,13 @@ class Producers:
             content = self._read(offset) if offset <= offset_max else None
             if content is None:
                 self._files.remove(self._snapshot_path(offset))
+                self.has_dropped = True
                 continue
             for producer_id, epoch, seen_ms, batches in content:
                 self._by_id[producer_id] = Producer(epoch, [Written(*one) for one in batches], seen_ms)
-            self.snapshot_offset = offset
+            self.snapshot_offset, self._has_changed = offset, False
             return offset
-        self.snapshot_offset = -1
+        self.snapshot_offset, self._has_changed = -1, True
         return 0
 
     def _read(self, offset: int) -> Any:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
+from penstock.core.log import cleaner_state, swap
 from penstock.core.log.log import Log, LogLimits
-from penstock.core.log.segment import LOG_SUFFIX, Segment
+from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of
 from penstock.core.ports import Files
 from penstock.core.records.batch import MAGIC, MAGIC_AT, check, size_at
 
@@ -25,18 +26,20 @@ def open_log(
     files: Files, directory: str, limits: LogLimits, *, recovery_offset: int, now_ms: int, report: Report
 ) -> Log:
     """Open or create the log in `directory`."""
+    swap.settle(files, directory, report)
     log = Log(files, directory, limits)
+    gaps_before = cleaner_state.read(files, directory, report).gaps_before
     bases = _segment_bases(files, directory)
     for at, base in enumerate(bases):
         segment = Segment(files, directory, base, create=False)
+        segment.is_cleaned = base < gaps_before
         next_base = bases[at + 1] if at + 1 < len(bases) else None
+        log.adopt(segment)
         if next_base is not None and next_base <= recovery_offset:
             segment.seal(next_base)
         elif not _recover_segment(log, segment, recovery_offset, next_base, report):
             _set_aside(files, directory, bases[at + 1 :], report)
-            log.adopt(segment)
             break
-        log.adopt(segment)
     _settle(log, recovery_offset, now_ms, report)
     return log
 
@@ -48,31 +51,32 @@ def _segment_bases(files: Files, directory: str) -> list[int]:
 
 def _recover_segment(log: Log, segment: Segment, recovery_offset: int, next_base: int | None, report: Report) -> bool:
     """Prove everything behind the recovery point; False when a tear was cut, so that nothing behind it counts."""
-    index = segment.load_index()
-    index.cut_offset(max(0, recovery_offset - segment.base_offset))
-    position = start = segment.adopt(index)
-    if segment.size > start:
+    size = segment.size
+    start = segment.resume(recovery_offset)
+    if size > start:
         log.mark_dirty(segment)
     try:
-        for found in segment.walk(start, segment.size, prove=True):
-            header = found.header
-            if header.base_offset < segment.next_offset or (next_base is not None and header.next_offset > next_base):
-                raise CorruptBatch(f"{segment.file.path} at byte {found.position}: offset {header.base_offset} does not follow")
-            segment.note(found.position, header, header.base_offset, log.limits.index_interval_bytes)
-            position = found.end
+        segment.take_in(start, size, log.limits.index_interval_bytes)
+        if next_base is not None and segment.next_offset != next_base and not segment.is_cleaned:
+            raise CorruptBatch(
+                f"{segment.file.path} ends before offset {segment.next_offset}, the next segment starts at {next_base}"
+            )
     except CorruptBatch as tear:
-        _cut(segment, position, str(tear), report)
-        segment.mark_verified(start, position)
+        if segment.next_offset < recovery_offset:
+            raise
+        _cut(segment, str(tear), report)
         return False
-    segment.mark_verified(start, segment.size)
     _note_first_time(segment)
     if next_base is not None:
         segment.seal(next_base)
+        segment.save_index_if_possible()
+        segment.retire()
     return True
 
 
-def _cut(segment: Segment, position: int, why: str, report: Report) -> None:
-    """Cut the tail of a segment. Whole batches found behind the tear are kept beside it, for a person to look at."""
+def _cut(segment: Segment, why: str, report: Report) -> None:
+    """Cut what lies behind the proven part. Whole batches found there are kept beside it, for a person to look at."""
+    position = segment.size
     length = segment.file.size() - position
     tail = segment.file.read(position, min(length, SALVAGE_BYTES_MAX))
     words = f"cut {length} bytes after offset {segment.next_offset} ({why})"
@@ -85,8 +89,8 @@ def _cut(segment: Segment, position: int, why: str, report: Report) -> None:
 
 
 def _holds_whole_batch(tail: bytes) -> bool:
-    """Whether a batch with a good checksum starts anywhere behind the first byte."""
-    at = tail.find(bytes([MAGIC]), MAGIC_AT + 1)
+    """Whether a batch with a good checksum starts anywhere."""
+    at = tail.find(bytes([MAGIC]), MAGIC_AT)
     while at >= 0:
         start = at - MAGIC_AT
         if len(tail) - start >= BATCH_HEADER_BYTES:
@@ -108,9 +112,13 @@ def _is_whole(candidate: bytes) -> bool:
 def _set_aside(files: Files, directory: str, bases: list[int], report: Report) -> None:
     """Segments behind a tear cannot be reached any more: rename them, so that nothing is destroyed."""
     for base in bases:
-        path = f"{directory}/{base:020d}{LOG_SUFFIX}"
-        files.rename(path, path + CUT_SUFFIX)
-        report(f"set aside {path}{CUT_SUFFIX}: it lies behind a tear")
+        path = f"{directory}/{name_of(base, LOG_SUFFIX)}"
+        kept = path + CUT_SUFFIX
+        while files.exists(kept):
+            kept += CUT_SUFFIX
+        files.rename(path, kept)
+        files.remove(f"{directory}/{name_of(base, INDEX_SUFFIX)}")
+        report(f"set aside {kept}: it lies behind a tear")
 
 
 def _note_first_time(segment: Segment) -> None:
@@ -125,7 +133,8 @@ def _settle(log: Log, recovery_offset: int, now_ms: int, report: Report) -> None
     log.end_offset = 0 if last is None else last.next_offset
     if log.end_offset < recovery_offset:
         raise TornSegment(
-            f"{log.directory}: records up to offset {recovery_offset} were on disk, only those before {log.end_offset} are found; "
+            f"{log.directory}: records up to offset {recovery_offset} were on disk, "
+            f"only those before {log.end_offset} are found; "
             "restore the missing files or delete the topic"
         )
     first = log.segments[0].base_offset if log.segments else 0
@@ -153,17 +162,25 @@ def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
     except TornSegment as torn:
         report(f"{torn}; rebuilt from the batches")
         known = False
-    if known and _epochs_agree(log, recovery_offset):
-        return
-    log.epochs.clear()
-    for found in log.headers_from(log.start_offset):
-        log.epochs.observe(found.header.leader_epoch, found.header.base_offset)
+    log.epochs.cut_end(log.end_offset)
+    if not known or not _epochs_agree(log, recovery_offset):
+        log.epochs.clear()
+        for found in log.headers_from(log.start_offset):
+            log.epochs.observe(found.header.leader_epoch, found.header.base_offset)
+    log.epochs.cut_start(log.start_offset)
 
 
 def _epochs_agree(log: Log, recovery_offset: int) -> bool:
-    """Compare the file with the batches behind the recovery point, and add the epochs that only they know."""
-    for found in log.headers_from(min(recovery_offset, max(log.start_offset, log.end_offset - 1))):
-        log.epochs.observe(found.header.leader_epoch, found.header.base_offset)
-        if log.epochs.at_offset(found.header.base_offset) != found.header.leader_epoch:
+    """Compare the file with the batches from just before the recovery point on; add the epochs that only they know."""
+    for found in log.headers_from(log.start_offset):
+        if log.epochs.at_offset(max(log.start_offset, found.header.base_offset)) != found.header.leader_epoch:
+            return False
+        break
+    trusted_to = min(recovery_offset, log.end_offset)
+    for found in log.headers_from(max(log.start_offset, trusted_to - 1)):
+        header = found.header
+        if header.base_offset >= trusted_to:
+            log.epochs.observe(header.leader_epoch, header.base_offset)
+        if log.epochs.at_offset(header.base_offset) != header.leader_epoch:
             return False
     return True

@@ -1,22 +1,29 @@
-"""One segment: a data file and its sparse index. Never decides when to roll; log.py does."""
+"""One segment: a data file and its sparse index. Never decides when to roll; log.py does.
+
+What this process wrote or proved is trusted; everything else is proven before it is served for the first time: each
+batch's checksum, and the chain of batches between two index entries, which also covers offsets, lengths and epochs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
+from zlib import crc32
 
-from penstock.core.errors import CorruptBatch
+from penstock.core.errors import CorruptBatch, DiskFailed, DiskFull, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import index as sparse
-from penstock.core.log.index import SparseIndex
-from penstock.core.model import NO_TIMESTAMP
+from penstock.core.log.index import CHAINED_BYTES, Entry, Index, SavedIndex, SparseIndex
+from penstock.core.log.proven import Proven
+from penstock.core.model import NO_EPOCH, NO_TIMESTAMP
 from penstock.core.ports import File, Files
-from penstock.core.records.batch import BatchHeader, check, decode_header
+from penstock.core.records.batch import PREFIX_BYTES, BatchHeader, Buffer, check, decode_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 SCAN_CHUNK_BYTES = 1 << 20
 PEEK_CHUNK_BYTES = 1 << 14
+REBUILT_INTERVAL_BYTES = 1 << 12
 
 
 class Slice(NamedTuple):
@@ -50,57 +57,92 @@ class Segment:
     """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
 
     __slots__ = (
-        "_directory", "_files", "_index", "_indexed_at", "_verified",
-        "base_offset", "file", "first_time_ms", "max_time_ms", "next_offset", "size",
+        "_chain", "_files", "_index", "_index_path", "_indexed_at", "_proven", "_time_is_known", "_written_from",
+        "base_offset", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
     )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool, suffix: str = "") -> None:
         self._files = files
-        self._directory = directory
         self.base_offset = base_offset
-        self.file = files.open(f"{directory}/{name_of(base_offset, LOG_SUFFIX)}", create=create)
+        self._index_path = f"{directory}/{name_of(base_offset, INDEX_SUFFIX + suffix)}"
+        if create:
+            files.remove(self._index_path)
+        self.file = files.open(f"{directory}/{name_of(base_offset, LOG_SUFFIX + suffix)}", create=create)
         self.size = self.file.size()
         self.next_offset = base_offset
+        self.is_cleaned = False
+        """Whether compaction may have left gaps between the offsets of its batches."""
         self.max_time_ms = NO_TIMESTAMP
         self.first_time_ms = NO_TIMESTAMP
-        self._index: SparseIndex | None = SparseIndex() if create else None
+        self._time_is_known = create
+        self._index: Index | None = SparseIndex() if create else None
         self._indexed_at = 0
-        self._verified: list[tuple[int, int]] = []
+        self._chain = 0
+        self._proven = Proven()
+        self._written_from = self.size
+        """From here on everything was written by this process."""
 
     # -- writing
 
-    def append(self, batch: bytes | bytearray | memoryview, header: BatchHeader, base_offset: int, interval: int) -> None:
+    def append(self, batch: Buffer, header: BatchHeader, base_offset: int, interval: int) -> None:
         """Write a stamped batch at the end. `header` may still carry the producer's own base offset."""
         position = self.size
         self.file.append((batch,))
-        self.note(position, header, base_offset, interval)
-        verified = self._verified
-        if verified and verified[-1][1] == position:
-            verified[-1] = (verified[-1][0], self.size)
-        else:
-            verified.append((position, self.size))
+        self.note(position, header, base_offset, batch, interval)
 
-    def note(self, position: int, header: BatchHeader, base_offset: int, interval: int) -> None:
-        """Take a batch that now stands at `position` into the index and the counts."""
-        if position - self._indexed_at >= interval:
+    def note(self, position: int, header: BatchHeader, base_offset: int, raw: Buffer, interval: int) -> None:
+        """Take a batch that now stands at `position`, the end so far, into the index and the counts."""
+        if position - self._indexed_at >= (interval or 1):
             index = self._index
-            assert index is not None
-            index.add(base_offset - self.base_offset, position, self.max_time_ms)
+            assert isinstance(index, SparseIndex)
+            index.add(Entry(base_offset - self.base_offset, position, self.max_time_ms, self._chain))
             self._indexed_at = position
-        if header.max_timestamp_ms > self.max_time_ms:
-            self.max_time_ms = header.max_timestamp_ms
         if position == 0:
             self.first_time_ms = header.max_timestamp_ms
-        self.size = position + header.length + 12
+        if header.max_timestamp_ms > self.max_time_ms:
+            self.max_time_ms = header.max_timestamp_ms
+        self._chain = crc32(raw[:CHAINED_BYTES], self._chain)
+        self.size = position + header.length + PREFIX_BYTES
         self.next_offset = base_offset + header.last_offset_delta + 1
 
+    def take_in(self, position: int, end: int, interval: int) -> None:
+        """Prove the batches from `position` to `end` and note them. On CorruptBatch the good ones before it are noted.
+
+        Offsets must follow each other without gaps, unless the segment was cleaned, and epochs must not descend: where
+        they do, either of two batches may be the damaged one, so neither counts.
+        """
+        self.size = position
+        held: Found | None = None
+        try:
+            for found in self.walk(position, end, prove=True):
+                self._check_offset(found, self.next_offset if held is None else held.header.next_offset)
+                if found.header.leader_epoch < (NO_EPOCH if held is None else held.header.leader_epoch):
+                    held = None
+                    raise CorruptBatch(f"{self.file.path} at byte {found.position}: its epoch goes back")
+                if held is not None:
+                    self.note(held.position, held.header, held.header.base_offset, held.raw, interval)
+                held = found
+        finally:
+            if held is not None:
+                self.note(held.position, held.header, held.header.base_offset, held.raw, interval)
+            self._proven.add(position, self.size)
+            self._time_is_known = True
+
+    def _check_offset(self, found: Found, expected: int) -> None:
+        offset = found.header.base_offset
+        if offset < expected or (offset > expected and not self.is_cleaned):
+            raise CorruptBatch(f"{self.file.path} at byte {found.position}: offset {offset} came, {expected} is next")
+
     def truncate(self, position: int) -> None:
-        """Cut the file at a batch boundary; the caller rebuilds the counts by `adopt` and `note`."""
+        """Cut the file at a batch boundary, its index first: an index must never know of batches that were replaced."""
+        index = self._index
+        if isinstance(index, SparseIndex):
+            index.cut_position(position)
+            self._trim_index_file(index)
         self.file.truncate(position)
         self.size = position
-        self._verified = [(lo, min(hi, position)) for lo, hi in self._verified if lo < position]
-        if self._index is not None:
-            self._index.cut(position)
+        self._proven.cut(position)
+        self._written_from = min(self._written_from, position)
 
     def keep_aside(self, path: str, content: bytes) -> None:
         """Save bytes that are about to be cut."""
@@ -109,55 +151,79 @@ class Segment:
     # -- the index
 
     @property
-    def index(self) -> SparseIndex:
-        """The index, read from its file on first use and rebuilt from the batches where the file is wanting."""
+    def index(self) -> Index:
+        """The index. That of a closed segment stays in its file; where the file is wanting, the batches tell."""
         if self._index is None:
-            self._index = self.load_index()
-            if self._index.last()[1] != self.size:
-                self._rebuild()
+            self._index = self._saved_index() or self._rebuilt_index()
         return self._index
 
-    def load_index(self) -> SparseIndex:
-        return sparse.decode(self._files.read_whole(self._index_path) or b"", self.size)
+    def resume(self, offset_max: int) -> int:
+        """Read the index up to an offset into memory and go on from there; returns the position that it covers.
 
-    def adopt(self, index: SparseIndex) -> int:
-        """Take over an index that covers the segment up to its last entry; returns that position."""
-        offset, position, time_ms = index.last()
+        Raises CorruptBatch if the batches are not those that the index was made from. What the file knows of batches
+        behind the offset serves as witness only: they may be torn, but whole ones must not contradict it.
+        """
+        index = sparse.decode(self._files.read_whole(self._index_path) or b"", self.size)
+        trusted = index.count_at_most(max(0, offset_max - self.base_offset))
+        for at in range(max(0, trusted - 1), len(index)):
+            entry = index.entry(at)
+            try:
+                chain = self._chain_over(index.before(at), entry.position, prove=False)
+            except CorruptBatch:
+                if at < trusted:
+                    raise
+                break
+            if chain != entry.chain:
+                raise CorruptBatch(f"{self.file.path}: the batches before byte {entry.position} contradict its index")
+        index.keep(trusted)
+        self._trim_index_file(index)
+        self._adopt(index)
+        return self._indexed_at
+
+    def _adopt(self, index: SparseIndex) -> None:
+        last = index.last()
+        if isinstance(self._index, SavedIndex):
+            self._index.close()
         self._index = index
-        self._indexed_at = position
-        self.next_offset = self.base_offset + offset
-        self.max_time_ms = time_ms
-        return position
+        self._indexed_at = last.position
+        self._chain = last.chain
+        self.next_offset = self.base_offset + last.offset
+        self.max_time_ms = last.time_ms
+
+    def _trim_index_file(self, index: SparseIndex) -> None:
+        if not self._files.exists(self._index_path):
+            return
+        file = self._files.open(self._index_path)
+        try:
+            if file.size() > index.saved_bytes:
+                file.truncate(index.saved_bytes)
+                file.sync()
+        finally:
+            file.close()
 
     def seal(self, next_offset: int) -> None:
-        """This segment ends where the next one starts. Its index is read only when somebody needs it."""
+        """This segment ends where the next one starts."""
         self.next_offset = next_offset
+
+    def retire(self) -> None:
+        """It will not grow any more: its saved index need not stay in memory."""
+        if isinstance(self._index, SparseIndex) and not self._index.unsaved:
+            self._index = None
 
     def newest_time_ms(self) -> int:
         """The highest timestamp in the segment."""
-        if self._index is None and self._peek_time() is None:
-            self.max_time_ms = max(self.max_time_ms, self.index.last()[2])
-        return self.max_time_ms
-
-    def _peek_time(self) -> int | None:
-        """The highest timestamp from the closing entry of the index file alone."""
-        if not self._files.exists(self._index_path):
-            return None
-        file = self._files.open(self._index_path)
-        try:
-            entry = sparse.decode_entry(file.read(max(0, file.size() - sparse.ENTRY_BYTES), sparse.ENTRY_BYTES))
-        finally:
-            file.close()
-        if entry is None or entry[1] != self.size:
-            return None
-        self.max_time_ms = entry[2]
+        if not self._time_is_known:
+            self.max_time_ms = max(self.max_time_ms, self.index.last().time_ms)
+            self._time_is_known = True
         return self.max_time_ms
 
     def save_index(self) -> None:
-        """Bring the index file up to date, with a closing entry for the end of the data. Not synced: it is checkable."""
+        """Bring the index file up to date, closing entry included. Not synced: it is checkable."""
         index = self.index
-        if index.last()[1] != self.size:
-            index.add(self.next_offset - self.base_offset, self.size, self.max_time_ms)
+        if not isinstance(index, SparseIndex):
+            return
+        if index.last().position != self.size:
+            index.add(Entry(self.next_offset - self.base_offset, self.size, self.max_time_ms, self._chain))
             self._indexed_at = self.size
         if not index.unsaved:
             return
@@ -170,19 +236,66 @@ class Segment:
         finally:
             file.close()
 
-    def _rebuild(self) -> None:
-        """Walk what the index does not cover. The walk proves checksums, so the walked part counts as verified."""
-        index = self._index
-        assert index is not None
-        next_offset, start = self.next_offset, self.adopt(index)
-        for found in self.walk(start, self.size, prove=True):
-            self.note(found.position, found.header, found.header.base_offset, PEEK_CHUNK_BYTES // 4)
-        self.next_offset = max(self.next_offset, next_offset)
-        self.mark_verified(start, self.size)
+    def _saved_index(self) -> SavedIndex | None:
+        """The index file of a closed segment, if it covers all of it. TornSegment if it knows of missing records."""
+        if not self._files.exists(self._index_path):
+            return None
+        saved = SavedIndex(self._files.open(self._index_path))
+        try:
+            last = saved.last()
+        except TornSegment:
+            last = sparse.START
+        if last is sparse.START:
+            saved.close()
+            return None
+        if last.position == self.size and self.base_offset + last.offset == self.next_offset:
+            return saved
+        saved.close()
+        if last.position == self.size or (last.position > self.size and self.is_cleaned):
+            raise TornSegment(
+                f"{self.file.path}: its index knows {last.position} bytes "
+                f"up to offset {self.base_offset + last.offset}, there are {self.size} bytes, and "
+                f"the next segment starts at {self.next_offset}"
+            )
+        return None
 
-    @property
-    def _index_path(self) -> str:
-        return f"{self._directory}/{name_of(self.base_offset, INDEX_SUFFIX)}"
+    def _rebuilt_index(self) -> SparseIndex:
+        """Walk and prove the whole segment. TornSegment if it does not reach the next one."""
+        next_offset, size = self.next_offset, self.size
+        rebuilt = SparseIndex()
+        self._adopt(rebuilt)
+        try:
+            self.take_in(0, size, REBUILT_INTERVAL_BYTES)
+            if self.next_offset != next_offset and not self.is_cleaned:
+                raise TornSegment(f"{self.file.path}: records from {self.next_offset} to {next_offset} are missing")
+        except (CorruptBatch, TornSegment):
+            self._index = None
+            raise
+        finally:
+            self.next_offset, self.size = next_offset, size
+        self.save_index_if_possible()
+        return rebuilt
+
+    def save_index_if_possible(self) -> bool:
+        """Save the index where nobody depends on it: without the file it is rebuilt again at the next start."""
+        try:
+            self.save_index()
+        except (DiskFull, DiskFailed):
+            return False
+        return True
+
+    def _entry(self, search: str, value: int) -> Entry | None:
+        """Search the index; one whose file is damaged is rebuilt first."""
+        try:
+            found: Entry | None = getattr(self.index, search)(value)
+        except TornSegment:
+            if not isinstance(self._index, SavedIndex):
+                raise
+            found = getattr(self._rebuilt_index(), search)(value)
+        return found
+
+    def _floor(self, search: str, value: int) -> Entry:
+        return self._entry(search, value) or sparse.START
 
     # -- reading
 
@@ -196,7 +309,8 @@ class Segment:
                 header = self._header(chunk, at, position, end)
                 need = header.size if prove else need
             if len(chunk) - at < need:
-                chunk, chunk_at, at = memoryview(self.file.read(position, max(need, min(chunk_bytes, end - position)))), position, 0
+                want = max(need, min(chunk_bytes, end - position))
+                chunk, chunk_at, at = memoryview(self.file.read(position, want)), position, 0
                 header = self._header(chunk, 0, position, end)
                 if prove and header.size > len(chunk):
                     chunk = memoryview(self.file.read(position, header.size))
@@ -224,27 +338,33 @@ class Segment:
             raise CorruptBatch(f"{self.file.path} at byte {position}: {error}") from None
 
     def find(self, offset: int, end: int) -> Found | None:
-        """The first batch before `end` that reaches `offset`."""
-        start = self.index.floor(max(0, offset - self.base_offset))
+        """The first batch before `end` that reaches `offset`. What it passed over is proven too: a flip may hide it."""
+        start = self._floor("floor", max(0, offset - self.base_offset)).position
         for found in self.walk(start, end, prove=False, chunk_bytes=PEEK_CHUNK_BYTES):
             if found.header.next_offset > offset:
+                self.verify(start, found.end - start)
                 return found
+        self.verify(start, end - start)
         return None
 
-    def find_time(self, time_ms: int, end: int) -> Found | None:
-        """The first batch before `end` that holds a record at or after `time_ms`, with its bytes."""
-        for found in self.walk(self.index.before_time(time_ms), end, prove=False):
-            if found.header.max_timestamp_ms >= time_ms:
-                return Found(found.position, found.header, memoryview(self.file.read(found.position, found.header.size)))
+    def find_time(self, time_ms: int, end: int, offset_min: int) -> Found | None:
+        """The first batch before `end` that holds a record at or after both, with its proven bytes."""
+        start = self._floor("before_time", time_ms).position
+        for found in self.walk(start, end, prove=False):
+            header = found.header
+            if header.max_timestamp_ms >= time_ms and header.next_offset > offset_min:
+                self.verify(start, found.end - start)
+                return Found(found.position, header, memoryview(self.file.read(found.position, header.size)))
+        self.verify(start, end - start)
         return None
 
     def run(self, position: int, bytes_max: int, end: int) -> tuple[int, int | None]:
-        """Bytes of the whole batches from `position` that fit `bytes_max`, at least the first; and the offset behind them, if known."""
+        """(bytes of the whole batches from `position` that fit, at least the first; the offset behind, if known)."""
         if end - position <= bytes_max:
             return end - position, None
-        entry = self.index.floor_entry(position + bytes_max)
-        if entry is not None and entry[1] > position:
-            return entry[1] - position, self.base_offset + entry[0]
+        entry = self._floor("floor_position", position + max(0, bytes_max))
+        if entry.position > position:
+            return entry.position - position, self.base_offset + entry.offset
         length, next_offset = 0, None
         for found in self.walk(position, end, prove=False, chunk_bytes=PEEK_CHUNK_BYTES):
             if length and length + found.header.size > bytes_max:
@@ -258,33 +378,49 @@ class Segment:
     # -- proof of what was there before this process
 
     def verify(self, position: int, length: int) -> None:
-        """Prove the checksums of a run of batches once; what was proven or written here is not read again."""
-        end = position + length
-        for lo, hi in self._verified:
-            if lo <= position and end <= hi:
-                return
-        for found in self.walk(position, end, prove=True):
-            if found.header.base_offset < self.base_offset or found.header.next_offset > self.next_offset:
-                raise CorruptBatch(f"{self.file.path} at byte {found.position}: offset {found.header.base_offset} is not of this segment")
-        self.mark_verified(position, end)
+        """Prove a run of batches once; what was proven or written here is not read again."""
+        end = min(position + length, self._written_from)
+        if position >= end or self._proven.covers(position, end):
+            return
+        start = self._floor("floor_position", position)
+        closing = self._entry("ceil_position", end) or self.index.last()
+        if self._chain_over(start, closing.position, prove=True) != closing.chain:
+            raise CorruptBatch(
+                f"{self.file.path}: bytes {start.position} to {closing.position} are not the batches that were written"
+            )
+        self._proven.add(start.position, closing.position)
+        assert self._proven.covers(position, end), "what lies behind the last entry was proven when it was taken in"
 
-    def mark_verified(self, position: int, end: int) -> None:
-        """Merge a proven range into what is known."""
-        merged: list[tuple[int, int]] = []
-        for lo, hi in sorted([*self._verified, (position, end)]):
-            if merged and lo <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(merged[-1][1], hi))
-            else:
-                merged.append((lo, hi))
-        self._verified = merged
+    def _chain_over(self, start: Entry, end: int, *, prove: bool) -> int:
+        chain = start.chain
+        for found in self.walk(start.position, end, prove=prove):
+            chain = crc32(found.raw[:CHAINED_BYTES], chain)
+        return chain
 
     # -- the end
 
+    def sync(self) -> None:
+        """Make data and index durable; for segments that are written apart from any log."""
+        self.save_index()
+        self.file.sync()
+        index_file = self._files.open(self._index_path, create=True)
+        try:
+            index_file.sync()
+        finally:
+            index_file.close()
+
+    def closing_chain(self) -> int:
+        """The chain over all batches, as it was when the segment was closed."""
+        return self.index.last().chain
+
     def close(self) -> None:
         self.file.close()
+        if isinstance(self._index, SavedIndex):
+            self._index.close()
+            self._index = None
 
     def remove(self) -> None:
         """Take both files away. Readers that pinned the data keep it."""
-        self.file.close()
-        self._files.remove(f"{self._directory}/{name_of(self.base_offset, LOG_SUFFIX)}")
+        self.close()
+        self._files.remove(self.file.path)
         self._files.remove(self._index_path)

@@ -7,6 +7,7 @@ the events to a log in between, so replaying that log is recovery. Never touches
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
@@ -40,6 +41,7 @@ from penstock.core.topic_config import (
     broker_setting,
     check_together,
     describe,
+    describe_broker,
     resolve,
     setting,
     validate,
@@ -144,7 +146,18 @@ class Catalog:
 
     def describe(self, name: str) -> list[ConfigEntry]:
         """Every setting of a topic with its value and where that comes from."""
-        return describe(self.topic(name).overrides, self._defaults)
+        return describe(self.topic(name).overrides, self._broker_overrides, self._static)
+
+    def describe_broker(self) -> list[ConfigEntry]:
+        """The broker settings that topics inherit, in the same way."""
+        return describe_broker(self._broker_overrides, self._static)
+
+    def draft(self) -> Catalog:
+        """A copy for trying decisions one after the other, when they are to be kept all at once or not at all."""
+        draft = copy(self)
+        draft._by_name, draft._by_id = dict(self._by_name), dict(self._by_id)
+        draft._by_folded, draft._configs = dict(self._by_folded), dict(self._configs)
+        return draft
 
     # --- deciding ---
 
@@ -329,7 +342,9 @@ def _altered(
         if op is ConfigOp.DELETE:
             altered.pop(name, None)
             continue
-        text = _present(name, value)
+        if value is None:
+            raise InvalidRequest(f"{name}: a value is missing")
+        text = value
         if op is not ConfigOp.SET:
             text = _merged(op, definition, name, altered.get(name, inherited(definition)), text)
         altered[name] = check(name, text)

@@ -28,7 +28,7 @@ from penstock.core.machines.consumer_group_events import (
 )
 from penstock.core.machines.consumer_group_targets import TopicCatalog, Topics
 from penstock.core.machines.consumer_protocol import decode_subscription, encode_assignment
-from penstock.core.machines.group_downgrade import common_protocols
+from penstock.core.machines.group_downgrade import shared_protocols
 from penstock.core.machines.group_kinds import Decision, Moment
 from penstock.core.machines.group_upgrade import by_id
 from penstock.core.machines.group_values import (
@@ -66,7 +66,7 @@ def _check_join(group: ConsumerGroup, command: JoinCommand) -> None:
         raise InconsistentProtocol(f"group {group.id!r} is one of consumers, not of {command.protocol_type!r}")
     others = {key: member for key, member in group.members.items() if member.classic is not None}
     others.pop(command.member_id, None)
-    shared = common_protocols(others)
+    shared = shared_protocols(others)
     if others and not any(one.name in shared for one in command.protocols):
         raise InconsistentProtocol(f"group {group.id!r} shares no protocol with this member")
 

@@ -32,7 +32,7 @@ def downgrade(state: ConsumerGroupState, moment: Moment) -> list[Any]:
     node is restarted in between; until then nobody has an assignment that counts.
     """
     members = dict(sorted(state.members.items()))
-    protocol = common_protocols(members)[0]
+    protocol = shared_protocols(members)[0]
     saved = SavedGroup(
         protocol_type=CONSUMERS,
         generation=state.epoch,
@@ -50,7 +50,7 @@ def downgrade(state: ConsumerGroupState, moment: Moment) -> list[Any]:
     ]
 
 
-def common_protocols(members: dict[str, Member]) -> list[str]:
+def shared_protocols(members: dict[str, Member]) -> list[str]:
     """The protocols that all classic members know, in the order of the first one's preference."""
     sides = [member.classic for member in members.values() if member.classic is not None]
     known = [[name for name, _ in side.protocols] for side in sides]

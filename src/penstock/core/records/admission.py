@@ -1,4 +1,7 @@
-"""What a topic demands of a batch beyond being whole: times, keys, compression. Never runs for topics that demand nothing."""
+"""What a topic demands of a batch beyond being whole.
+
+Times, keys, compression. Never runs for topics that demand nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ def needs_admission(config: TopicConfig) -> bool:
     )
 
 
-def admit(batch: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int) -> tuple[memoryview, BatchHeader]:
+def admit(
+    batch: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
     """Refuse the batch, or return it as the topic wants it."""
     if config.timestamp_type is not TimestampType.LOG_APPEND_TIME:
         _check_times(header, config, now_ms)
@@ -39,11 +44,13 @@ def admit(batch: memoryview, header: BatchHeader, config: TopicConfig, now_ms: i
 def _check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
     if header.max_timestamp_ms > now_ms + config.timestamp_after_ms_max:
         raise InvalidTimestamp(
-            f"timestamp {header.max_timestamp_ms} is more than {config.timestamp_after_ms_max} ms ahead of the broker's {now_ms}"
+            f"timestamp {header.max_timestamp_ms} is more than {config.timestamp_after_ms_max} ms"
+            f" ahead of the broker's {now_ms}"
         )
     if 0 <= header.base_timestamp_ms < now_ms - config.timestamp_before_ms_max:
         raise InvalidTimestamp(
-            f"timestamp {header.base_timestamp_ms} is more than {config.timestamp_before_ms_max} ms behind the broker's {now_ms}"
+            f"timestamp {header.base_timestamp_ms} is more than {config.timestamp_before_ms_max} ms"
+            f" behind the broker's {now_ms}"
         )
 
 

@@ -80,7 +80,8 @@ def recompress(batch: Buffer, header: BatchHeader, codec: int) -> tuple[bytearra
     """The same batch in another compression."""
     payload = compress(codec, payload_of(batch, header))
     changed = header._replace(
-        length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(payload), attributes=header.attributes & ~CODEC_MASK | codec
+        length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(payload),
+        attributes=header.attributes & ~CODEC_MASK | codec,
     )
     rebuilt = bytearray(encode_header(changed)) + payload
     stamp_checksum(rebuilt)

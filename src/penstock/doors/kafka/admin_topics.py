@@ -1,12 +1,248 @@
-"""tmp"""
-from penstock.wire.kafka import messages
+"""Topics as clients manage them: create, delete, grow, cut off at the start; and producer ids. Never alters a setting.
+
+Every topic of a request is judged by itself; those that are allowed are kept with one flush.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import Any
+
+from penstock.core.errors import (
+    BrokerError,
+    InvalidAssignment,
+    InvalidReplication,
+    InvalidRequest,
+    InvalidTopic,
+)
+from penstock.core.machines.catalog import Catalog
+from penstock.core.machines.catalog_events import Event
+from penstock.core.model import NO_EPOCH, NO_PRODUCER
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.changes import (
+    Changes,
+    Deadline,
+    Step,
+    check_named_once,
+    check_settings_once,
+    repeated,
+)
+from penstock.doors.kafka.config_entries import CreatedConfigs
+from penstock.doors.kafka.errors import code_of
+from penstock.node.broker import Broker
+from penstock.node.partition import REPLICAS
+from penstock.wire.kafka import ErrorCode, messages
+
+logger = logging.getLogger("penstock.kafka")
+
+_BY_ID_FROM = 6
+"""The first version of DeleteTopics that may name topics by id."""
+
+_NO_ID = bytes(16)
+_AS_CONFIGURED = -1
+_NO_OFFSET = -1
 
 
 class TopicHandlers:
-    def __init__(self,b): self.b=b
-    async def init_producer_id(self,c,r):
-        return messages.InitProducerIdResponse(error_code=0, producer_id=await self.b.new_producer_id(), producer_epoch=0)
-    def create_topics(self,c,r): ...
-    def delete_topics(self,c,r): ...
-    def create_partitions(self,c,r): ...
-    def delete_records(self,c,r): ...
+    """Answers CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords and InitProducerId."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._changes = Changes(broker)
+
+    # -- create
+
+    async def create_topics(self, call: Call, request: Any) -> Any:
+        """Make the topics of one request, or only say whether they could be made."""
+        twice = repeated(topic.name for topic in request.topics)
+        steps: list[Step] = [partial(self._create, twice, topic) for topic in request.topics]
+        kept = await self._changes.keep(
+            steps, timeout_ms=request.timeout_ms, validate_only=request.validate_only
+        )
+        configs = CreatedConfigs()
+        answers = [
+            _created(topic.name, error, kept.after, configs)
+            for topic, error in zip(request.topics, kept.errors, strict=True)
+        ]
+        return messages.CreateTopicsResponse(topics=answers)
+
+    def _create(self, twice: set[Hashable], asked: Any, catalog: Catalog) -> Sequence[Event]:
+        check_named_once(asked.name, twice)
+        overrides = {one.name: one.value for one in asked.configs}
+        check_settings_once(asked.configs)
+        count = len(asked.assignments) or asked.num_partitions
+        events = catalog.decide_create_topic(
+            asked.name,
+            self._broker.settings.default_partitions if count == _AS_CONFIGURED else count,
+            overrides,
+            topic_id=self._broker.new_topic_id(),
+            now_ms=self._broker.runtime.clock.now_ms(),
+        )
+        self._check_placement(asked)
+        return events
+
+    def _check_placement(self, asked: Any) -> None:
+        """The replicas that a new topic is to have must be the ones there are."""
+        if not asked.assignments:
+            if asked.replication_factor not in (REPLICAS, _AS_CONFIGURED):
+                raise InvalidReplication(
+                    f"the replication factor is {asked.replication_factor}, and this cluster keeps {REPLICAS} replica"
+                )
+            return
+        if asked.num_partitions != _AS_CONFIGURED or asked.replication_factor != _AS_CONFIGURED:
+            raise InvalidRequest(
+                "partitions are assigned one by one, so their number and the replication factor must both be -1"
+            )
+        indexes = sorted(one.partition_index for one in asked.assignments)
+        if indexes != list(range(len(indexes))):
+            raise InvalidAssignment("the partitions that are assigned are not numbered 0, 1, 2 and so on, each once")
+        for one in asked.assignments:
+            self._check_replicas(one.broker_ids)
+
+    def _check_replicas(self, broker_ids: Sequence[int]) -> None:
+        node_id = self._broker.identity.node_id
+        if list(broker_ids) != [node_id]:
+            raise InvalidAssignment(f"replicas {list(broker_ids)} are named, and the only broker is {node_id}")
+
+    # -- delete
+
+    async def delete_topics(self, call: Call, request: Any) -> Any:
+        """Remove topics, by name or, in newer versions, by id."""
+        state = messages.DeleteTopicsRequest.DeleteTopicState
+        if call.version >= _BY_ID_FROM:
+            asked = request.topics
+        else:
+            asked = [state(name=name, topic_id=_NO_ID) for name in request.topic_names]
+        answers = [_deletion(self._broker.catalog, one) for one in asked]
+        twice = repeated(answer.name for answer in answers if answer.name is not None)
+        steps: list[Step] = [
+            partial(_delete, twice, one, answer) for one, answer in zip(asked, answers, strict=True)
+        ]
+        kept = await self._changes.keep(steps, timeout_ms=request.timeout_ms)
+        for answer, error in zip(answers, kept.errors, strict=True):
+            _tell(answer, error)
+        return messages.DeleteTopicsResponse(responses=answers)
+
+    # -- grow
+
+    async def create_partitions(self, call: Call, request: Any) -> Any:
+        """Give topics more partitions."""
+        twice = repeated(topic.name for topic in request.topics)
+        steps: list[Step] = [partial(self._grow, twice, topic) for topic in request.topics]
+        kept = await self._changes.keep(
+            steps, timeout_ms=request.timeout_ms, validate_only=request.validate_only
+        )
+        answers = []
+        for topic, error in zip(request.topics, kept.errors, strict=True):
+            answer = messages.CreatePartitionsResponse.CreatePartitionsTopicResult(name=topic.name)
+            answers.append(_tell(answer, error))
+        return messages.CreatePartitionsResponse(results=answers)
+
+    def _grow(self, twice: set[Hashable], asked: Any, catalog: Catalog) -> Sequence[Event]:
+        check_named_once(asked.name, twice)
+        events = catalog.decide_add_partitions(asked.name, asked.count)
+        if asked.assignments is not None:
+            added = asked.count - catalog.topic(asked.name).partition_count
+            if len(asked.assignments) != added:
+                raise InvalidAssignment(
+                    f"{len(asked.assignments)} partitions are assigned, and {added} are to be added"
+                )
+            for one in asked.assignments:
+                self._check_replicas(one.broker_ids)
+        return events
+
+    # -- cut off
+
+    async def delete_records(self, call: Call, request: Any) -> Any:
+        """Forget the records before an offset, partition by partition."""
+        deadline = Deadline(request.timeout_ms)
+        topics, under_way = [], []
+        for topic in request.topics:
+            answers = []
+            for one in topic.partitions:
+                answer = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult(
+                    partition_index=one.partition_index, low_watermark=_NO_OFFSET
+                )
+                answers.append(answer)
+                under_way.append(self._delete_before(deadline, topic.name, one, answer))
+            topics.append(
+                messages.DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=answers)
+            )
+        await asyncio.gather(*under_way)
+        return messages.DeleteRecordsResponse(topics=topics)
+
+    async def _delete_before(self, deadline: Deadline, name: str, asked: Any, answer: Any) -> None:
+        try:
+            deadline.check()
+            partition = self._broker.partition(name, asked.partition_index)
+            if partition.is_internal:
+                raise InvalidTopic(f"{name!r} is an internal topic, only the broker deletes from it")
+            outcome = await self._changes.within(deadline, partition.delete_records(asked.offset))
+        except BrokerError as error:
+            outcome = error
+        if isinstance(outcome, BrokerError):
+            answer.error_code = code_of(outcome)
+        else:
+            answer.low_watermark = outcome
+
+    # -- producer ids
+
+    async def init_producer_id(self, call: Call, request: Any) -> Any:
+        """A producer id that nobody had before. One that the producer had already is given up, as Kafka does."""
+        answer = messages.InitProducerIdResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
+        if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):
+            answer.error_code = int(ErrorCode.INVALID_REQUEST)
+        elif request.transactional_id is not None:
+            # The one code that every client takes as final here; UNSUPPORTED_VERSION has librdkafka ask for ever.
+            logger.warning("transactions are not spoken here", extra={"client_id": call.client_id or ""})
+            answer.error_code = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        else:
+            try:
+                answer.producer_id, answer.producer_epoch = await self._broker.new_producer_id(), 0
+            except BrokerError as error:
+                answer.error_code = code_of(error)
+        return answer
+
+
+def _tell(answer: Any, error: BrokerError | None) -> Any:
+    """Write into an answer what went wrong, if anything did."""
+    if error is not None:
+        answer.error_code = code_of(error)
+        answer.error_message = str(error)
+    return answer
+
+
+def _created(name: str, error: BrokerError | None, after: Catalog, configs: CreatedConfigs) -> Any:
+    answer = messages.CreateTopicsResponse.CreatableTopicResult(name=name, error_message=None, configs=[])
+    if error is not None:
+        return _tell(answer, error)
+    topic = after.topic(name)
+    answer.topic_id = topic.id
+    answer.num_partitions = topic.partition_count
+    answer.replication_factor = REPLICAS
+    answer.configs = configs.of(topic, after)
+    return answer
+
+
+def _deletion(catalog: Catalog, asked: Any) -> Any:
+    """The answer about one topic to delete, with the half of its identity that the client did not give."""
+    answer = messages.DeleteTopicsResponse.DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
+    try:
+        if asked.name is None and asked.topic_id != _NO_ID:
+            answer.name = catalog.topic_by_id(asked.topic_id).name
+        elif asked.name is not None and asked.topic_id == _NO_ID:
+            answer.topic_id = catalog.topic(asked.name).id
+    except BrokerError:
+        return answer  # the step that deletes it refuses it, on the state of that time
+    return answer
+
+
+def _delete(twice: set[Hashable], asked: Any, answer: Any, catalog: Catalog) -> Sequence[Event]:
+    if (asked.name is None) == (asked.topic_id == _NO_ID):
+        raise InvalidRequest("a topic to delete is named either by its name or by its id")
+    check_named_once(answer.name, twice)
+    name = asked.name if asked.name is not None else catalog.topic_by_id(asked.topic_id).name
+    return catalog.decide_delete_topic(name)

@@ -1,4 +1,7 @@
-"""One request as its handler sees it: who asks, in which version, and how the answer goes back. Never touches the broker."""
+"""One request as its handler sees it.
+
+Who asks, in which version, and how the answer goes back. Never touches the broker.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,20 @@ class Call:
         self.correlation_id = correlation_id
         self.client_id = client_id
 
+    def encode(self, body: Any) -> list[Any]:
+        """The whole frame of the answer."""
+        return encode_response(self.api_key, self.version, self.correlation_id, body)
+
     def answer(self, body: Any) -> None:
         """Answer now, in line behind the requests before this one."""
-        self.connection.answer(encode_response(self.api_key, self.version, self.correlation_id, body))
+        self.connection.answer(self.encode(body))
 
     def answer_later(self) -> Callable[[Any], None]:
         """Take a place in line and answer when the returned function is called with the body, once."""
         place = self.connection.reserve()
 
         def answer(body: Any) -> None:
-            place.answer(encode_response(self.api_key, self.version, self.correlation_id, body))
+            place.answer(self.encode(body))
 
         return answer
 

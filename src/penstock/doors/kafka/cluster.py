@@ -1,11 +1,14 @@
-"""Metadata and the describe calls: what there is and where. Creates a topic only where Kafka's clients expect it to be created."""
+"""Metadata and the describe calls.
+
+What there is and where. Creates a topic only where Kafka's clients expect it to be created.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.core.errors import BrokerError, TopicExists, UnknownTopic
+from penstock.core.errors import BrokerError, InvalidRequest, TopicExists, UnknownTopic
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import check_topic_name
 from penstock.doors.kafka.call import Call
@@ -37,12 +40,17 @@ class ClusterHandlers:
     # -- Metadata
 
     def metadata(self, call: Call, request: Any) -> Any:
-        """The broker, and the topics asked for. Topics that are not there are created if client and settings want that."""
+        """The broker, and the topics asked for.
+
+        Topics that are not there are created if client and settings want that.
+        """
         if request.topics is None or (call.version == _EMPTY_MEANS_ALL and not request.topics):
-            return self._metadata(call, request, [self._known(topic, request) for topic in self._broker.catalog.topics])
+            return self._metadata(
+                call, request, [self._known(topic, request) for topic in self._broker.catalog.topics]
+            )
         wanted = [self._find(call, one) for one in request.topics]
         may_create = request.allow_auto_topic_creation or call.version < _CREATES_ALWAYS_BEFORE
-        missing = [name for name, topic, _ in wanted if topic is None and name is not None]
+        missing = [name for name, _, error in wanted if isinstance(error, UnknownTopic) and name is not None]
         if missing and may_create and self._broker.settings.auto_create_topics:
             return self._create_and_answer(call, request, missing)
         return self._answer(call, request)
@@ -67,13 +75,15 @@ class ClusterHandlers:
             else:
                 assert error is not None
                 error = (failures or {}).get(name or "", error)
-                answers.append(_unknown(name, one.topic_id, error))
+                answers.append(_unknown(call, name, one.topic_id, error))
         return self._metadata(call, request, answers)
 
     def _find(self, call: Call, one: Any) -> tuple[str | None, Topic | None, BrokerError | None]:
         """(name asked for, the topic, or why there is none)."""
         try:
-            if one.name is None or (call.version >= _BY_ID_FROM and one.topic_id != _NO_ID):
+            if call.version < _BY_ID_FROM and (one.name is None or one.topic_id != _NO_ID):
+                raise InvalidRequest(f"topics are asked for by id from version {_BY_ID_FROM} on")
+            if one.name is None or one.topic_id != _NO_ID:
                 return None, self._broker.catalog.topic_by_id(one.topic_id), None
             check_topic_name(one.name)
             return one.name, self._broker.catalog.topic(one.name), None
@@ -84,7 +94,11 @@ class ClusterHandlers:
         identity, address = self._broker.identity, self.advertised
         response = messages.MetadataResponse
         return response(
-            brokers=[response.MetadataResponseBroker(node_id=identity.node_id, host=address.host, port=address.port)],
+            brokers=[
+                response.MetadataResponseBroker(
+                    node_id=identity.node_id, host=address.host, port=address.port
+                )
+            ],
             cluster_id=identity.cluster_id,
             controller_id=identity.node_id,
             topics=topics,
@@ -103,7 +117,9 @@ class ClusterHandlers:
             partitions=[
                 response.MetadataResponsePartition(**self._place(one)) for one in self._partitions(topic)
             ],
-            topic_authorized_operations=_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED,
+            topic_authorized_operations=_TOPIC_OPERATIONS
+            if request.include_topic_authorized_operations
+            else _NOT_ASKED,
         )
 
     def _partitions(self, topic: Topic) -> list[Partition]:
@@ -138,7 +154,11 @@ class ClusterHandlers:
         return response(
             cluster_id=identity.cluster_id,
             controller_id=identity.node_id,
-            brokers=[response.DescribeClusterBroker(broker_id=identity.node_id, host=address.host, port=address.port)],
+            brokers=[
+                response.DescribeClusterBroker(
+                    broker_id=identity.node_id, host=address.host, port=address.port
+                )
+            ],
             cluster_authorized_operations=(
                 _CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
             ),
@@ -225,7 +245,9 @@ class ClusterHandlers:
         )
 
 
-def _unknown(name: str | None, topic_id: bytes, error: BrokerError) -> Any:
+def _unknown(call: Call, name: str | None, topic_id: bytes, error: BrokerError) -> Any:
+    if name is None and call.version < _BY_ID_FROM:
+        name = ""
     return messages.MetadataResponse.MetadataResponseTopic(
         error_code=code_of(error), name=name, topic_id=topic_id, partitions=[]
     )

@@ -1,7 +1,8 @@
 """One client's connection: frames in, answers out, in the order of the requests. Never knows what a request means.
 
-Requests are started as they come, so that many may wait for the disk at once; each has its place in line, and an answer that
-is ready early waits for those before it. A client that has too much waiting is simply not read from.
+Requests are started as they come, so that many may wait for the disk at once; each has its place in line, and
+an answer that is ready early waits for those before it. A client that has too much waiting is simply not read
+from.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ logger = logging.getLogger("penstock.kafka")
 class Limits(Protocol):
     """What a connection may use up."""
 
-    frame_bytes_max: int
-    requests_in_flight_max: int
-    response_queue_bytes_max: int
+    @property
+    def frame_bytes_max(self) -> int: ...
+
+    @property
+    def requests_in_flight_max(self) -> int: ...
+
+    @property
+    def response_queue_bytes_max(self) -> int: ...
 
 
 class Place:
@@ -37,10 +43,11 @@ class Place:
         self.pieces: Sequence[Piece] | None = None
 
     def answer(self, pieces: Sequence[Piece]) -> None:
-        """Fill the place, once. An empty answer sends nothing but lets those behind it go."""
+        """Fill the place, once."""
         assert self.pieces is None, "answered twice"
         self.pieces = pieces
-        self._connection.advance()
+        if not self._connection.is_closed:
+            self._connection.advance()
 
 
 Handle = Callable[["Connection", memoryview], None]
@@ -59,6 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self._budget = budget
         self._intake = Intake(budget, limits.frame_bytes_max)
         self._line: deque[Place] = deque()
+        self._ready: list[Piece] = []
+        self._sends_soon = False
         self._is_paused = False
         self._is_waiting_for_room = False
         self.is_closed = False
@@ -88,7 +97,9 @@ class Connection(asyncio.BufferedProtocol):
         room_before = len(intake.room())
         intake.received(nbytes)
         self.active_at = self._loop.time()
+        self._sends_soon = True
         self._work()
+        self._send_ready()
         if nbytes == room_before:
             intake.widen()
 
@@ -103,6 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.close()
         self._intake.close()
         self._line.clear()
+        self._ready.clear()
         callbacks, self._on_close = self._on_close, {}
         for callback in callbacks:
             callback()
@@ -151,7 +163,10 @@ class Connection(asyncio.BufferedProtocol):
     def _wait_for_room(self) -> None:
         """Over the memory that all connections share: not read from until somebody gives some back."""
         self._pause()
-        self._budget.wait(lambda: self._loop.call_soon(self._resume))
+        self._budget.wait(self._resume_soon)
+
+    def _resume_soon(self) -> None:
+        self._loop.call_soon(self._resume)
 
     # -- answers
 
@@ -165,26 +180,38 @@ class Connection(asyncio.BufferedProtocol):
         """An answer that is ready now."""
         if self._line:
             self.reserve().answer(pieces)
-        elif not self.is_closed:
-            self._outbox.write(pieces)
+        else:
+            self._ready += pieces
+            self._send_soon()
 
     def advance(self) -> None:
-        """Send the answers at the head of the line that are ready."""
-        if self.is_closed:
-            return
+        """Move the answers at the head of the line that are ready."""
         line = self._line
-        ready: list[Piece] = []
-        while line and line[0].pieces is not None:
-            ready += line.popleft().pieces or ()
-        if ready:
-            self._outbox.write(ready)
+        if line[0].pieces is None:
+            return
+        while line and (pieces := line[0].pieces) is not None:
+            self._ready += pieces
+            line.popleft()
+        self._send_soon()
         if self._is_paused:
-            self._loop.call_soon(self._resume)
+            self._resume_soon()
+
+    def _send_soon(self) -> None:
+        """Many answers become ready in one turn of the loop: they leave together at its end."""
+        if not self._sends_soon:
+            self._sends_soon = True
+            self._loop.call_soon(self._send_ready)
+
+    def _send_ready(self) -> None:
+        self._sends_soon = False
+        ready, self._ready = self._ready, []
+        if ready and not self.is_closed:
+            self._outbox.write(ready)
 
     def _drained(self) -> None:
         self.active_at = self._loop.time()
         if self._is_paused:
-            self._loop.call_soon(self._resume)
+            self._resume_soon()
 
     @property
     def in_flight(self) -> int:
@@ -193,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_quiet(self) -> bool:
         """Nothing is being worked on and nothing waits to be sent."""
-        return not self._line and not self._outbox.waiting_bytes
+        return not self._line and not self._ready and not self._outbox.waiting_bytes
 
     # -- the end
 
@@ -208,7 +235,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self.is_closed = True
-        logger.warning("closing a connection: %s", why, extra={"peer": self.peer, "client_id": self.client_id or ""})
+        logger.warning(
+            "closing a connection: %s", why, extra={"peer": self.peer, "client_id": self.client_id or ""}
+        )
         self._transport.abort()
 
     def hang_up(self) -> None:

@@ -1,7 +1,7 @@
 """From a frame to its handler and back: headers, versions, who answers what. Never does a handler's work.
 
-Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions is answered in
-every version, because it is how a client finds out.
+Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions
+is answered in every version, because it is how a client finds out.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class Dispatch:
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
         self._groups = GroupHandlers(broker)
+        self._configs = configs = ConfigHandlers(broker)
         self._coordination = broker.coordination
-        topics, configs, offsets = TopicHandlers(broker), ConfigHandlers(broker), OffsetHandlers(broker)
+        topics, offsets = TopicHandlers(broker), OffsetHandlers(broker)
         groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
         consumer_groups = ConsumerGroupHandlers(broker)
         self._handlers: dict[int, Handler] = {
@@ -81,7 +82,8 @@ class Dispatch:
 
     def advertise(self, address: Address) -> None:
         """The address that clients are told to come to."""
-        self._cluster.advertised = self._groups.advertised = address
+        for handlers in (self._cluster, self._configs, self._groups):
+            handlers.advertised = address
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Start one request. BrokerError means that the connection cannot go on."""

@@ -13,6 +13,8 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.InvalidTopic: ErrorCode.INVALID_TOPIC_EXCEPTION,
     errors.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
     errors.InvalidReplication: ErrorCode.INVALID_REPLICATION_FACTOR,
+    errors.InvalidAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    errors.AgainstPolicy: ErrorCode.POLICY_VIOLATION,
     errors.InvalidConfig: ErrorCode.INVALID_CONFIG,
     errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
     errors.Malformed: ErrorCode.INVALID_REQUEST,

@@ -82,13 +82,18 @@ class FetchHandler:
         self, call: Call, topic: Any, one: Any, left_bytes: int, isolation: Isolation, reading: Reading
     ) -> Any:
         answer = messages.FetchResponse.PartitionData(
-            partition_index=one.partition, high_watermark=-1, records=b"", aborted_transactions=_none_aborted(isolation)
+            partition_index=one.partition,
+            high_watermark=-1,
+            records=b"",
+            aborted_transactions=_none_aborted(isolation),
         )
         partition: Partition | None = None
         try:
             partition = self.find(call, topic, one.partition)
             partition.check_epoch(one.current_leader_epoch)
-            run = partition.read(one.fetch_offset, min(one.partition_max_bytes, max(left_bytes, 0)), isolation)
+            run = partition.read(
+                one.fetch_offset, min(one.partition_max_bytes, max(left_bytes, 0)), isolation
+            )
         except BrokerError as error:
             answer.error_code = code_of(error)
             reading.must_answer = True

@@ -1,4 +1,7 @@
-"""The bytes that came in on one connection, cut into frames. Never trusts a length; asks the shared budget before it grows."""
+"""The bytes that came in on one connection, cut into frames.
+
+Never trusts a length; asks the shared budget before it grows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ListOffsets and OffsetForLeaderEpoch: where things are in a partition. Never reads records beyond the one batch that a time falls into."""
+"""ListOffsets and OffsetForLeaderEpoch.
+
+Where things are in a partition. Never reads records beyond the one batch that a time falls into.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+_EPOCH_FROM = 4
 _NOTHING = TimedOffset(offset=-1, timestamp_ms=-1, leader_epoch=-1)
 
 
@@ -33,14 +37,17 @@ class OffsetHandlers:
         return response(
             topics=[
                 response.ListOffsetsTopicResponse(
-                    name=topic.name, partitions=[self._list_one(topic.name, one, isolation) for one in topic.partitions]
+                    name=topic.name,
+                    partitions=[self._list_one(call, topic.name, one, isolation) for one in topic.partitions],
                 )
                 for topic in request.topics
             ]
         )
 
-    def _list_one(self, topic: str, one: Any, isolation: Isolation) -> Any:
-        answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=one.partition_index)
+    def _list_one(self, call: Call, topic: str, one: Any, isolation: Isolation) -> Any:
+        answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(
+            partition_index=one.partition_index
+        )
         try:
             partition = self._broker.partition(topic, one.partition_index)
             partition.check_online()
@@ -49,7 +56,9 @@ class OffsetHandlers:
         except BrokerError as error:
             answer.error_code = code_of(error)
             return answer
-        answer.offset, answer.timestamp, answer.leader_epoch = found
+        answer.offset, answer.timestamp = found.offset, found.timestamp_ms
+        if call.version >= _EPOCH_FROM:
+            answer.leader_epoch = found.leader_epoch
         return answer
 
     def epoch_ends(self, call: Call, request: Any) -> Any:
@@ -58,7 +67,8 @@ class OffsetHandlers:
         return response(
             topics=[
                 response.OffsetForLeaderTopicResult(
-                    topic=topic.topic, partitions=[self._epoch_end(topic.topic, one) for one in topic.partitions]
+                    topic=topic.topic,
+                    partitions=[self._epoch_end(topic.topic, one) for one in topic.partitions],
                 )
                 for topic in request.topics
             ]

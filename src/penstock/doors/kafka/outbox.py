@@ -1,7 +1,8 @@
 """What still has to go out on one connection, in order: bytes, and runs of log files sent without reading them.
 
-On a plain socket it writes by itself (sendmsg, sendfile) and asks the loop only when the socket is full. Where there is no
-socket (TLS, simulation) it goes through the transport. Never drops or reorders; counts what waits, so that a slow reader shows.
+On a plain socket it writes by itself (sendmsg, sendfile) and asks the loop only when the socket is full.
+Where there is no socket (TLS, simulation) it goes through the transport. Never drops or reorders; counts what
+waits, so that a slow reader shows.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from penstock.core.log.segment import Slice
 
-Piece = bytes | bytearray | memoryview | Slice
+Plain = bytes | bytearray | memoryview
+Piece = Plain | Slice
 SENDFILE_TURN_BYTES = 4 << 20
 """How much one connection may send before others get their turn."""
 TRANSPORT_CHUNK_BYTES = 1 << 18
@@ -39,8 +42,12 @@ class Outbox:
         """Send now what the socket takes; the rest follows by itself."""
         if self._is_closed:
             return
-        if len(pieces) == 1 and not self._pieces and self._socket is not None and isinstance(pieces[0], bytes):
-            self._write_single(pieces[0])
+        if (
+            not self._pieces
+            and self._socket is not None
+            and not any(type(piece) is Slice for piece in pieces)
+        ):
+            self._write_plain(pieces[0] if len(pieces) == 1 else b"".join(cast(Sequence[Plain], pieces)))
             return
         for piece in pieces:
             if isinstance(piece, Slice):
@@ -52,8 +59,9 @@ class Outbox:
         if not self._is_blocked:
             self._flush()
 
-    def _write_single(self, piece: bytes) -> None:
-        """The common case: one short answer and nothing before it."""
+    def _write_plain(self, piece: Piece) -> None:
+        """The common case: short answers, and nothing before them."""
+        assert self._socket is not None and not isinstance(piece, Slice)
         assert self._socket is not None
         try:
             sent = self._socket.send(piece)
@@ -100,7 +108,7 @@ class Outbox:
     def _send_bytes(self) -> int:
         """Gather the plain pieces at the head into one call; say so if a file follows."""
         assert self._socket is not None
-        head: list[bytes | bytearray | memoryview] = []
+        head: list[Plain] = []
         for piece in self._pieces:
             if isinstance(piece, Slice) or len(head) == 64:
                 break

@@ -27,7 +27,9 @@ class ProduceHandler:
         production = Production(call, request.acks)
         topics = []
         for topic in request.topic_data:
-            answers = [self._produce_one(production, call, request, topic, one) for one in topic.partition_data]
+            answers = [
+                self._produce_one(production, call, request, topic, one) for one in topic.partition_data
+            ]
             topics.append(
                 messages.ProduceResponse.TopicProduceResponse(
                     name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -45,7 +47,7 @@ class ProduceHandler:
             if call.version >= _BY_ID_FROM:
                 name = self._broker.catalog.topic_by_id(topic.topic_id).name
             partition = self._broker.partition(name, one.index)
-            if one.records is None:
+            if not one.records:
                 raise InvalidRecord("the request carries no batch for this partition")
             if partition.is_internal:
                 raise InvalidTopic(f"{name!r} is an internal topic, only the broker writes to it")
@@ -76,7 +78,9 @@ class Production:
         answer.error_message = str(error)
         if isinstance(error, InvalidRecord):
             answer.record_errors = [
-                messages.ProduceResponse.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=str(error))
+                messages.ProduceResponse.BatchIndexAndErrorMessage(
+                    batch_index=index, batch_index_error_message=str(error)
+                )
                 for index in error.indexes
             ]
 
@@ -100,7 +104,10 @@ class Production:
         partition.when_durable(appended.end_offset, settled)
 
     def finish(self, body: Any) -> Any:
-        """The answer if it is ready, else None and it follows. With acks=0 there is none, and an error ends the connection."""
+        """The answer if it is ready, else None and it follows.
+
+        With acks=0 there is none, and an error ends the connection.
+        """
         if self._acks == Acks.NONE:
             if self._failed is not None:
                 self._call.connection.close(f"produce with acks=0 failed: {self._failed}")

@@ -1,4 +1,8 @@
-"""The Kafka door: listens, admits connections within the limits, closes idle ones, drains before it shuts. Never reads a request."""
+"""The Kafka door.
+
+Listens, admits connections within the limits, closes idle ones, drains before it shuts. Never reads a
+request.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,11 @@ class KafkaDoor:
     async def open(self) -> Address:
         """Start listening; returns the address with its real port. OSError when it cannot."""
         self._server = await self._loop.create_server(
-            self._make_connection, self._settings.host, self._settings.port, backlog=BACKLOG, start_serving=False
+            self._make_connection,
+            self._settings.host,
+            self._settings.port,
+            backlog=BACKLOG,
+            start_serving=False,
         )
         listening = self._server.sockets[0]
         self._apply_buffer_sizes()
@@ -56,7 +64,10 @@ class KafkaDoor:
     def _apply_buffer_sizes(self) -> None:
         """Sizes set on the listening socket pass to every connection that it accepts."""
         assert self._server is not None
-        sizes = {socket.SO_RCVBUF: self._settings.socket_receive_bytes, socket.SO_SNDBUF: self._settings.socket_send_bytes}
+        sizes = {
+            socket.SO_RCVBUF: self._settings.socket_receive_bytes,
+            socket.SO_SNDBUF: self._settings.socket_send_bytes,
+        }
         for listening in self._server.sockets:
             for option, size in sizes.items():
                 if size:

@@ -46,4 +46,5 @@ class VersionsHandler:
     def refuse(self, connection: Connection, correlation_id: int) -> None:
         """A version of ApiVersions that is not known here: say so in the first version, with the range that is."""
         body = messages.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._own)
-        connection.answer(encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body))
+        pieces: list[Any] = encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body)
+        connection.answer(pieces)

@@ -1,4 +1,7 @@
-"""Kafka's wire protocol as data: field tables compiled into encoders and decoders. Never does I/O, never decides a version."""
+"""Kafka's wire protocol as data: field tables compiled into encoders and decoders.
+
+Never does I/O, and never decides which versions are offered.
+"""
 
 from penstock.wire.kafka import messages
 from penstock.wire.kafka.api import API, Api, ApiKey

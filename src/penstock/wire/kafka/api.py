@@ -1,4 +1,4 @@
-"""Which APIs Kafka has, and for those we can encode: versions and first flexible version. Never says what to advertise."""
+"""Which APIs Kafka has, and the versions of those we can encode. Never says which ones are advertised."""
 
 from __future__ import annotations
 
@@ -109,9 +109,18 @@ class ApiKey(IntEnum):
 
 
 class Api:
-    """The facts about one API: number, name, versions, first flexible version, and its two schemas, read when asked for."""
+    """The facts about one API: number, name, versions. Its schemas are read when asked for."""
 
-    __slots__ = ("_request", "_response", "_table", "flexible_from", "key", "name", "version_max", "version_min")
+    __slots__ = (
+        "_request",
+        "_response",
+        "_table",
+        "flexible_from",
+        "key",
+        "name",
+        "version_max",
+        "version_min",
+    )
 
     def __init__(
         self, key: ApiKey, name: str, version_min: int, version_max: int, flexible_from: int, table: str

@@ -1,4 +1,4 @@
-"""Message classes made from schemas: one slots class per struct, shared by all versions. Never encodes or decodes."""
+"""Message classes made from schemas: one slots class per struct, shared by all versions. Never encodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNSET: Any = object()
 class Message:
     """What all messages and their structs share: they print and compare by their fields."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
@@ -41,12 +41,14 @@ def default_source(field: Field) -> str:
 
 
 def make_classes(schema: Schema) -> dict[str, type[Message]]:
-    """The class of the message and of each of its structs, by name. The structs are attributes of the message's class too:
-    `ProduceRequest.TopicProduceData`, `ProduceRequest.PartitionProduceData`, however deep they are nested."""
+    """The class of the message and of each of its structs, by name.
+
+    The structs are attributes of the message's class, however deep they are nested on the wire:
+    `ProduceRequest.TopicProduceData`, `ProduceRequest.PartitionProduceData`.
+    """
     namespace: dict[str, Any] = {"UNSET": UNSET}
-    classes = {
-        struct.name: _make_class(schema, struct, namespace) for struct in (schema.root, *schema.structs.values())
-    }
+    structs = (schema.root, *schema.structs.values())
+    classes = {struct.name: _make_class(schema, struct, namespace) for struct in structs}
     namespace.update(classes)
     for name in schema.structs:
         setattr(classes[schema.name], name, classes[name])

@@ -1,4 +1,4 @@
-"""Frames to messages and back: headers, and the compiled codec of each API and version, made on first use. Never does I/O.
+"""Frames to messages and back: headers, and the compiled codec of each API and version. Never does I/O.
 
 A frame is what follows the four bytes of its size when read, and includes them when written.
 """
@@ -6,17 +6,18 @@ A frame is what follows the four bytes of its size when read, and includes them 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from penstock.core.errors import Malformed, UnsupportedVersion
-from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
+from penstock.core.limits import HEADER_TAGS_MAX
 from penstock.wire.kafka import fast, messages
 from penstock.wire.kafka.api import API, ApiKey
 from penstock.wire.kafka.decoding import Buffer, Decoder, make_decoder
 from penstock.wire.kafka.encoding import Encoder, make_encoder
+from penstock.wire.kafka.error_codes import ErrorCode
 from penstock.wire.kafka.notation import Schema
-from penstock.wire.kafka.primitives import overrun, read_varint, skip_tags, unexpected_null
+from penstock.wire.kafka.primitives import overrun, read_varint, skip_tags, too_many, unexpected_null
 
 
 class Payload(Protocol):
@@ -48,10 +49,10 @@ class RequestHeader(NamedTuple):
 class _Reply(NamedTuple):
     """How to write the response of one API and version."""
 
+    shortcut: fast.Shortcut | None
     encode: Encoder
     header: Callable[[int, int], bytes]
     header_bytes: int
-    has_records: bool
 
 
 _REQUEST_HEADER = struct.Struct(">hhih")
@@ -59,7 +60,9 @@ _REQUEST_START = struct.Struct(">ihhih")
 _RESPONSE_V0 = struct.Struct(">ii")
 _RESPONSE_V1 = struct.Struct(">iix")
 _CORRELATION = struct.Struct(">i")
+_ERROR = struct.Struct(">h")
 _SIZE_BYTES = 4
+_BUFFERS = (bytes, bytearray, memoryview)
 
 _VERSIONS = {int(api.key): (api.version_min, api.version_max, api.flexible_from) for api in API.values()}
 _UNKNOWN_API = (0, -1, 0)
@@ -71,30 +74,34 @@ _replies: dict[tuple[int, int], _Reply] = {}
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """Read a request's header. For an API or version not known here everything but the body position is still there."""
+    """Read a request's header. For an API or version not known here only the body position is missing."""
+    if type(frame) is not memoryview:
+        frame = memoryview(frame)
     try:
         api_key, version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame)
-    except struct.error:
-        raise Malformed(f"a request of {len(frame)} bytes has no room for its header") from None
-    position = 10
-    client_id = None
-    if size >= 0:
-        position += size
-        if position > len(frame):
-            raise overrun("client id", size, 10)
-        client_id = _text(frame[10:position])
-    elif size != -1:
-        raise unexpected_null("client id", 10)
-    low, high, flexible_from = _VERSIONS.get(api_key, _UNKNOWN_API)
-    if not low <= version <= high:
-        position = UNSUPPORTED
-    elif version >= flexible_from:
-        position = _after_tags(frame, position)
+        position = 10
+        client_id = None
+        if size >= 0:
+            position += size
+            if position > len(frame):
+                raise overrun("client id", size, 10)
+            client_id = frame[10:position].tobytes().decode()
+        elif size != -1:
+            raise unexpected_null("client id", 10)
+        low, high, flexible_from = _VERSIONS.get(api_key, _UNKNOWN_API)
+        if not low <= version <= high:
+            position = UNSUPPORTED
+        elif version >= flexible_from:
+            position = _after_tags(frame, position)
+    except (struct.error, IndexError):
+        raise Malformed(f"a frame of {len(frame)} bytes is cut short in its header") from None
+    except UnicodeDecodeError as error:
+        raise Malformed(f"client id: not UTF-8: {error}") from None
     return RequestHeader(api_key, version, correlation_id, client_id, position)
 
 
 def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> Any:
-    """The message that starts at `position` and fills the rest of the frame. Payloads are slices of the frame."""
+    """The message from `position` to the end of the frame. Its payloads are slices of the frame."""
     decode = _request_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "request")
@@ -106,18 +113,40 @@ def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> 
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, body: Any) -> list[Part]:
-    """A whole reply, size and header included. It is one `bytes`, unless it carries records: payloads, and record bytes longer
-    than RECORDS_COPIED_BYTES_MAX, are elements of their own, in their place and untouched."""
+    """A whole reply, size and header included: one `bytes`, unless it carries records.
+
+    Payloads, and record bytes longer than RECORDS_COPIED_BYTES_MAX, are elements of their own: in place,
+    untouched, with bytes (maybe empty) before and after each.
+    """
     reply = _replies.get((api_key, version))
     if reply is None:
         reply = _replies[api_key, version] = _make_reply(api_key, version)
-    encode, header, header_bytes, has_records = reply
-    parts: list[Part] = []
-    encode(body, parts.append)
-    if has_records:
-        return _with_records(parts, correlation_id, header, header_bytes)
-    content = b"".join(parts)  # type: ignore[arg-type]
-    return [header(len(content) + header_bytes, correlation_id) + content]
+    shortcut, encode, header, header_bytes = reply
+    if shortcut is not None:
+        try:
+            whole = shortcut(correlation_id, body)
+        except (AttributeError, IndexError, TypeError, struct.error):
+            whole = None  # the generated code says what is wrong
+        if whole is not None:
+            return whole
+    parts: list[Any] = []
+    cuts: list[int] = []
+    encode(body, parts, cuts)
+    if not cuts:
+        content = b"".join(parts)
+        return [header(len(content) + header_bytes, correlation_id) + content]
+    out: list[Any] = []
+    total = header_bytes
+    start = 0
+    for cut in cuts:
+        before, payload = b"".join(parts[start:cut]), parts[cut]
+        total += len(before) + (len(payload) if isinstance(payload, _BUFFERS) else payload.length)
+        out += (before, payload)
+        start = cut + 1
+    after = b"".join(parts[start:])
+    out[0] = header(total + len(after), correlation_id) + out[0]
+    out.append(after)
+    return out
 
 
 def encode_request(
@@ -126,29 +155,39 @@ def encode_request(
     """A whole request, size and header included."""
     encode = _request_encoders.get((api_key, version))
     if encode is None:
-        encode = _request_encoders[api_key, version] = make_encoder(_schema(api_key, version, "request"), version)
+        encode = make_encoder(_schema(api_key, version, "request"), version)
+        _request_encoders[api_key, version] = encode
     parts: list[bytes] = []
-    encode(body, parts.append)
+    encode(body, parts, [])
     content = b"".join(parts)
     client = b"" if client_id is None else client_id.encode()
     tags = b"\0" if API[api_key].is_flexible(version) else b""
     size = _REQUEST_START.size - _SIZE_BYTES + len(client) + len(tags) + len(content)
-    start = _REQUEST_START.pack(size, api_key, version, correlation_id, -1 if client_id is None else len(client))
+    client_size = -1 if client_id is None else len(client)
+    start = _REQUEST_START.pack(size, api_key, version, correlation_id, client_size)
     return b"".join((start, client, tags, content))
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any]:
-    """The correlation id and the message of a reply."""
+    """The correlation id and message of a reply. ApiVersions refuses a version in version 0."""
+    if type(frame) is not memoryview:
+        frame = memoryview(frame)
+    try:
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        position = _CORRELATION.size
+        if api_key == ApiKey.API_VERSIONS:
+            (error_code,) = _ERROR.unpack_from(frame, position)
+            version = 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
+        elif _response_is_tagged(api_key, version):
+            position = _after_tags(frame, position)
+    except (struct.error, IndexError):
+        raise Malformed(f"a frame of {len(frame)} bytes is cut short in its header") from None
     decode = _response_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "response")
-        decode = _response_decoders[api_key, version] = make_decoder(schema, version, messages.classes_of(schema))
-    if len(frame) < _CORRELATION.size:
-        raise Malformed(f"a reply of {len(frame)} bytes has no room for its header")
-    position = _CORRELATION.size
-    if _response_is_tagged(api_key, version):
-        position = _after_tags(frame, position)
-    return _CORRELATION.unpack_from(frame)[0], decode(frame, position)
+        decode = make_decoder(schema, version, messages.classes_of(schema))
+        _response_decoders[api_key, version] = decode
+    return correlation_id, decode(frame, position)
 
 
 def _schema(api_key: int, version: int, side: str) -> Schema:
@@ -159,55 +198,22 @@ def _schema(api_key: int, version: int, side: str) -> Schema:
 
 
 def _response_is_tagged(api_key: int, version: int) -> bool:
-    """Does the reply's header end with tagged fields? Never for ApiVersions: its reader may not know our versions yet."""
-    return api_key != ApiKey.API_VERSIONS and API[api_key].is_flexible(version)
+    """Does the header end with tags? Never for ApiVersions: its reader may not know our versions yet."""
+    return api_key != ApiKey.API_VERSIONS and version >= _VERSIONS.get(api_key, _UNKNOWN_API)[2]
 
 
 def _make_reply(api_key: int, version: int) -> _Reply:
     schema = _schema(api_key, version, "response")
     encode = make_encoder(schema, version)
     header = _RESPONSE_V1 if _response_is_tagged(api_key, version) else _RESPONSE_V0
-    return _Reply(encode, header.pack, header.size - _SIZE_BYTES, schema.has_records())
+    return _Reply(fast.shortcut_of(api_key, version), encode, header.pack, header.size - _SIZE_BYTES)
 
 
-def _with_records(
-    parts: Sequence[Part], correlation_id: int, header: Callable[[int, int], bytes], header_bytes: int
-) -> list[Part]:
-    """Join what is small, keep what is large or lies elsewhere, and put the header before it all."""
-    small: list[Any] = [b""]
-    out: list[Any] = []
-    total = header_bytes
-    for part in parts:
-        if isinstance(part, bytes | bytearray | memoryview):
-            length = len(part)
-            if length <= RECORDS_COPIED_BYTES_MAX:
-                small.append(part)
-                total += length
-                continue
-        else:
-            length = part.length
-        total += length
-        out += (small, part)
-        small = []
-    out.append(small)
-    out[0][0] = header(total, correlation_id)
-    return [b"".join(part) if type(part) is list else part for part in out]
-
-
-def _after_tags(frame: Buffer, position: int) -> int:
+def _after_tags(frame: memoryview, position: int) -> int:
     """The position after a header's tagged fields."""
-    view = memoryview(frame)
-    try:
-        count, position = read_varint(view, position)
-        if count * 2 > len(view) - position:
-            raise overrun("tagged fields", count, position)
-        return skip_tags(view, position, count) if count else position
-    except IndexError:
-        raise Malformed("a header is cut short in its tagged fields") from None
-
-
-def _text(raw: Buffer) -> str:
-    try:
-        return str(raw, "utf-8")
-    except UnicodeDecodeError as error:
-        raise Malformed(f"client id: not UTF-8: {error}") from None
+    count, position = read_varint(frame, position)
+    if count:
+        if count > HEADER_TAGS_MAX:
+            raise too_many("header", position)
+        position = skip_tags(frame, position, count)
+    return position

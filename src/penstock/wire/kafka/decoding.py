@@ -1,7 +1,8 @@
 """Makes the decoder of one message in one version, as Python source. Never decodes anything itself.
 
-What the generated code promises: a length or count is checked against the bytes that remain before anything is made from it;
-payloads are slices, not copies; neighbouring fields of fixed width cost one unpack; whatever is wrong raises `Malformed`.
+What the generated code promises: a length or count is checked against the bytes that remain before anything
+is made from it; payloads are slices, not copies; neighbouring fields of fixed width cost one unpack; whatever
+is wrong raises `Malformed`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ _RUNTIME: dict[str, Any] = {
 
 
 def make_decoder(schema: Schema, version: int, classes: dict[str, type[Message]]) -> Decoder:
-    """Compile `decode(frame, position) -> message`. Everything from `position` to the end of the frame must be used up."""
+    """Compile `decode(frame, position) -> message`. A response must end where its frame ends.
+
+    A request need not: Kafka never looks behind it, and librdkafka sends Metadata with a few bytes too many.
+    """
     writer = _Writer(schema, version)
     source = writer.write()
     namespace = {**_RUNTIME, **classes, **writer.constants}
@@ -88,12 +92,14 @@ class _Writer(Source):
         with self.block("try:"):
             self.struct(self.schema.root, self.make(self.schema.root))
             self.flush()
+        title = f"{self.schema.name} v{self.version}"
         with self.block("except (StructError, IndexError):"):
-            self.emit(f"raise Malformed('{self.schema.name} v{self.version} is cut short') from None")
+            self.emit(f"raise Malformed('{title} is cut short') from None")
         with self.block("except UnicodeDecodeError as error:"):
-            self.emit(f"raise Malformed(f'{self.schema.name} v{self.version}: not UTF-8: {{error}}') from None")
-        with self.block("if pos != end:"):
-            self.emit(f"raise Malformed(f'{self.schema.name} v{self.version}: {{end - pos}} bytes too many')")
+            self.emit(f"raise Malformed(f'{title}: not UTF-8: {{error}}') from None")
+        if not self.schema.name.endswith("Request"):
+            with self.block("if pos != end:"):
+                self.emit(f"raise Malformed(f'{title}: {{end - pos}} bytes too many')")
         self.emit("return o1")
         return "\n".join(self.lines)
 
@@ -198,7 +204,8 @@ class _Writer(Source):
             self.emit(f"if left < 0: raise too_many('{field.name}', pos)")
             if field.type in FIXED and field.type != "uuid":
                 letter, size = FIXED[field.type]
-                self.emit(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buf, pos)); pos += {count} * {size}")
+                self.emit(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buf, pos))")
+                self.emit(f"pos += {count} * {size}")
             else:
                 self.emit(f"{target} = {items} = []")
                 with self.block(f"for _ in range({count}):"):

@@ -1,8 +1,8 @@
 """Makes the encoder of one message in one version, as Python source. Never encodes anything itself.
 
-What the generated code promises: neighbouring fields of fixed width cost one pack; record payloads are passed on as they are;
-a value that this version cannot carry (null where none is allowed, a number too large, a field that the version lacks and
-that may not be dropped) is our own bug and raises `AssertionError`.
+What the generated code promises: neighbouring fields of fixed width cost one pack; record payloads are passed
+on as they are; a value that this version cannot carry (null where none is allowed, a number too large, a
+field that the version lacks and that may not be dropped) is our own bug and raises `AssertionError`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
 from penstock.wire.kafka.notation import FIXED, Field, Schema, Struct
 from penstock.wire.kafka.primitives import write_varint
 from penstock.wire.kafka.source import Source
 
-Encoder = Callable[[Any, Callable[[Any], None]], None]
+Encoder = Callable[[Any, list[Any], list[int]], None]
+"""`encode(message, parts, cuts)` appends to `parts`, and to `cuts` the index of each uncopied part."""
 
 _RUNTIME: dict[str, Any] = {
     "BUFFERS": (bytes, bytearray, memoryview),
@@ -27,7 +29,7 @@ _RUNTIME: dict[str, Any] = {
 
 
 def make_encoder(schema: Schema, version: int) -> Encoder:
-    """Compile `encode(message, add)`, which calls `add` with each piece: bytes, or a records payload untouched."""
+    """Compile the encoder. Every part is bytes, except payloads of records, which are passed on as is."""
     writer = _Writer(schema, version)
     source = writer.write()
     namespace = {**_RUNTIME, **writer.constants}
@@ -63,10 +65,10 @@ class _Writer(Source):
         self.add = "add"
 
     def write(self) -> str:
-        self.emit("def encode(o, add):")
+        self.emit("def encode(o, parts, cuts):")
         self.depth = 1
         with self.block("try:"):
-            self.emit("pass")
+            self.emit("add = parts.append")
             self.struct(self.schema.root, "o")
             self.flush()
         with self.block("except (AttributeError, TypeError, StructError) as error:"):
@@ -103,7 +105,8 @@ class _Writer(Source):
             place = f"{source}.{field.name}"
             if not field.present(self.version):
                 if not field.is_ignorable:
-                    self.emit(f"assert not {differs_source(field, place)}, '{field.name} is not in v{self.version}'")
+                    unfit = differs_source(field, place)
+                    self.emit(f"assert not {unfit}, '{field.name} is not in v{self.version}'")
             elif field.tag is not None:
                 tagged.append(field)
             else:
@@ -155,6 +158,10 @@ class _Writer(Source):
         else:
             self.emit(present)
         self.length(count, "h" if field.type == "string" else "i")
+        if field.type == "records":
+            limit = RECORDS_COPIED_BYTES_MAX + self.flexible
+            self.emit(f"if {count} > {limit} or not isinstance({value}, BUFFERS):")
+            self.emit("    cuts.append(len(parts))")
         self.emit(f"{self.add}({value})")
 
     def length(self, count: str, letter: str) -> None:

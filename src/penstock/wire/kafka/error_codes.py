@@ -1,4 +1,4 @@
-"""Kafka's error codes: numbers and names. Which of our errors becomes which code is the door's table, never this one."""
+"""Kafka's error codes: numbers and names. Never says which of our errors becomes which."""
 
 from enum import IntEnum
 

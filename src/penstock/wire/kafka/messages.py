@@ -1,6 +1,7 @@
-"""Every message class by Kafka's name: `messages.ProduceRequest`, its structs as `messages.ProduceRequest.TopicProduceData`.
+"""Every message class by Kafka's name: `messages.ProduceRequest`, and its structs as attributes of it.
 
-Classes are made on first use. Constructors take keywords only; what is left out gets Kafka's default. Never does I/O.
+A struct is `messages.ProduceRequest.PartitionProduceData`, however deep it is nested on the wire. Classes
+are made on first use. Constructors take keywords only; what is left out gets Kafka's default. Never encodes.
 """
 
 from __future__ import annotations

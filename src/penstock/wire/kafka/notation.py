@@ -1,16 +1,16 @@
-"""Our notation for messages, and its reader: text in, schemas out. Never generates code and knows no API by name.
+"""Our notation for messages, and its reader: text in, schemas out. Never makes code, knows no API by name.
 
     api 1 Fetch 4-18 flexible 12+         number, name, versions, first flexible version (absent: never)
     request                               then `response`; one line per field, structs nested by indentation
       rack_id string 11+ ~
 
-A field is `name type`, then in any order:
+A field is `name type`, then in this order, each if needed:
     type?      may be null wherever it is present; `type?7`: from version 7 on; `[type]` is an array
     4-14, 7+   the versions that have it (absent: every version of the struct around it)
     #0         a tagged field, with its number
     =-1        its default (absent: 0, false, "", empty, or a struct of defaults)
     ~          ignorable: dropped without complaint in versions that lack it
-A type with a capital is a struct. Its fields stand below its first mention; later mentions in that message reuse it.
+A type with a capital is a struct. Its fields stand below its first mention; later mentions reuse them.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ ZERO: dict[str, bool | float | str | bytes] = {
 Default = bool | int | float | str | bytes | None
 
 _LINE = re.compile(
-    r"(?P<indent> +)(?P<name>\w+) +(?P<open>\[)?(?P<type>\w+)\]?(?P<null>\?\d*)?"
-    r"(?: (?P<low>\d+)(?:(?P<on>\+)|-(?P<high>\d+))?)?(?: #(?P<tag>\d+))?(?: =(?P<default>\S+))?(?P<ignorable> ~)?"
+    r"(?P<indent> +)(?P<name>\w+) +(?:\[(?P<item>\w+)\]|(?P<type>\w+))(?P<null>\?\d*)?"
+    r"(?: (?P<low>\d+)(?:(?P<on>\+)|-(?P<high>\d+))?)?"
+    r"(?: #(?P<tag>\d+))?(?: =(?P<default>\S+))?(?P<ignorable> ~)?"
 )
 
 
@@ -109,10 +110,6 @@ class Schema:
         for struct in self.structs.values():
             yield from struct.fields
 
-    def has_records(self) -> bool:
-        """Does it carry record batches?"""
-        return any(field.type == "records" for field in self.fields())
-
 
 def read_schema(name: str, lines: list[str], versions: tuple[int, int], flexible_from: int) -> Schema:
     """Read the fields of one message."""
@@ -132,14 +129,14 @@ def read_schema(name: str, lines: list[str], versions: tuple[int, int], flexible
 
 
 def _read_field(match: re.Match[str], structs: dict[str, Struct]) -> Field:
-    kind, null = match["type"], match["null"]
+    kind, null = match["item"] or match["type"], match["null"]
     struct = structs.setdefault(kind, Struct(kind)) if kind[0].isupper() else None
     low = int(match["low"] or 0)
     high = NEVER if match["on"] or not match["low"] else int(match["high"] or low)
     return Field(
         name=match["name"],
         type=kind,
-        is_array=bool(match["open"]),
+        is_array=match["item"] is not None,
         struct=struct,
         version_min=low,
         version_max=high,

@@ -1,10 +1,8 @@
-"""What generated code calls for the rare cases: long varints, tagged fields nobody knows, and the words of a refusal. No I/O."""
+"""What generated code calls for rare cases: long varints, unknown tagged fields, refusals. No I/O."""
 
 from __future__ import annotations
 
 from penstock.core.errors import Malformed
-
-VARINT_BYTES_MAX = 5
 
 
 def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:
@@ -16,28 +14,37 @@ def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:
 
 
 def finish_varint(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, read already, says that more follow."""
-    value = first & 127
-    shift = 7
-    for position in range(pos, pos + VARINT_BYTES_MAX - 1):
-        byte = buf[position]
-        value |= (byte & 127) << shift
-        if byte < 128:
-            if value >> 32:
-                break
-            return value, position + 1
-        shift += 7
+    """The rest of an unsigned varint whose first byte said that more follow. At most five bytes in all."""
+    byte = buf[pos]
+    if byte < 128:
+        return first & 127 | byte << 7, pos + 1
+    value = first & 127 | (byte & 127) << 7
+    byte = buf[pos + 1]
+    if byte < 128:
+        return value | byte << 14, pos + 2
+    value |= (byte & 127) << 14
+    byte = buf[pos + 2]
+    if byte < 128:
+        return value | byte << 21, pos + 3
+    value |= (byte & 127) << 21
+    byte = buf[pos + 3]
+    if byte < 16:
+        return value | byte << 28, pos + 4
     raise Malformed(f"varint of more than 32 bits at byte {pos - 1}")
 
 
 def write_varint(value: int) -> bytes:
-    """An unsigned varint."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    """An unsigned varint of 32 bits."""
+    if value < 128:
+        return bytes((value,))
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
+    low = (value & 127 | 128, value >> 7 & 127 | 128, value >> 14 & 127 | 128)
+    if value < 1 << 28:
+        return bytes((*low, value >> 21))
+    return bytes((*low, value >> 21 & 127 | 128, value >> 28))
 
 
 def skip_tags(buf: memoryview, pos: int, count: int) -> int:

@@ -1,4 +1,4 @@
-"""A sheet of Python source being written: indentation and fresh names. Knows nothing of Kafka and never runs what it holds."""
+"""A sheet of Python source being written: indentation and fresh names. Never runs what it holds."""
 
 from __future__ import annotations
 

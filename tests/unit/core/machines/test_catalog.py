@@ -242,7 +242,7 @@ def test_only_lists_are_appended_to(op: ConfigOp) -> None:
 def test_incremental_changes_are_checked() -> None:
     catalog = Catalog()
     create(catalog, "orders")
-    with pytest.raises(InvalidConfig, match="missing"):
+    with pytest.raises(InvalidRequest, match="missing"):
         catalog.decide_alter_configs("orders", [ConfigChange(ConfigOp.SET, "retention.ms")])
     with pytest.raises(InvalidConfig, match="did you mean"):
         catalog.decide_alter_configs("orders", [ConfigChange(ConfigOp.DELETE, "retention.mss")])
@@ -338,3 +338,30 @@ def test_topic_ids_are_random_uuids_fit_for_a_command_line() -> None:
     assert rng.calls == 2
     assert uuid.UUID(bytes=made).version == 4
     assert not base64.urlsafe_b64encode(made).startswith(b"-")
+
+
+def test_decisions_on_a_draft_see_each_other_and_leave_the_catalog_alone() -> None:
+    catalog = Catalog({"log.retention.ms": "9"})
+    create(catalog, "orders")
+    draft = catalog.draft()
+    run(draft, draft.decide_delete_topic("orders"))
+    create(draft, "a.b")
+    run(draft, draft.decide_set_broker_config({"log.retention.ms": "5"}))
+    with pytest.raises(InvalidTopic, match="collides"):
+        create(draft, "a_b")
+    assert [topic.name for topic in draft.topics] == ["a.b"]
+    assert draft.config("a.b").retention_ms == 5
+
+    assert [topic.name for topic in catalog.topics] == ["orders"]
+    assert (catalog.partition_count, catalog.broker_overrides) == (1, {})
+    assert catalog.config("orders").retention_ms == 9
+    create(catalog, "a_b")
+
+
+def test_the_broker_describes_what_topics_inherit() -> None:
+    catalog = Catalog({"log.retention.ms": "9"})
+    run(catalog, catalog.decide_set_broker_config({"log.roll.ms": "5"}))
+    sources = {entry.name: (entry.value, entry.source) for entry in catalog.describe_broker()}
+    assert sources["log.retention.ms"] == ("9", "configured")
+    assert sources["log.roll.ms"] == ("5", "changed")
+    assert sources["log.segment.bytes"] == ("1073741824", "default")

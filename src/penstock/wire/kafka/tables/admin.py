@@ -1,4 +1,4 @@
-"""Kafka's messages as data: topics, configs, partitions and the cluster. Notation only (see notation.py), never code."""
+"""Kafka's messages as data: topics, configs, the cluster. Never code."""
 
 TEXT = """
 api 19 CreateTopics 2-7 flexible 5+

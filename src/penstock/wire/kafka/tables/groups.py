@@ -1,4 +1,4 @@
-"""Kafka's messages as data: consumer groups, classic and new. Notation only (see notation.py), never code."""
+"""Kafka's messages as data: consumer groups, classic and new. Never code."""
 
 TEXT = """
 api 8 OffsetCommit 2-10 flexible 8+

@@ -1,4 +1,4 @@
-"""Kafka's messages as data: authentication, access lists, quotas. Notation only (see notation.py), never code."""
+"""Kafka's messages as data: authentication, access lists, quotas. Never code."""
 
 TEXT = """
 api 17 SaslHandshake 0-1

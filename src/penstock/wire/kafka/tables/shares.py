@@ -1,4 +1,4 @@
-"""Kafka's messages as data: share groups. Notation only (see notation.py), never code."""
+"""Kafka's messages as data: share groups. Never code."""
 
 TEXT = """
 api 76 ShareGroupHeartbeat 1-1 flexible 1+

@@ -1,4 +1,4 @@
-"""Kafka's messages as data: the data path: produce, fetch, and where to find what. Notation only (see notation.py), never code."""
+"""Kafka's messages as data: produce, fetch, and where to find what. Never code."""
 
 TEXT = """
 api 0 Produce 3-13 flexible 9+

@@ -1,4 +1,4 @@
-"""Kafka's messages as data: transactions and idempotent producers. Notation only (see notation.py), never code."""
+"""Kafka's messages as data: transactions, idempotent producers. Never code."""
 
 TEXT = """
 api 22 InitProducerId 0-5 flexible 2+

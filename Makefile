@@ -1,0 +1,48 @@
+# The same words here and on the build machine. `make` alone lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format docs bench fuzz crash clean
+
+PYTHON ?= python3
+JOBS ?= 2
+FUZZ_SECONDS ?= 120
+TESTS ?= tests
+PY := .venv/bin/python
+
+help: ## list these words
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv with all that is needed; quick when nothing changed
+	@PYTHON="$(PYTHON)" tools/setup
+
+demo: setup ## a broker, a few thousand orders, a kill -9, and nothing lost
+	@PYTHONPATH=examples $(PY) -m demo
+
+test: setup ## every test that takes seconds (JOBS=0: one after another; TESTS=tests/unit: some of them)
+	@$(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
+
+check: setup ## lint, format, strict types, and the walls between the rooms
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(PY) -m pytest -q tests/tidy tests/docs
+
+format: setup ## put the code into its one form
+	@$(PY) -m ruff check --fix-only --quiet .
+	@$(PY) -m ruff format .
+
+docs: setup ## write the pages that derive from the code
+	@$(PY) -m penstock.apps.cli.reference docs
+
+bench: setup ## speed and memory, next to what they are compared with
+	@$(PY) -m bench
+
+fuzz: setup ## broken bytes at the decoders (FUZZ_SECONDS=120)
+	@$(PY) tests/laws/fuzz_kafka.py --seconds $(FUZZ_SECONDS)
+
+crash: setup ## the long proofs: hundreds of kills, none may lose an acknowledged record
+	@$(PY) -m pytest -q -m slow tests
+
+clean: ## remove what can be made again
+	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

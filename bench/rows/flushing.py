@@ -1,0 +1,80 @@
+"""What fsync costs: one request's latency against the disk's own flush, and what group commit makes of a thousand."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.figures import Figure, at_least, at_most, figure, percentile
+from bench.frames import make_batch, produce_frame
+from bench.loader import Loader
+from bench.machine import Disk
+from bench.rows.requests import nothing
+from bench.session import TOPIC, Session, check_end
+
+FLUSHES_MAX = 1.3
+GAIN_MIN = 20.0
+IN_FLIGHT = 1_000
+
+
+def measure_latency(session: Session) -> list[Figure]:
+    """A produced record and a plain append with fdatasync take turns, on the same file system."""
+    batch = make_batch(1)
+    frame = produce_frame(TOPIC, batch)
+    count = session.pick(500, 250)
+    ratios: list[float] = []
+    p50s: list[float] = []
+    p99s: list[float] = []
+    plain: list[float] = []
+    with session.broker(durability="fsync") as server, Loader(server.address) as loader:
+        loader.create_topics([TOPIC])
+        answer_bytes = loader.produce(frame)
+        disk = Disk(server.home, batch)
+        for _ in range(session.pick(7, 3)):
+            session.step("ack latency, one in flight, fsync")
+            flushes_us: list[float] = []
+            times_us = loader.latencies_us(frame, answer_bytes, count, partial(_flush, disk, flushes_us))
+            times_us.sort()
+            flushes_us.sort()
+            p50s.append(percentile(times_us, 0.5))
+            p99s.append(percentile(times_us, 0.99))
+            plain.append(percentile(flushes_us, 0.5))
+            ratios.append(p50s[-1] / plain[-1])
+        disk.close()
+    flush = figure("plain", "µs", plain, "")
+    beside = f"append + fdatasync of the same bytes, in turns: p50 {flush.value:.0f} µs"
+    return [
+        figure("ack latency p50, fsync, in flushes", "×", ratios, beside, at_most(FLUSHES_MAX)),
+        figure("ack latency p50, fsync", "µs", p50s, "the same run"),
+        figure("ack latency p99, fsync", "µs", p99s, "the same run"),
+    ]
+
+
+def _flush(disk: Disk, times_us: list[float]) -> None:
+    times_us.append(disk.flush_us())
+
+
+def measure_group_commit(session: Session) -> list[Figure]:
+    frame = produce_frame(TOPIC, make_batch(1))
+    many = session.pick(40_000, 15_000)
+    few = session.pick(1_000, 400)
+    gains: list[float] = []
+    singles: list[float] = []
+    rates: list[float] = []
+    with session.broker(durability="fsync") as server, Loader(server.address) as loader:
+        loader.create_topics([TOPIC])
+        answer_bytes = loader.produce(frame)
+        acked = 1
+        for _ in range(session.pick(5, 3)):
+            session.step("group commit, 1 and 1,000 in flight")
+            times_us = loader.latencies_us(frame, answer_bytes, few, nothing)
+            singles.append(few / (sum(times_us) / 1e6))
+            rates.append(many / loader.pipeline_s(frame, answer_bytes, many, IN_FLIGHT))
+            gains.append(rates[-1] / singles[-1])
+            acked += few + many
+        check_end(loader, acked)
+    single = figure("single", "requests/s", singles, "")
+    beside = f"one in flight: {single.value:,.0f} requests/s"
+    return [
+        figure("1,000 in flight, fsync, against one", "×", gains, beside, at_least(GAIN_MIN)),
+        figure("1,000 in flight, fsync", "requests/s", rates, beside),
+    ]

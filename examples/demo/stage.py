@@ -1,0 +1,58 @@
+"""How the demo speaks: titles, lines, a check that can fail. Never does anything to a broker."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+
+class Stage:
+    """One terminal."""
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False)
+        self._started = time.monotonic()
+
+    def act(self, title: str, about: str) -> None:
+        self.console.print()
+        self.console.rule(f"[bold]{title}", align="left", style="cyan")
+        self.console.print(f"[dim]{about}")
+
+    def say(self, text: str) -> None:
+        self.console.print(f"  {text}")
+
+    def check(self, holds: bool, text: str) -> bool:
+        """One promise, and whether it was kept."""
+        mark = "[bold green]✔[/]" if holds else "[bold red]✘[/]"
+        self.console.print(f"  {mark} {text}")
+        return holds
+
+    def table(self, *columns: str, rows: list[tuple[str, ...]]) -> None:
+        table = Table(*columns, box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+        for row in rows:
+            table.add_row(*row)
+        self.console.print()
+        self.console.print(table)
+        self.console.print()
+
+    def progress(self) -> Progress:
+        return Progress(
+            TextColumn("  {task.description}"),
+            BarColumn(bar_width=32),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+        )
+
+    def curtain(self, held: bool) -> None:
+        took_s = time.monotonic() - self._started
+        words = (
+            "[bold green]Everything held.[/]"
+            if held
+            else "[bold red]Something did not hold: see the red line above.[/]"
+        )
+        self.console.print(f"\n{words} [dim]({took_s:.1f} s)[/]")

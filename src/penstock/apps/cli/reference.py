@@ -1,0 +1,103 @@
+"""docs/settings.md and docs/cli.md, made from the definitions. Never holds a fact of its own; `make docs` runs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from penstock.apps.cli.main import EXIT_CODES, cli
+from penstock.node.settings import DEFINITIONS, SECTIONS, Definition
+from penstock.node.settings_loader import FOREIGN_VARIABLES
+from penstock.node.settings_values import show_value
+
+HELP_COLUMNS = 100
+
+
+def settings_page() -> str:
+    """Every setting: default, bounds, meaning and other names."""
+    lines = [
+        "# Settings",
+        "One table per section, made from `penstock/node/settings.py` by `make docs`. A setting is a key in a YAML or",
+        "JSON file (`data_dir`, also `data-dir` or `dataDir`, at the top or inside its section), a variable",
+        "`PENSTOCK_DATA_DIR` or a flag `--data-dir`. Flags win over variables, variables over the file, the file over",
+        "the default. Sizes: `65536`, `64k`, `1 GiB` (1024s), `1 MB` (1000s). Times: `500ms`, `30s`, `5m`, `2h`,",
+        "`7d`, `1w`. An unknown key or a value out of bounds stops the start with exit code 2 and says what is",
+        "allowed. `penstock config explain` shows the values in effect and where they come from.",
+    ]
+    for section, title in SECTIONS.items():
+        lines += [
+            "",
+            f"## {title}: `{section}`",
+            "| setting | default | allowed | meaning | other names |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [_row(definition) for definition in DEFINITIONS if definition.section == section]
+    lines += ["", "## Names of other brokers", "These are understood as well; ours win over them.", ""]
+    lines += [f"- `{variable}`: `{name}`" for variable, name in FOREIGN_VARIABLES.items()]
+    lines.append("- `bufferSizes: [receive, send]` in a file: `socket_receive_bytes` and `socket_send_bytes`")
+    return "\n".join(lines) + "\n"
+
+
+def _row(definition: Definition) -> str:
+    default = show_value(definition, definition.default)
+    others = [f"`{alias}`" for alias in definition.aliases]
+    if definition.kafka is not None:
+        others.append(f"Kafka `{definition.kafka}`")
+    cells = (
+        f"`{definition.name}`",
+        f"`{default}`" if default else "",
+        definition.allowed,
+        definition.meaning,
+        ", ".join(others),
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def cli_page() -> str:
+    """The help of every command, as the terminal shows it."""
+    lines = [
+        "# Command line",
+        "The help of every command, collected by `make docs`. `broker` is another name for `penstock`.",
+        "",
+        "```text",
+        EXIT_CODES.removeprefix("\b\n"),
+        "```",
+    ]
+    for path, command, context in _commands(cli, None, "penstock"):
+        lines += ["", f"## `{path}`", "```text", command.get_help(context).rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(
+    command: click.Command, parent: click.Context | None, name: str
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    context = click.Context(
+        command,
+        parent=parent,
+        info_name=name,
+        terminal_width=HELP_COLUMNS,
+        max_content_width=HELP_COLUMNS,
+        help_option_names=["-h", "--help"],
+    )
+    yield context.command_path, command, context
+    if isinstance(command, click.Group):
+        for child_name in command.list_commands(context):
+            child = command.get_command(context, child_name)
+            assert child is not None, child_name
+            yield from _commands(child, context, child_name)
+
+
+PAGES: dict[str, Callable[[], str]] = {"settings.md": settings_page, "cli.md": cli_page}
+
+
+def write_pages(directory: Path) -> None:
+    """Write every page that derives from the code."""
+    for name, page in PAGES.items():
+        (directory / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]))

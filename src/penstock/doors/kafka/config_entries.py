@@ -1,0 +1,144 @@
+"""Settings as DescribeConfigs tells them: value, source, type, synonyms. Never changes one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from penstock.core.machines.catalog import Catalog
+from penstock.core.machines.catalog_events import Topic
+from penstock.core.topic_config import BROKER_SETTINGS, INT32_MAX, ConfigEntry, Kind, Source
+from penstock.node import settings as node
+from penstock.node.addresses import Address
+from penstock.node.inherited import kafka_text
+from penstock.node.settings import DEFINITIONS, Definition, Settings
+from penstock.wire.kafka import messages
+
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
+"""Kafka's numbers for where a value comes from."""
+
+_SOURCES: dict[Source, int] = {
+    "topic": DYNAMIC_TOPIC,
+    "changed": DYNAMIC_DEFAULT_BROKER,
+    "configured": STATIC_BROKER,
+    "default": DEFAULT,
+}
+_TYPES = {Kind.BOOLEAN: 1, Kind.STRING: 2, Kind.INT: 3, Kind.LONG: 5, Kind.DOUBLE: 6, Kind.LIST: 7}
+
+_PROTOCOL = "PLAINTEXT"
+
+
+class Given(NamedTuple):
+    """One place that gives a value to a setting; the first of several wins."""
+
+    name: str
+    value: str
+    source: int
+
+
+class Entry(NamedTuple):
+    """One setting of one resource."""
+
+    name: str
+    type: int
+    documentation: str
+    is_read_only: bool
+    given: tuple[Given, ...]
+
+    @property
+    def value(self) -> str:
+        return self.given[0].value
+
+    @property
+    def source(self) -> int:
+        return self.given[0].source
+
+
+def inherited_entries(found: list[ConfigEntry], changed_as: int = DYNAMIC_DEFAULT_BROKER) -> list[Entry]:
+    """Settings that live in the catalog. `changed_as`: the source of what was changed for the broker at run time."""
+    sources = _SOURCES | {"changed": changed_as}
+    return [
+        Entry(
+            one.name,
+            _TYPES[one.type],
+            one.doc,
+            False,
+            tuple(Given(synonym.name, synonym.value, sources[synonym.source]) for synonym in one.synonyms),
+        )
+        for one in found
+    ]
+
+
+def fixed_entries(settings: Settings, data_directory: str, advertised: Address) -> list[Entry]:
+    """Settings of the broker that stay as they are while it runs."""
+    entries = [
+        _node_entry(one.kafka, one, data_directory if one.name == "data_dir" else getattr(settings, one.name))
+        for one in DEFINITIONS
+        if one.kafka is not None and one.kafka not in BROKER_SETTINGS
+    ]
+    own = node.DEFINITION_OF["node_id"]
+    entries.append(_node_entry("broker.id", own, settings.node_id))
+    listening = Address(settings.host, settings.port)
+    entries.append(_address_entry("listeners", listening, "Where the broker listens."))
+    entries.append(_address_entry("advertised.listeners", advertised, "Where clients are told to connect to."))
+    return entries
+
+
+def _node_entry(name: str, definition: Definition, value: object) -> Entry:
+    given = [Given(name, kafka_text(definition.default), DEFAULT)]
+    if value != definition.default:
+        given.insert(0, Given(name, kafka_text(value), STATIC_BROKER))
+    return Entry(name, _TYPES[_kind(definition)], definition.meaning, True, tuple(given))
+
+
+def _address_entry(name: str, address: Address, documentation: str) -> Entry:
+    given = Given(name, f"{_PROTOCOL}://{address}", STATIC_BROKER)
+    return Entry(name, _TYPES[Kind.LIST], documentation, True, (given,))
+
+
+def _kind(definition: Definition) -> Kind:
+    if definition.kind is node.Kind.SWITCH:
+        return Kind.BOOLEAN
+    if definition.kind in (node.Kind.COUNT, node.Kind.BYTES, node.Kind.MS):
+        return Kind.INT if definition.high <= INT32_MAX else Kind.LONG
+    return Kind.STRING
+
+
+FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), "", Address("", 0)))
+"""The names of the broker settings that no request can change."""
+
+
+def described(entry: Entry, *, synonyms: bool, documentation: bool) -> Any:
+    """One line of an answer to DescribeConfigs."""
+    given = entry.given if synonyms else ()
+    return messages.DescribeConfigsResponse.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=False,
+        synonyms=[
+            messages.DescribeConfigsResponse.DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
+            for one in given
+        ],
+        config_type=entry.type,
+        documentation=entry.documentation if documentation else None,
+    )
+
+
+class CreatedConfigs:
+    """The settings of new topics, as CreateTopics answers with them; topics that are set alike share one list."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[tuple[str, str], ...], list[Any]] = {}
+
+    def of(self, topic: Topic, catalog: Catalog) -> list[Any]:
+        key = tuple(sorted(topic.overrides.items()))
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = [
+                messages.CreateTopicsResponse.CreatableTopicConfigs(
+                    name=entry.name, value=entry.value, read_only=False, config_source=entry.source, is_sensitive=False
+                )
+                for entry in inherited_entries(catalog.describe(topic.name))
+            ]
+        return made

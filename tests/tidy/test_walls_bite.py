@@ -1,0 +1,121 @@
+"""Each wall catches a breach: a rule that cannot fail protects nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidy import walls
+from tidy.sources import Source
+
+
+def src(path: str, text: str) -> Source:
+    return Source(f"src/penstock/{path}", text)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("core/model.py", "from penstock.node import settings"),
+        ("core/model.py", "def f():\n    import penstock.wire.kafka"),
+        ("core/log/log.py", "from penstock.core.machines import catalog"),
+        ("core/machines/group.py", "import penstock.core.log"),
+        ("doors/kafka/server.py", "from penstock.doors.text import server"),
+        ("node/broker.py", "from penstock.doors.kafka import server"),
+        ("client/producer.py", "from penstock.node import disk"),
+        ("spark/source.py", "from penstock.core import model"),
+        ("wire/kafka/frames.py", "from ...node import disk"),
+    ],
+)
+def test_layers(path: str, text: str) -> None:
+    assert len(walls.layer_breaches([src(path, text)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("apps/serve.py", "import penstock.doors.kafka.server, penstock.core.model"),
+        (
+            "doors/kafka/server.py",
+            "from penstock.doors.kafka import errors\nfrom penstock.node import broker",
+        ),
+        ("spark/source.py", "from penstock.core.records import columns"),
+        ("core/log/log.py", "from penstock.core import ports\nfrom . import segment"),
+        ("apps/cli/main.py", "from penstock import __version__"),
+    ],
+)
+def test_layers_let_pass(path: str, text: str) -> None:
+    assert walls.layer_breaches([src(path, text)]) == []
+
+
+def test_cycles() -> None:
+    ring = [
+        src("node/a.py", "from penstock.node import b"),
+        src("node/b.py", "def late():\n    from penstock.node.c import thing"),
+        src("node/c.py", "import penstock.node.a"),
+    ]
+    assert walls.cycles(ring) == ["penstock.node.a → penstock.node.b → penstock.node.c → penstock.node.a"]
+    assert walls.cycles(ring[:2]) == []
+
+
+def test_impurities() -> None:
+    assert walls.impurities([src("core/model.py", "import os.path")])
+    assert walls.impurities([src("wire/kafka/frames.py", "from socket import socket")])
+    assert not walls.impurities([src("node/disk.py", "import os")])
+
+
+def test_lengths_and_waivers() -> None:
+    body = "\n".join("    x = 1" for _ in range(walls.FUNCTION_LINES_MAX))
+    assert walls.long_functions([src("node/a.py", f"def f():\n{body}\n")])
+    waived = src("node/a.py", f"async def f():  # waiver: one table, read as one\n{body}\n")
+    assert not walls.long_functions([waived])
+    assert len(walls.waivers([waived])) == 1
+    assert walls.long_functions([src("node/a.py", f"def f():  # waiver:\n{body}\n")])
+    assert walls.long_files([src("node/a.py", "x = 1\n" * (walls.FILE_LINES_MAX + 1))])
+    assert not walls.long_files([src("node/a.py", "x = 1\n" * walls.FILE_LINES_MAX)])
+
+
+def test_signs() -> None:
+    assert walls.unsigned_rooms([src("node/a.py", "import os\n")])
+    assert not walls.unsigned_rooms([src("node/a.py", '"""A room."""\n')])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("node/utils.py", ""),
+        ("node/log_helpers.py", ""),
+        ("common/a.py", ""),
+        ("node/a.py", "class TopicManager: ..."),
+        ("node/a.py", "class BaseLog: ..."),
+        ("node/a.py", "def helper(): ..."),
+    ],
+)
+def test_names(path: str, text: str) -> None:
+    assert len(walls.vague_names([src(path, text)])) == 1
+
+
+def test_names_let_pass() -> None:
+    assert not walls.vague_names([src("node/a.py", "class Baseline: ...\ndef base_offset(): ...")])
+
+
+@pytest.mark.parametrize("line", ["# TODO later", "x = 1  # FIXME", "XXX"])
+def test_unfinished(line: str) -> None:
+    assert walls.unfinished([Source("docs/a.md", line)])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cd /work/main",
+        "see /root/x",
+        "--index-url https://x",
+        "https://registry.npmjs.org/a",
+        "https://files.pythonhosted.org/a",
+    ],
+)
+def test_elsewhere(line: str) -> None:
+    assert walls.places_elsewhere([Source("docs/a.md", line)])
+
+
+def test_elsewhere_lets_pass() -> None:
+    assert not walls.places_elsewhere([Source("docs/a.md", "docs/work/plan and ./home/x, /var/log/broker")])

@@ -1,0 +1,203 @@
+"""The walls of the house as functions from sources to breaches. Never decides what to do about one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+
+from tidy.sources import PACKAGE, Source, imported
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 50
+
+BELOW = {
+    "core": (),
+    "wire": ("core",),
+    "node": ("wire", "core"),
+    "doors": ("node", "wire", "core"),
+    "client": ("wire", "core"),
+    "spark": ("client", "wire", "core.records"),
+    "apps": ("doors", "client", "node", "wire", "core", "spark"),
+}
+"""Which rooms a room may import besides itself."""
+
+APART = (("core.log", "core.machines"),)
+"""Neighbours that never import each other. Two doors are always apart."""
+
+IMPURE = {
+    "core": {"asyncio", "socket", "os", "time", "random", "threading", "logging"},
+    "wire": {"asyncio", "socket", "os", "time", "random", "threading", "logging", "selectors", "ssl"},
+}
+"""Modules of the standard library that a room never touches."""
+
+_VAGUE = re.compile(r"(^|_)(utils?|commons?|helpers?|misc|managers?)($|_)")
+_VAGUE_CLASS = re.compile(r"Util|Common|Helper|Manager|Misc|^Base[A-Z]|Base$|Impl$")
+_WAIVER = re.compile(r"#\s*waiver:\s*\S+")
+_UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+_ELSEWHERE = re.compile(
+    r"(?<![\w.])/(?:work|root|home)/\w"
+    r"|\b(?:registry\.npmjs\.org|pypi\.org/simple|files\.pythonhosted\.org|repo1?\.maven\.(?:apache\.)?org)"
+    r"|\b(?:artifactory|nexus)\b|--(?:extra-)?index-url",
+    re.IGNORECASE,
+)
+
+
+def layer_breaches(sources: Iterable[Source]) -> list[str]:
+    """Imports that point up, sideways between doors, or between neighbours that are apart."""
+    listed = [source for source in sources if source.module]
+    known = frozenset(source.module for source in listed)
+    found = []
+    for source in listed:
+        for line, name in imported(source, known):
+            if name.startswith(f"{PACKAGE}.") and not _may_import(_room(source.module), _room(name)):
+                found.append(f"{source.path}:{line}: {source.module} imports {name}")
+    return found
+
+
+def _room(module: str) -> str:
+    """`penstock.core.log.segment` → `core.log.segment`; the package itself is no room."""
+    return module.removeprefix(PACKAGE).removeprefix(".")
+
+
+def _may_import(importer: str, target: str) -> bool:
+    if not target or not importer or importer == "__main__":
+        return True
+    top, target_top = importer.split(".")[0], target.split(".")[0]
+    for left, right in APART:
+        if (_within(importer, left) and _within(target, right)) or (
+            _within(importer, right) and _within(target, left)
+        ):
+            return False
+    if top == target_top:
+        same_door = importer.split(".")[:2] == target.split(".")[:2]
+        return top != "doors" or same_door or target == "doors"
+    return any(_within(target, room) for room in BELOW.get(top, ()))
+
+
+def _within(module: str, room: str) -> bool:
+    return module == room or module.startswith(room + ".")
+
+
+def impurities(sources: Iterable[Source]) -> list[str]:
+    """Imports of the world outside in rooms that must not know it."""
+    found = []
+    for source in sources:
+        banned = IMPURE.get(_room(source.module).split(".")[0], set())
+        for line, name in imported(source, frozenset()):
+            if name.split(".")[0] in banned:
+                found.append(f"{source.path}:{line}: imports {name}")
+    return found
+
+
+def cycles(sources: Iterable[Source]) -> list[str]:
+    """Rings of imports, each written once. Imports inside functions count: a hidden ring is a ring."""
+    listed = [source for source in sources if source.module]
+    known = frozenset(source.module for source in listed)
+    graph = {
+        source.module: sorted(
+            {name for _, name in imported(source, known) if name in known} - {source.module}
+        )
+        for source in listed
+    }
+    found: list[str] = []
+    state: dict[str, int] = {}
+
+    def visit(module: str, trail: list[str]) -> None:
+        state[module] = 1
+        for target in graph[module]:
+            if state.get(target) == 1:
+                found.append(" → ".join([*trail[trail.index(target) :], target]))
+            elif target not in state:
+                visit(target, [*trail, target])
+        state[module] = 2
+
+    for module in sorted(graph):
+        if module not in state:
+            visit(module, [module])
+    return found
+
+
+def long_files(sources: Iterable[Source]) -> list[str]:
+    return [
+        f"{source.path}: {len(source.lines())} lines, at most {FILE_LINES_MAX}"
+        for source in sources
+        if len(source.lines()) > FILE_LINES_MAX
+    ]
+
+
+def long_functions(sources: Iterable[Source]) -> list[str]:
+    """Functions over the limit without a waiver, counted from `def` to their last line."""
+    return [
+        f"{source.path}:{node.lineno}: {node.name} has {_length(node)} lines, at most {FUNCTION_LINES_MAX}"
+        for source, node in _functions(sources)
+        if _length(node) > FUNCTION_LINES_MAX and not _is_waived(source, node)
+    ]
+
+
+def waivers(sources: Iterable[Source]) -> list[str]:
+    """Functions over the limit that give a reason on their first line."""
+    return [f"{s.path}:{n.lineno}: {n.name}" for s, n in _functions(sources) if _is_waived(s, n)]
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _functions(sources: Iterable[Source]) -> Iterator[tuple[Source, _Function]]:
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, _Function):
+                yield source, node
+
+
+def _length(node: _Function) -> int:
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1
+
+
+def _is_waived(source: Source, node: _Function) -> bool:
+    return _WAIVER.search(source.lines()[node.lineno - 1]) is not None
+
+
+def unsigned_rooms(sources: Iterable[Source]) -> list[str]:
+    """Modules that do not say on their first line what they are."""
+    found = []
+    for source in sources:
+        docstring = ast.get_docstring(source.tree)
+        if source.text.strip() and not (docstring and docstring.splitlines()[0].strip()):
+            found.append(source.path)
+    return found
+
+
+def vague_names(sources: Iterable[Source]) -> list[str]:
+    """Modules, classes and functions whose name says nothing."""
+    found = []
+    for source in sources:
+        if any(_VAGUE.search(part) for part in PurePosixPath(source.path).with_suffix("").parts):
+            found.append(source.path)
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and _VAGUE_CLASS.search(node.name):
+                found.append(f"{source.path}:{node.lineno}: class {node.name}")
+            elif isinstance(node, _Function) and _VAGUE.search(node.name):
+                found.append(f"{source.path}:{node.lineno}: def {node.name}")
+    return found
+
+
+def unfinished(files: Iterable[Source]) -> list[str]:
+    """Notes to self."""
+    return _matching(files, _UNFINISHED)
+
+
+def places_elsewhere(files: Iterable[Source]) -> list[str]:
+    """Paths of one machine and hosts that packages come from: neither belongs into the tree."""
+    return _matching(files, _ELSEWHERE)
+
+
+def _matching(files: Iterable[Source], pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{file.path}:{number}: {line.strip()[:100]}"
+        for file in files
+        for number, line in enumerate(file.lines(), 1)
+        if pattern.search(line)
+    ]

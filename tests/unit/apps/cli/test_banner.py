@@ -1,0 +1,45 @@
+"""The banner names what matters and warns where it must."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.apps.cli.banner import banner_lines, warnings
+from penstock.apps.ready import ReadyInfo
+from penstock.core.model import Durability, Storage
+from penstock.node.addresses import Address
+
+LOCAL = ReadyInfo(
+    host="127.0.0.1",
+    port=40123,
+    advertised=Address("127.0.0.1", 40123),
+    data_dir="/data",
+    storage=Storage.DISK,
+    durability=Durability.FSYNC,
+    pid=7,
+)
+
+
+def test_local() -> None:
+    text = "\n".join(banner_lines(LOCAL, {"port": "flag --port", "host": "default"}))
+    for part in ("pid 7", "127.0.0.1:40123", "/data", "fsync", "1 of 2 set", "--bootstrap 127.0.0.1:40123"):
+        assert part in text
+    assert "advertised" not in text and "note" not in text
+
+
+def test_memory_says_what_a_restart_does() -> None:
+    text = "\n".join(banner_lines(replace(LOCAL, storage=Storage.MEMORY), {}))
+    assert "a restart forgets everything" in text and "fsync" not in text
+
+
+def test_open_to_the_world() -> None:
+    info = replace(LOCAL, host="0.0.0.0", advertised=Address("10.0.0.5", 40123))
+    notes = warnings(info)
+    assert len(notes) == 2
+    assert "not authenticated" in notes[0] and "10.0.0.5:40123" in notes[1]
+    text = "\n".join(banner_lines(info, {}))
+    assert "advertised  10.0.0.5:40123" in text and "--bootstrap 10.0.0.5:40123" in text
+
+
+def test_one_outside_address() -> None:
+    assert len(warnings(replace(LOCAL, host="10.0.0.5"))) == 1
