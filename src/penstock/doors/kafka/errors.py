@@ -40,6 +40,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.UnreleasedInstance: ErrorCode.UNRELEASED_INSTANCE_ID,
     errors.UnknownAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
     errors.InvalidRegex: ErrorCode.INVALID_REGULAR_EXPRESSION,
+    errors.NotHeld: ErrorCode.INVALID_RECORD_STATE,
     errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
     errors.InconsistentProtocol: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     errors.InvalidSession: ErrorCode.INVALID_SESSION_TIMEOUT,
