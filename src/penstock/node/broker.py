@@ -6,6 +6,7 @@ changes what exists goes through the metadata host and is durable before it is a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -39,7 +40,6 @@ from penstock.node.settings import Settings
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
-_FOREVER_MS = 2**62
 
 
 class Broker:
@@ -58,7 +58,7 @@ class Broker:
         self._rows: dict[str, list[Partition]] = {}
         self._producer_ids: Iterator[int] = iter(())
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
-        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata.log, recovery_points)
+        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
         self.coordination = Coordination(
             settings, runtime, self.internal_topic, lambda: Topics(self.catalog, self.changes)
         )
@@ -70,8 +70,7 @@ class Broker:
         await self._metadata.recover()
         for topic in self.catalog.topics:
             self._open_topic(topic)
-        for partition in self.partitions():
-            await partition.sync_recovered()
+        await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
         self._remove_strangers()
         if self.catalog.find(GROUPS_TOPIC) is not None:
             await self.coordination.open()
@@ -81,23 +80,21 @@ class Broker:
         """Flush everything, remember where it ends, and leave the mark of a clean stop."""
         await self.coordination.stop()
         await self._janitor.stop()
-        is_healthy = True
-        for partition in self.partitions():
-            if await partition.settle():
+        partitions = self.partitions()
+        settled = await asyncio.gather(*(partition.settle() for partition in partitions))
+        for partition, is_settled in zip(partitions, settled, strict=True):
+            if is_settled:
                 self._recovery_points[partition.log.directory] = partition.end_offset
-            else:
-                is_healthy = False
             partition.close(NotLeader("the broker is stopping"))
         self._metadata.log.save_state()
         self._recovery_points[metadata.DIRECTORY] = self._metadata.log.end_offset
         self._metadata.log.close()
         checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
-        if is_healthy:
+        if all(settled):
             checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
 
     def _open_metadata_log(self) -> Log:
-        limits = LogLimits(metadata.SEGMENT_BYTES, _FOREVER_MS, self.settings.index_interval_bytes)
-        return self._open_log(metadata.DIRECTORY, limits, "metadata")
+        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata")
 
     def _open_log(self, directory: str, limits: LogLimits, name: str) -> Log:
         return open_log(

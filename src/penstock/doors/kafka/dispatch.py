@@ -82,8 +82,7 @@ class Dispatch:
 
     def advertise(self, address: Address) -> None:
         """The address that clients are told to come to."""
-        for handlers in (self._cluster, self._configs, self._groups):
-            handlers.advertised = address
+        self._cluster.advertised = self._configs.advertised = self._groups.advertised = address
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Start one request. BrokerError means that the connection cannot go on."""
