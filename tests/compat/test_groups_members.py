@@ -1,4 +1,4 @@
-"""Real clients in consumer groups: they share, hand over, crash and come back; nothing is lost or, once committed, repeated."""
+"""Real clients in groups: they share, hand over, crash and come back; nothing is lost or, once committed, repeated."""
 
 from __future__ import annotations
 
