@@ -93,7 +93,7 @@ class Log:
         self.end_offset = active.next_offset
         if leader_epoch > self.epochs.latest:
             self.epochs.observe(leader_epoch, offset)
-            self.epochs.save()
+            self.epochs.save_if_possible()
         if header.producer_id >= 0:
             self.producers.observe(header, offset, now_ms)
         if not self._dirty_files or self._dirty_files[-1] is not active.file:
@@ -129,7 +129,7 @@ class Log:
         self._active = segment
 
     def mark_dirty(self, segment: Segment) -> None:
-        """What recovery found in this segment, names included, may be in the page cache only: synced before it counts."""
+        """What recovery found in this segment, names included, may be in the page cache only: sync before it counts."""
         if segment.file not in self._dirty_files:
             self._dirty_files.append(segment.file)
             self._dirty_directories += [self.directory, *parents_of(self.directory)]
