@@ -1,11 +1,10 @@
-"""Files that were damaged while the broker was down: rebuilt where they can be, refused where not, never served as good."""
+"""Files that were damaged while the broker was down: rebuilt, or refused, and never served as good."""
 
 from __future__ import annotations
 
 import random
 import shutil
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,9 @@ from penstock.wire.kafka import ErrorCode
 
 RECORDS = 60
 FLIPPED_PARTITIONS = 24
+FLIPPED_RECORDS = 5
+EPOCH_BYTES = range(12, 16)
+"""Outside a batch's checksum, as Kafka has it: only an index entry behind the batch covers them."""
 CORRUPT = int(ErrorCode.CORRUPT_MESSAGE)
 OFFLINE = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -77,50 +79,53 @@ def all_values(broker: Broker) -> list[bytes | None]:
     return [found[offset][1] for offset in range(end)]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize(
-    "pattern",
-    ["recovery-points.json", "clean-stop.json", "topics/*/0/*.index", "topics/*/0/*.snapshot", "topics/*/0/leader-epochs"],
-)
-def test_what_can_be_rebuilt_is_rebuilt(
-    written: tuple[Broker, list[bytes]], pattern: str, damage: Callable[[Path, random.Random], object]
-) -> None:
+REBUILT = [
+    "recovery-points.json",
+    "clean-stop.json",
+    "topics/*/0/*.index",
+    "topics/*/0/*.snapshot",
+    "topics/*/0/leader-epochs",
+]
+
+
+@pytest.mark.parametrize("pattern", REBUILT)
+def test_what_can_be_rebuilt_is_rebuilt(written: tuple[Broker, list[bytes]], pattern: str) -> None:
     broker, values = written
-    paths = sorted(broker.data_dir.glob(pattern))
-    assert paths
-    for number, path in enumerate(paths):
-        damage(path, random.Random(number))
+    for damage in DAMAGES:
+        paths = sorted(broker.data_dir.glob(pattern))
+        assert paths
+        for number, path in enumerate(paths):
+            damage(path, random.Random(number))
+        broker.start()
+        assert all_values(broker) == values
+        with RawConnection(broker.bootstrap) as raw:
+            assert raw.produce("t", batch(b"one more")).base_offset == len(values)
+        values.append(b"one more")
+        broker.stop()
     broker.start()
     try:
         assert all_values(broker) == values
-        with RawConnection(broker.bootstrap) as raw:
-            assert raw.produce("t", batch(b"one more")).base_offset == RECORDS
-        assert all_values(broker) == [*values, b"one more"]
-        broker.kill()
-        broker.start()
-        assert all_values(broker) == [*values, b"one more"]
-        if pattern == "recovery-points.json":
-            assert "recovery-points.json is damaged" in broker.output()
         assert "CRITICAL" not in broker.output()
+        if pattern == "recovery-points.json":
+            assert broker.output().count("recovery-points.json is damaged") == len(DAMAGES)
     finally:
         broker.close()
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["node.json", "metadata/00000000000000000000.log"])
 def test_what_cannot_be_rebuilt_is_refused_and_nothing_is_touched(
-    written: tuple[Broker, list[bytes]], name: str, damage: Callable[[Path, random.Random], object]
+    written: tuple[Broker, list[bytes]], name: str
 ) -> None:
     broker, values = written
     path = broker.data_dir / name
-    good = path.read_bytes()
-    damage(path, random.Random(2))
-    before = tree(broker.data_dir / "topics")
-    with pytest.raises(BrokerDied, match="Cannot start from"):
-        broker.start()
+    good, before = path.read_bytes(), tree(broker.data_dir / "topics")
+    for damage in DAMAGES:
+        damage(path, random.Random(2))
+        with pytest.raises(BrokerDied, match="Cannot start from"):
+            broker.start()
+        path.write_bytes(good)
     assert "Traceback" not in broker.output()
     assert tree(broker.data_dir / "topics") == before
-    path.write_bytes(good)
     broker.start()
     try:
         assert all_values(broker) == values
@@ -162,21 +167,22 @@ def test_a_flipped_bit_is_never_served_as_good(tmp_path: Path, is_clean: bool) -
     with running_broker(tmp_path) as broker:
         with RawConnection(broker.bootstrap) as raw:
             raw.create_topic("t", FLIPPED_PARTITIONS)
-        values = [write_records(broker, "t", partition, 5) for partition in range(FLIPPED_PARTITIONS)]
+        values = [write_records(broker, "t", partition, FLIPPED_RECORDS) for partition in range(FLIPPED_PARTITIONS)]
         broker.stop() if is_clean else broker.kill()
         (topic,) = (broker.data_dir / "topics").iterdir()
-        for partition in range(FLIPPED_PARTITIONS):
-            flip(topic / str(partition) / f"{0:020d}.log", chance)
+        flipped = [flip(topic / str(partition) / f"{0:020d}.log", chance) for partition in range(FLIPPED_PARTITIONS)]
+        size = (topic / "0" / f"{0:020d}.log").stat().st_size // FLIPPED_RECORDS
         broker.start()
         told = 0
         with RawConnection(broker.bootstrap) as raw:
             for partition in range(FLIPPED_PARTITIONS):
                 served, error_code = read_partition(raw, partition)
                 assert served == values[partition][: len(served)]
-                told += error_code in (CORRUPT, OFFLINE) or len(served) < len(values[partition])
-        assert told == FLIPPED_PARTITIONS
-        output = broker.output()
-        assert output.count("damaged batch was not served") + output.count(": cut ") + output.count("is offline") >= told
+                is_told = error_code in (CORRUPT, OFFLINE) or len(served) < FLIPPED_RECORDS
+                assert is_told or (flipped[partition] % size in EPOCH_BYTES and not is_clean)
+                told += is_told
+        words = ("damaged batch was not served", ": cut ", "is offline")
+        assert sum(broker.output().count(word) for word in words) >= told
 
 
 def read_partition(raw: RawConnection, partition: int) -> tuple[list[bytes], int]:

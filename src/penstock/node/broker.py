@@ -26,6 +26,8 @@ from penstock.core.machines.catalog_events import (
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
+from penstock.node.coordinators.coordination import Coordination
+from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.inherited import inherited_settings
 from penstock.node.janitor import Janitor
 from penstock.node.metadata import Metadata
@@ -36,7 +38,6 @@ from penstock.node.settings import Settings
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
-_FOREVER_MS = 2**62
 
 
 class Broker:
@@ -55,7 +56,10 @@ class Broker:
         self._rows: dict[str, list[Partition]] = {}
         self._producer_ids: Iterator[int] = iter(())
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
-        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata.log, recovery_points)
+        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
+        self.coordination = Coordination(
+            settings, runtime, self.internal_topic, lambda name: self.catalog.find(name) is not None
+        )
 
     # -- life
 
@@ -67,10 +71,13 @@ class Broker:
         for partition in self.partitions():
             await partition.sync_recovered()
         self._remove_leftovers(removed)
+        if self.catalog.find(GROUPS_TOPIC) is not None:
+            await self.coordination.open()
         self._janitor.start()
 
     async def stop(self) -> None:
         """Flush everything, remember where it ends, and leave the mark of a clean stop."""
+        await self.coordination.stop()
         await self._janitor.stop()
         is_healthy = True
         for partition in self.partitions():
@@ -90,8 +97,7 @@ class Broker:
         self._metadata.log.close()
 
     def _open_metadata_log(self) -> Log:
-        limits = LogLimits(metadata.SEGMENT_BYTES, _FOREVER_MS, self.settings.index_interval_bytes)
-        return self._open_log(metadata.DIRECTORY, limits, "metadata", is_synced_by_batch=True)
+        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata", is_synced_by_batch=True)
 
     def _open_log(self, directory: str, limits: LogLimits, name: str, *, is_synced_by_batch: bool = False) -> Log:
         return open_log(
@@ -184,6 +190,7 @@ class Broker:
 
     def _drop_topic(self, name: str) -> None:
         row = self._rows.pop(name)
+        self.coordination.committed.forget_topic(name)
         for partition in row:
             self._recovery_points.pop(partition.log.directory, None)
             partition.close(UnknownTopic(f"topic {name!r} was deleted"))
