@@ -404,7 +404,7 @@ class Partition:
         self.durable_offset = self.log.visible.offset
 
     async def settle(self) -> bool:
-        """Before a clean stop: flush everything, and save what spares the next start work. False when a flush failed."""
+        """Before a clean stop: flush everything, save what spares the next start work. False when a flush failed."""
         await self.flush()
         if self.failure is None:
             try:
