@@ -6,6 +6,7 @@ changes what exists goes through the metadata host and is durable before it is a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -68,8 +69,7 @@ class Broker:
         removed = await self._metadata.recover()
         for topic in self.catalog.topics:
             self._open_topic(topic)
-        for partition in self.partitions():
-            await partition.sync_recovered()
+        await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
         self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:
             await self.coordination.open()
@@ -79,18 +79,17 @@ class Broker:
         """Flush everything, remember where it ends, and leave the mark of a clean stop."""
         await self.coordination.stop()
         await self._janitor.stop()
-        is_healthy = True
-        for partition in self.partitions():
-            if await partition.settle():
-                self._recovery_points[partition.log.directory] = partition.end_offset
-            else:
-                is_healthy = False
+        partitions = self.partitions()
+        settled = await asyncio.gather(*(partition.settle() for partition in partitions))
+        for partition, is_settled in zip(partitions, settled, strict=True):
+            if is_settled:
+                self._recovery_points[partition.log.directory] = partition.durable_offset
             partition.close(NotLeader("the broker is stopping"))
         self._recovery_points[metadata.DIRECTORY] = self._metadata.log.visible.offset
         try:
             self._metadata.log.save_state()
             checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
-            if is_healthy:
+            if all(settled):
                 checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
         except (DiskFull, DiskFailed) as error:
             logger.error("the disk does not take the marks of a clean stop; the next start checks all: %s", error)

@@ -130,8 +130,8 @@ class Log:
 
     def mark_dirty(self, segment: Segment) -> None:
         """What recovery found in this segment, names included, may be in the page cache only: sync before it counts."""
-        if segment.file not in self._dirty_files:
-            self._dirty_files.append(segment.file)
+        self._dirty_files.append(segment.file)
+        if self.directory not in self._dirty_directories:
             self._dirty_directories += [self.directory, *parents_of(self.directory)]
 
     def settle_age(self, now_ms: int) -> None:

@@ -12,7 +12,8 @@ from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import cleaner_state, swap
 from penstock.core.log.log import Log, LogLimits
-from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of
+from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of, segment_bases
+from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
 from penstock.core.records.batch import MAGIC, MAGIC_AT, check, size_at
 
@@ -37,7 +38,7 @@ def open_log(
     swap.settle(files, directory, report)
     log = Log(files, directory, limits)
     gaps_before = cleaner_state.read(files, directory, report).gaps_before
-    bases = _segment_bases(files, directory)
+    bases = segment_bases(files, directory)
     for at, base in enumerate(bases):
         segment = Segment(files, directory, base, create=False)
         segment.is_cleaned = base < gaps_before
@@ -50,11 +51,6 @@ def open_log(
             break
     _settle(log, recovery_offset, now_ms, report)
     return log
-
-
-def _segment_bases(files: Files, directory: str) -> list[int]:
-    names = [name for name in files.names(directory) if name.endswith(LOG_SUFFIX)]
-    return sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if name[: -len(LOG_SUFFIX)].isdigit())
 
 
 def _recover_segment(
@@ -184,21 +180,24 @@ def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
     if not known or not _epochs_agree(log, recovery_offset):
         log.epochs.clear()
         for found in log.headers_from(log.start_offset):
-            log.epochs.observe(found.header.leader_epoch, found.header.base_offset)
+            is_first = log.epochs.latest == NO_EPOCH
+            log.epochs.observe(found.header.leader_epoch, log.start_offset if is_first else found.header.base_offset)
     log.epochs.cut_start(log.start_offset)
 
 
 def _epochs_agree(log: Log, recovery_offset: int) -> bool:
     """Compare the file with the batches from just before the recovery point on; add the epochs that only they know."""
-    for found in log.headers_from(log.start_offset):
-        if log.epochs.at_offset(max(log.start_offset, found.header.base_offset)) != found.header.leader_epoch:
+    known = log.epochs
+    if log.end_offset > log.start_offset and known.at_offset(log.start_offset) == NO_EPOCH:
+        return False
+    for found in log.headers_from(max(log.start_offset, min(recovery_offset, log.end_offset) - 1)):
+        header = found.header
+        if known.at_offset(max(log.start_offset, header.base_offset)) != header.leader_epoch:
             return False
         break
-    trusted_to = min(recovery_offset, log.end_offset)
-    for found in log.headers_from(max(log.start_offset, trusted_to - 1)):
-        header = found.header
-        if header.base_offset >= trusted_to:
-            log.epochs.observe(header.leader_epoch, header.base_offset)
-        if log.epochs.at_offset(header.base_offset) != header.leader_epoch:
+    for epoch, offset in [start for segment in log.segments for start in segment.epoch_starts]:
+        if offset >= recovery_offset:
+            known.observe(epoch, offset)
+        if offset >= log.start_offset and known.at_offset(offset) != epoch:
             return False
     return True
