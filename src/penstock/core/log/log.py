@@ -129,8 +129,12 @@ class Log:
         self._active = segment
 
     def mark_dirty(self, segment: Segment) -> None:
-        """What recovery found in this segment, names included, may be in the page cache only: sync before it counts."""
+        """What recovery found in this segment may be in the page cache only: it has to be synced before it counts."""
         self._dirty_files.append(segment.file)
+        self.mark_names_dirty()
+
+    def mark_names_dirty(self) -> None:
+        """The names that recovery found may be in the page cache only: they are synced with what is written next."""
         if self.directory not in self._dirty_directories:
             self._dirty_directories += [self.directory, *parents_of(self.directory)]
 

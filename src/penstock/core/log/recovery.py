@@ -59,8 +59,10 @@ def _recover_segment(
     """Prove everything behind the recovery point; False when a tear was cut, so that nothing behind it counts."""
     size = segment.size
     start = segment.resume(recovery_offset)
-    if size > start or not size:
+    if size > start:
         log.mark_dirty(segment)
+    elif not size:
+        log.mark_names_dirty()
     try:
         segment.take_in(start, size, log.limits.index_interval_bytes)
         if next_base is not None and segment.next_offset != next_base and not segment.is_cleaned:
