@@ -68,7 +68,9 @@ class FieldReader:
     def _take(self, length: int) -> bytes:
         start = self._position
         if length < 0 or start + length > len(self._raw):
-            raise TornSegment(f"a coordinator's record holds a length of {length} at byte {start} that does not fit")
+            raise TornSegment(
+                f"a coordinator's record holds a length of {length} at byte {start} that does not fit"
+            )
         self._position = start + length
         return self._raw[start : self._position]
 

@@ -62,7 +62,10 @@ class GroupHandlers:
         code, message, where = 0, None, self.advertised
         node_id = self._broker.identity.node_id
         if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
-            code, message = int(ErrorCode.INVALID_REQUEST), f"there are no coordinators of type {request.key_type}"
+            code, message = (
+                int(ErrorCode.INVALID_REQUEST),
+                f"there are no coordinators of type {request.key_type}",
+            )
         elif error is not None:
             code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), str(error)
         if code:
@@ -72,7 +75,9 @@ class GroupHandlers:
         response = messages.FindCoordinatorResponse
         if call.version < _MANY_KEYS_FROM:
             return response(**place)
-        return response(coordinators=[response.Coordinator(key=key, **place) for key in request.coordinator_keys])
+        return response(
+            coordinators=[response.Coordinator(key=key, **place) for key in request.coordinator_keys]
+        )
 
     # -- JoinGroup
 
@@ -184,9 +189,9 @@ def _left(call: Call, leaving: list[LeaveCommand], outcome: list[BrokerError | N
     if call.version < _MANY_LEAVE_FROM:
         return response(error_code=_code(outcome[0]))
     members = [
-        response.MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=_code(error))
+        response.MemberResponse(
+            member_id=one.member_id, group_instance_id=one.instance_id, error_code=_code(error)
+        )
         for one, error in zip(leaving, outcome, strict=True)
     ]
     return response(members=members)
-
-

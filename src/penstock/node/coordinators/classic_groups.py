@@ -63,7 +63,9 @@ class ClassicGroups:
     ) -> None:
         """Answered with None, or with why the member has to do something."""
         self._with_group(
-            group_id, lambda group, now: group.decide_heartbeat(member_id, instance_id, generation, now), answered
+            group_id,
+            lambda group, now: group.decide_heartbeat(member_id, instance_id, generation, now),
+            answered,
         )
 
     def leave(self, group_id: str, commands: list[LeaveCommand], answered: Answered) -> None:
