@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic
 from penstock.core.model import Acks
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.errors import code_of, words_of
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
 from penstock.wire.kafka import ErrorCode, messages
@@ -75,11 +75,11 @@ class Production:
     def refused(self, answer: Any, error: BrokerError) -> None:
         self._failed = error
         answer.error_code = code_of(error)
-        answer.error_message = str(error)
+        answer.error_message = words_of(error)
         if isinstance(error, InvalidRecord):
             answer.record_errors = [
                 messages.ProduceResponse.BatchIndexAndErrorMessage(
-                    batch_index=index, batch_index_error_message=str(error)
+                    batch_index=index, batch_index_error_message=words_of(error)
                 )
                 for index in error.indexes
             ]
