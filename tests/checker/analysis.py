@@ -1,4 +1,4 @@
-"""The whole judgement of a history: every anomaly, what of it is allowed, and the figures. Never reads files or clocks."""
+"""The whole judgement of a history: anomalies, what of them is allowed, figures. Never reads a file or a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circular flow of information: who read or followed whom, and who came before whom in time. Never builds the whole graph.
+"""Circular flow of information: who read or followed whom, who came before whom in time. Never builds the whole graph.
 
 Put all operations into one line, by completion (by invocation if they never completed). A cycle must step back in that
 line somewhere, and the spans that the backward edges bridge cover it without a gap. So only operations inside such
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from checker import findings as kinds
 from checker.findings import Findings
@@ -70,7 +71,7 @@ def _ww_edges(versions: Versions, place: dict[Op, int]) -> list[Edge]:
     for key, log in sorted(versions.keys.items()):
         writers = versions.writer.get(key, {})
         row = [place.get(writers[value]) if value in writers else None for value in log.order]
-        for one, next_one in zip(row, row[1:], strict=False):
+        for one, next_one in pairwise(row):
             if one is not None and next_one is not None and one != next_one:
                 edges.append((one, next_one, WW))
     return edges

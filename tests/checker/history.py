@@ -2,7 +2,8 @@
 
     {"index": 7, "process": 3, "time_ns": 123, "type": "ok", "f": "send", "value": [["send", 4, [17, 1001]]]}
 
-`type` is invoke, then ok, info (nobody knows) or fail (certainly not done). Key k is partition k mod 2 of topic t{k div 2}.
+`type` is invoke, then ok, info (nobody knows) or fail (certainly not done). Key k is partition k mod 2 of topic
+t{k div 2}.
 A micro-operation is ["send", k, v], completed ["send", k, [offset or null, v]], or ["poll"], completed
 ["poll", {k: [[offset, v], …]}]. `assign` and `subscribe` carry their keys, and `from_beginning` if they seek there.
 Processes below zero are the nemesis: they are kept for the reader and take no part in the analysis.

@@ -1,4 +1,4 @@
-"""How far readers were behind: at the start of a poll, for how long had the next unread record been acknowledged? Figures only."""
+"""How far readers were behind: since when was the next unread record acknowledged when a poll began? Never judges."""
 
 from __future__ import annotations
 

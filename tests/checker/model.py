@@ -1,4 +1,4 @@
-"""A log that is right by construction, and clients that use it: valid histories from a seed. Never a broker, never a clock.
+"""A log that is right by construction, and its clients: valid histories from a seed. Never a broker, never a clock.
 
 Sends, polls and transactions interleave at every step; some are left unknown or fail. Transactions hide behind a last
 stable offset until their markers are written, as in the real thing; markers take offsets that nobody reads.

@@ -1,6 +1,6 @@
 """Faults to plant: each takes a valid history and breaks one promise in it. Never breaks more than it says.
 
-Some bend what the history holds; where that would break two promises at once, a few operations on a fresh key are added.
+Some bend what the history holds; where that would break two promises, a few operations on a fresh key are added.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Histories survive the file, pair up, and are refused when they cannot be one; cycles are found as in the whole graph."""
+"""Histories survive the file, pair up, are refused when they cannot be one; cycles are found as in the whole graph."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,6 @@ def test_spans_find_a_cycle_where_the_whole_graph_has_one(events: list[Event], w
             if reader.completed is not None and reader.completed < later.invoked:
                 follow[place[reader]].append(place[later])
     order = versions.of(0).order if ww_edges else []
-    for one, two in zip(order, order[1:], strict=False):
+    for one, two in pairwise(order):
         follow[place[versions.writer[0][one]]].append(place[versions.writer[0][two]])
     assert bool(found.counts) == bool(cycles.strongly_connected(follow))

@@ -1,4 +1,4 @@
-"""Anomalies of single values: conflicting, doubled, invented, aborted, early, lost, unseen. Never looks at order in time."""
+"""Anomalies of single values: conflicting, doubled, invented, aborted, early, lost, unseen. Never looks at time."""
 
 from __future__ import annotations
 

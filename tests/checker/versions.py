@@ -1,4 +1,4 @@
-"""What a history says about each key: who wrote what, who read it, and the order of versions. Never names an anomaly."""
+"""What a history says about each key: who wrote what, who read it, the order of versions. Never names an anomaly."""
 
 from __future__ import annotations
 
