@@ -1,4 +1,4 @@
-"""`python -m checker run …` drives a broker and judges it; `check FILE` judges a history. Never draws a seed in secret."""
+"""`python -m checker run …` drives a broker and judges it, `check FILE` a history. Never draws a seed in secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from checker.analysis import Verdict, analyse
 from checker.history import MalformedHistory, read_history
-from checker.nemesis import FAULTS
+from checker.nemesis import FAULTS, SURVIVABLE
 from checker.workload import MODES, STACKS, Outcome, Plan, run_against, run_with_broker
 
 GOOD, BAD, USAGE, UNSUPPORTED = 0, 1, 2, 3
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, help="of the first run; drawn and printed if not given")
     run.add_argument("--runs", type=int, default=1, help="how many, with seeds in a row")
     run.add_argument(
-        "--nemesis", type=lambda text: words(text, FAULTS), default=FAULTS, help="kill,pause or ''"
+        "--nemesis", type=lambda text: words(text, FAULTS), default=SURVIVABLE, help="of kill,pause,forget"
     )
     run.add_argument(
         "--mode", type=lambda text: words(text, MODES), default=("plain",), help="in turn, if several"
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             code = code or UNSUPPORTED
         elif not outcome.is_good:
             code = BAD
-        if outcome.is_good and not args.keep:
+        if (outcome.is_good or outcome.missing) and not args.keep:
             discard(home)
         else:
             console.print(f"  kept in {home}", highlight=False)

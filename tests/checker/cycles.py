@@ -130,13 +130,12 @@ def _realtime_edges(line: list[Op], low: int, high: int) -> Iterator[Edge]:
 
 def _classify(line: list[Op], edges: list[Edge], found: Findings) -> None:
     """Each knot is named by the smallest set of edge kinds that ties it."""
+    if not strongly_connected(_successors(edges)):
+        return
     named: set[int] = set()
     for name, allowed in LAYERS:
         layer = [edge for edge in edges if edge[2] in allowed]
-        follow: dict[int, list[int]] = {}
-        for source, target, _ in layer:
-            follow.setdefault(source, []).append(target)
-        for knot in strongly_connected(follow):
+        for knot in strongly_connected(_successors(layer)):
             members = set(knot)
             if members & named:
                 continue
@@ -145,6 +144,13 @@ def _classify(line: list[Op], edges: list[Edge], found: Findings) -> None:
             if tied:
                 named |= members
                 found.add(name, _words(line, _shortest(tied[0], layer, members)))
+
+
+def _successors(edges: Iterable[Edge]) -> dict[int, list[int]]:
+    follow: dict[int, list[int]] = {}
+    for source, target, _ in edges:
+        follow.setdefault(source, []).append(target)
+    return follow
 
 
 def strongly_connected(follow: dict[int, list[int]]) -> list[list[int]]:

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from checker.history import INFO, NEMESIS, Event
 from penstock.testing import Broker
 
-KILL, PAUSE = "kill", "pause"
-FAULTS = (KILL, PAUSE)
+KILL, PAUSE, FORGET = "kill", "pause", "forget"
+SURVIVABLE = (KILL, PAUSE)
+FAULTS = (*SURVIVABLE, FORGET)
+"""`forget` cuts the ends off the logs of a killed broker. None can hide that: a run with it has to be found bad."""
+KEPT_SHARE = 0.5
 CALM_S = (0.5, 2.5)
 DOWN_S = (0.0, 0.8)
 PAUSED_S = (0.3, 4.0)
@@ -46,15 +49,19 @@ class Nemesis:
             fault = None
         else:
             fault = self._rng.choice(self._faults)
-        if fault == KILL:
-            self._kill(left_s)
+        if fault in (KILL, FORGET):
+            self._kill(left_s, forgets=fault == FORGET)
         elif fault == PAUSE:
             self._pause(left_s)
 
-    def _kill(self, left_s: float) -> None:
+    def _kill(self, left_s: float, *, forgets: bool) -> None:
         assert self._broker is not None
         self._write("kill-broker")
         self._broker.kill()
+        if forgets:
+            for path in sorted(self._broker.data_dir.glob("topics/*/*/*.log")):
+                os.truncate(path, int(path.stat().st_size * KEPT_SHARE))
+            self._write("cut-logs")
         self._sleep(DOWN_S, left_s)
         self._broker.start()
         self._write("start-broker")

@@ -15,12 +15,16 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from checker.analysis import Verdict, analyse
 from checker.capability import missing_calls
 from checker.history import (
     DATA,
+    DEBUG,
+    INFO,
+    NEMESIS,
     OK,
     PARTITIONS_PER_TOPIC,
     Event,
@@ -50,7 +54,7 @@ class Plan:
     seconds: float = 20.0
     mode: str = "plain"
     via: str = ""
-    """`assign` or `subscribe`; empty: subscribe unless the mode is plain."""
+    """`assign` or `subscribe`; empty: what the mode implies, and for transactions either, by the seed."""
     faults: tuple[str, ...] = ("kill", "pause")
     stacks: tuple[str, ...] = STACKS
     workers_per_stack: int = 1
@@ -60,7 +64,9 @@ class Plan:
 
     @property
     def subscribes(self) -> bool:
-        return (self.via or ("assign" if self.mode == "plain" else "subscribe")) == "subscribe"
+        if self.via:
+            return self.via == "subscribe"
+        return self.mode == "groups" or (self.mode == "txn" and self.seed % 2 == 1)
 
 
 @dataclass(slots=True)
@@ -185,7 +191,7 @@ class Run:
         hand = self._hands[slot]
         hand.process.kill()
         hand.process.wait()
-        self._note(Event(-1, time.monotonic_ns(), "info", "kill-worker", hand.config.serial))
+        self._note(Event(NEMESIS, time.monotonic_ns(), INFO, "kill-worker", hand.config.serial))
         self._start(slot)
 
     def _check_hands(self) -> None:
@@ -219,6 +225,7 @@ class Run:
         self._hands.clear()
 
     def _read_everything(self) -> None:
+        self._write_ends()
         targets = highest_offsets(self._events())
         if not targets:
             self._outcome.problems.append("nothing was ever acknowledged or read")
@@ -226,6 +233,16 @@ class Run:
         for slot in self._slots():
             self._start(slot, targets)
         self._wait_all(self._plan.final_s_max + STOP_S_MAX, "did not read to the end")
+
+    def _write_ends(self) -> None:
+        """What the broker itself says of its logs, for whoever reads the history."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "checker-ends"})
+        with contextlib.closing(consumer):
+            ends = {
+                key: consumer.get_watermark_offsets(TopicPartition(*topic_of(key)), timeout=TOPICS_S_MAX)
+                for key in range(self._plan.keys)
+            }
+        self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, ends))
 
     def _events(self) -> list[Event]:
         parts = [read_history(path) for path in sorted(self._home.glob("diary-*.jsonl"))]

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka import errors as aio_errors
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError
 
 from checker.history import key_of, topic_of
@@ -95,6 +96,7 @@ class AiokafkaStack:
             group_id=self._place.group or None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            partition_assignment_strategy=(RoundRobinPartitionAssignor,),
             isolation_level=self._place.isolation,
             fetch_max_wait_ms=POLL_MS,
             request_timeout_ms=REQUEST_MS_MAX,

@@ -51,6 +51,7 @@ class Place:
 class Stack(Protocol):
     """One producer and one consumer of one library. Calls block; nothing is shared between processes.
 
+    All stacks join groups with the one assignor that all of them have, so that any of them may lead.
     Every call raises Unknown when its outcome is open, NotDone when it certainly did nothing.
     """
 

@@ -30,7 +30,8 @@ from checker.workers.stack import NotDone, Polled, Stack, Unknown
 
 FINAL_QUIET_S = 5.0
 """Without a record for this long, the final reader tears its client down and starts from the beginning."""
-REOPEN_PAUSE_S = 0.1
+PAUSE_S = 0.05
+"""Between something that did not end well and the next try."""
 
 
 class Diary:
@@ -64,7 +65,8 @@ class Worker:
                 generator.has_chosen = False
                 continue
             step = generator.next() if self._reads else self._choose_again(generator)
-            self._take(step, generator)
+            if not self._take(step, generator):
+                time.sleep(PAUSE_S)
 
     def _choose_again(self, generator: Generator) -> Step:
         generator.has_chosen = False
@@ -94,7 +96,7 @@ class Worker:
             stack.open()
         except (Unknown, NotDone):
             stack.close()
-            time.sleep(REOPEN_PAUSE_S)
+            time.sleep(PAUSE_S)
             return False
         self._stack = stack
         return True
