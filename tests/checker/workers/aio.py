@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka import errors as aio_errors
-from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
 from checker.history import key_of, topic_of
@@ -40,7 +40,9 @@ FATAL = (
     aio_errors.IllegalOperation,
     aio_errors.IllegalStateError,
     aio_errors.ConsumerStoppedError,
+    AssertionError,
 )
+"""aiokafka guards the states of its transactions by assertions; a client that fails one is not to be used again."""
 LOST_MEMBERSHIP = (
     aio_errors.CommitFailedError,
     aio_errors.IllegalGenerationError,
@@ -96,7 +98,7 @@ class AiokafkaStack:
             group_id=self._place.group or None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            partition_assignment_strategy=(RoundRobinPartitionAssignor,),
+            partition_assignment_strategy=(RangePartitionAssignor,),
             isolation_level=self._place.isolation,
             fetch_max_wait_ms=POLL_MS,
             request_timeout_ms=REQUEST_MS_MAX,

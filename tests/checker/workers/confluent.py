@@ -100,7 +100,7 @@ class ConfluentStack:
             "group.id": self._place.group or self._place.name,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": "roundrobin",
+            "partition.assignment.strategy": "range",
             "isolation.level": self._place.isolation,
             "fetch.wait.max.ms": POLL_MS,
             "session.timeout.ms": SESSION_MS_MAX,

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
-from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import OffsetAndMetadata
 
 from checker.history import key_of, topic_of
@@ -130,7 +130,7 @@ class KafkaPythonStack:
             group_id=self._place.group or None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            partition_assignment_strategy=(RoundRobinPartitionAssignor,),
+            partition_assignment_strategy=(RangePartitionAssignor,),
             isolation_level=self._place.isolation,
             fetch_max_wait_ms=POLL_MS,
             session_timeout_ms=SESSION_MS_MAX,
