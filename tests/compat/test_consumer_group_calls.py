@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe call by call: the numbers that Kafka answers with, in each version."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe call by call: the numbers that Kafka answers with."""
 
 from __future__ import annotations
 
