@@ -132,6 +132,58 @@ class IllegalMove(Refused):
     """A state machine has no such transition from where it stands."""
 
 
+class InvalidGroup(Refused):
+    """A group id that cannot be, such as an empty one."""
+
+
+class UnknownGroup(Refused):
+    """There is no group of that id, or it is of another kind."""
+
+
+class UnknownMember(Refused):
+    """The group has no such member; it has to join again as a new one."""
+
+
+class StaleGeneration(Refused):
+    """The member speaks for another generation of its group than the present one."""
+
+
+class FencedInstance(Refused):
+    """Another member has taken over this static member's name."""
+
+
+class MemberIdRequired(Refused):
+    """The member has been given an id and is to join again with it."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(f"join again as {member_id!r}")
+        self.member_id = member_id
+
+
+class InconsistentProtocol(Refused):
+    """The member has no protocol in common with its group, or states another than the chosen one."""
+
+
+class InvalidSession(Refused):
+    """A session timeout outside of what this broker allows."""
+
+
+class GroupFull(Refused):
+    """The group has as many members as it may have."""
+
+
+class GroupNotEmpty(Refused):
+    """The group has members, so it cannot be removed or changed from outside."""
+
+
+class GroupSubscribed(Refused):
+    """A member of the group reads this topic, so its offsets cannot be removed."""
+
+
+class MetadataTooLarge(Refused):
+    """The text that goes with a committed offset is over its limit."""
+
+
 class NotLeader(NotNow):
     """This node does not lead that partition."""
 
@@ -154,6 +206,22 @@ class TimedOut(NotNow):
 
 class NotEnoughReplicas(NotNow):
     """Fewer replicas are in sync than the topic demands."""
+
+
+class CoordinatorUnavailable(NotNow):
+    """What keeps groups is not there yet; ask again who coordinates."""
+
+
+class NotCoordinator(NotNow):
+    """This node no longer coordinates that group; ask again who does."""
+
+
+class Rebalancing(NotNow):
+    """The group is agreeing on a new assignment; the member has to join again."""
+
+
+class UnstableOffset(NotNow):
+    """A transaction that is still open is about to change this committed offset."""
 
 
 class CorruptBatch(Damaged):

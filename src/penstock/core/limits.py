@@ -47,3 +47,12 @@ PARTITIONS_TOTAL_MAX = 100_000
 
 FETCH_BYTES_MAX = 55 * 2**20
 """The most that one fetch answers with, whatever it asks for; Kafka's own limit."""
+
+OFFSET_METADATA_BYTES_MAX = 4_096
+"""The text beside a committed offset; Kafka's own limit."""
+
+GROUP_NEWCOMER_MS = 300_000
+"""How long a member that has never been told its first generation may wait for it; Kafka's own limit."""
+
+GROUP_RECORD_BYTES_MAX = 64 * 2**20
+"""The largest state of one group that is kept: all members with what they subscribe to and what they were given."""

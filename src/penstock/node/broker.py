@@ -26,6 +26,8 @@ from penstock.core.machines.catalog_events import (
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
+from penstock.node.coordinators.coordination import Coordination
+from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.inherited import inherited_settings
 from penstock.node.janitor import Janitor
 from penstock.node.metadata import Metadata
@@ -56,6 +58,9 @@ class Broker:
         self._producer_ids: Iterator[int] = iter(())
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
         self._janitor = Janitor(runtime, settings, self.partitions, self._metadata.log, recovery_points)
+        self.coordination = Coordination(
+            settings, runtime, self.internal_topic, lambda name: self.catalog.find(name) is not None
+        )
 
     # -- life
 
@@ -67,10 +72,13 @@ class Broker:
         for partition in self.partitions():
             await partition.sync_recovered()
         self._remove_strangers()
+        if self.catalog.find(GROUPS_TOPIC) is not None:
+            await self.coordination.open()
         self._janitor.start()
 
     async def stop(self) -> None:
         """Flush everything, remember where it ends, and leave the mark of a clean stop."""
+        await self.coordination.stop()
         await self._janitor.stop()
         is_healthy = True
         for partition in self.partitions():
@@ -176,6 +184,7 @@ class Broker:
 
     def _drop_topic(self, name: str) -> None:
         row = self._rows.pop(name)
+        self.coordination.committed.forget_topic(name)
         for partition in row:
             self._recovery_points.pop(partition.log.directory, None)
             partition.close(UnknownTopic(f"topic {name!r} was deleted"))

@@ -299,6 +299,59 @@ class Settings:
         kafka="message.max.bytes",
     )
 
+    group_session_ms_min: int = _ms(
+        "groups",
+        6_000,
+        "The shortest session that a member of a classic group may ask for.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="group.min.session.timeout.ms",
+    )
+    group_session_ms_max: int = _ms(
+        "groups",
+        1_800_000,
+        "The longest session that a member of a classic group may ask for.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="group.max.session.timeout.ms",
+    )
+    group_initial_rebalance_ms: int = _ms(
+        "groups",
+        50,
+        "How long a group that was empty waits for more members; again as long as more keep coming.",
+        high=_INT32_MAX,
+        kafka="group.initial.rebalance.delay.ms",
+    )
+    group_size_max: int = _count(
+        "groups",
+        10_000,
+        "Members of one group.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="group.max.size",
+    )
+    group_topic_partitions: int = _count(
+        "groups",
+        8,
+        "Partitions of the topic that keeps groups and offsets; counts when it is first made.",
+        low=1,
+        high=PARTITIONS_PER_TOPIC_MAX,
+        kafka="offsets.topic.num.partitions",
+    )
+    offsets_retention_ms: int = _ms(
+        "groups",
+        7 * _DAY_MS,
+        "How long offsets are kept after their group has become empty, or after the commit if it never had members.",
+        low=1,
+    )
+    offsets_check_ms: int = _ms(
+        "groups",
+        600_000,
+        "How often offsets and empty groups are looked over for what may go.",
+        low=1,
+        kafka="offsets.retention.check.interval.ms",
+    )
+
     connections_max: int = _count(
         "limits",
         5_000,
@@ -388,6 +441,7 @@ SECTIONS = {
     "server": "Addresses and identity",
     "storage": "The log on disk",
     "topics": "Topics",
+    "groups": "Consumer groups and their offsets",
     "limits": "Limits per client and in all",
     "logging": "What the broker says about itself",
 }
