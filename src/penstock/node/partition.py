@@ -21,6 +21,7 @@ from penstock.core.errors import (
     DiskFailed,
     Fenced,
     NotEnoughReplicas,
+    NoTransactionalId,
     Offline,
     OffsetOutOfRange,
     TooLarge,
@@ -29,10 +30,12 @@ from penstock.core.errors import (
 from penstock.core.log.log import Log, LogLimits, Mark
 from penstock.core.log.retention import active_is_expired, expired_count
 from penstock.core.log.segment import Slice
+from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Durability, Isolation
 from penstock.core.records.admission import admit, needs_admission
-from penstock.core.records.batch import BatchHeader, check_produced
+from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, check_produced, decode_header
+from penstock.core.records.control import Marker, build_marker
 from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
 from penstock.node.runtime import Runtime
@@ -110,7 +113,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.log.visible.offset
+        """Readers of committed records see everything before it."""
+        return self.log.stable().offset
 
     @property
     def start_offset(self) -> int:
@@ -136,8 +140,11 @@ class Partition:
 
     # -- writing
 
-    def append(self, batch: memoryview, acks: int = Acks.ALL) -> Appended:
-        """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards."""
+    def append(self, batch: memoryview, acks: int = Acks.ALL, *, in_transaction: bool = False) -> Appended:
+        """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards.
+
+        `in_transaction`: the coordinator has vouched for the transaction that the batch says it belongs to.
+        """
         if self.failure is not None:
             self.check_online()
         if acks == Acks.ALL and self.config.insync_replicas_min > REPLICAS:
@@ -153,6 +160,8 @@ class Partition:
         now_ms = self._runtime.clock.now_ms()
         if self._needs_admission or header.max_timestamp_ms > now_ms + config.timestamp_after_ms_max:
             batch, header = admit(batch, header, config, now_ms)
+        if header.attributes & TRANSACTIONAL and not in_transaction:
+            raise NoTransactionalId(f"{self}: a batch of a transaction came without its transactional id")
         if header.producer_id >= 0:
             repeated = self.log.producers.check(header)
             if repeated is not None:
@@ -160,6 +169,22 @@ class Partition:
         offset = self._write(batch, header, now_ms)
         append_time_ms = header.max_timestamp_ms if header.has_append_time else NO_TIMESTAMP
         return Appended(offset, offset + header.last_offset_delta + 1, append_time_ms)
+
+    def append_marker(
+        self, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool = False
+    ) -> Appended | None:
+        """End the transaction that a producer has open here, and fence its older epochs; None if that was done before.
+
+        A marker of an old epoch is refused: it must not touch a newer transaction.
+        """
+        self.check_online()
+        log = self.log
+        if not log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, is_bumped=is_bumped):
+            return None
+        now_ms = self._runtime.clock.now_ms()
+        batch = build_marker(producer_id, epoch, marker, now_ms)
+        offset = self._write(memoryview(batch), decode_header(batch), now_ms)
+        return Appended(offset, offset + 1, NO_TIMESTAMP)
 
     def _write(self, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
         try:
@@ -269,7 +294,8 @@ class Partition:
         if self.failure is not None:
             self.check_online()
         try:
-            return self.log.read(offset, bytes_max, self.log.visible)
+            committed = isolation is Isolation.READ_COMMITTED
+            return self.log.read(offset, bytes_max, self.log.stable() if committed else self.log.visible)
         except CorruptBatch as error:
             logger.error(
                 "a damaged batch was not served: %s",
@@ -280,6 +306,10 @@ class Partition:
         except DiskFailed as error:
             self.fail(error)
             raise
+
+    def aborted_between(self, start: int, end: int) -> list[Aborted]:
+        """The aborted transactions that a reader of the offsets from `start` up to `end` has to leave out."""
+        return self.log.transactions.aborted_between(start, end)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call back, once per change, when there may be more to read."""
