@@ -63,7 +63,12 @@ class LogMachine(RuleBasedStateMachine):
         self.epoch += new_epoch
         sequence = -1 if producer < 0 else self.sequences.get(producer, 0)
         batch = opaque_batch(
-            count, bytes(size), time_ms=time_ms, producer_id=producer, producer_epoch=0 if producer >= 0 else -1, sequence=sequence
+            count,
+            bytes(size),
+            time_ms=time_ms,
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+            sequence=sequence,
         )
         offset = append(self.log, batch, epoch=self.epoch)
         assert offset == self.end
@@ -135,7 +140,6 @@ class LogMachine(RuleBasedStateMachine):
         self.start = min(self.start, self.end)
         self.stored_start = min(self.stored_start, self.end)
         self.synced = min(self.synced, self.end)
-        self.epoch = max([self.log.epochs.latest, 0])
         self.sequences = {}
         for one in self.kept:
             if one.header.producer_id >= 0 and not one.header.is_control:
@@ -143,7 +147,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def advance_start(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(self.start, self.log.visible.offset) if self.log.visible.offset >= self.start else st.just(0))
+        offset = data.draw(st.integers(self.start, max(self.start, self.log.visible.offset)))
         if offset <= self.start:
             return
         self.log.persist_start(offset)
@@ -274,7 +278,11 @@ class DiskLogMachine(LogMachine):
 
 
 _FEW = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 TestLogInMemory = LogMachine.TestCase
 TestLogInMemory.settings = settings(_FEW, max_examples=150)

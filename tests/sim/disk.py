@@ -269,6 +269,9 @@ class SimFiles:
                 (self.remove_dir if isinstance(self._find(below), Directory) else self.remove)(below)
             self._change(Change(*self._place(path), None))
 
+    def space(self) -> tuple[int, int]:
+        return -1, -1
+
     def sync_dir(self, path: str) -> None:
         directory = self._find(path)
         if not isinstance(directory, Directory):
@@ -279,15 +282,17 @@ class SimFiles:
         node = self._find(path)
         return bytes(node.cache) if isinstance(node, Content) else None
 
-    def write_whole(self, path: str, content: bytes) -> None:
+    def write_whole(self, path: str, content: bytes, *, sync: bool = True) -> None:
         temporary = f"{path}.tmp"
         self.remove(temporary)
         file = self.open(temporary, create=True)
         file.append([content])
-        file.sync()
+        if sync:
+            file.sync()
         file.close()
         self.rename(temporary, path)
-        self.sync_dir(path.rpartition("/")[0])
+        if sync:
+            self.sync_dir(path.rpartition("/")[0])
 
     def check_alive(self) -> None:
         if not self.alive:

@@ -38,7 +38,6 @@ from penstock.node.settings import Settings
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
-_FOREVER_MS = 2**62
 
 
 class Broker:
@@ -57,7 +56,7 @@ class Broker:
         self._rows: dict[str, list[Partition]] = {}
         self._producer_ids: Iterator[int] = iter(())
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
-        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata.log, recovery_points)
+        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
         self.coordination = Coordination(
             settings, runtime, self.internal_topic, lambda name: self.catalog.find(name) is not None
         )
@@ -95,8 +94,7 @@ class Broker:
             checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
 
     def _open_metadata_log(self) -> Log:
-        limits = LogLimits(metadata.SEGMENT_BYTES, _FOREVER_MS, self.settings.index_interval_bytes)
-        return self._open_log(metadata.DIRECTORY, limits, "metadata")
+        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata")
 
     def _open_log(self, directory: str, limits: LogLimits, name: str) -> Log:
         return open_log(

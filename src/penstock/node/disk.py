@@ -31,7 +31,18 @@ class DiskFile:
     it then; whoever takes it hides it first and looks at the count then. So one of the two always sees the other.
     """
 
-    __slots__ = ("_busy", "_fd", "_files", "_full_path", "_gone", "_pins", "_size", "_synced", "_written", "path")
+    __slots__ = (
+        "_busy",
+        "_fd",
+        "_files",
+        "_full_path",
+        "_gone",
+        "_pins",
+        "_size",
+        "_synced",
+        "_written",
+        "path",
+    )
 
     def __init__(self, files: DiskFiles, path: str, full_path: Path, fd: int) -> None:
         self._files = files
@@ -78,7 +89,9 @@ class DiskFile:
         try:
             os.ftruncate(fd, self._size)
         except OSError as error:
-            raise DiskFailed(f"cannot cut {self._full_path} back after a failed write: {error.strerror}") from error
+            raise DiskFailed(
+                f"cannot cut {self._full_path} back after a failed write: {error.strerror}"
+            ) from error
 
     def read(self, position: int, length: int) -> bytes:
         self._pins += 1
@@ -146,8 +159,9 @@ class DiskFile:
 class DiskFiles:
     """A directory tree. Keeps at most `open_files_max` descriptors, closing the least recently opened idle ones."""
 
-    def __init__(self, root: Path, open_files_max: int) -> None:
+    def __init__(self, root: Path, open_files_max: int, *, read_only: bool = False) -> None:
         self._root = root
+        self._access = os.O_RDONLY if read_only else os.O_RDWR
         self._open_files_max = open_files_max
         self._open: OrderedDict[DiskFile, None] = OrderedDict()
         self._lock = RLock()
@@ -164,7 +178,7 @@ class DiskFiles:
 
     def _open_fd(self, full_path: Path, create: bool) -> int:
         self._make_room(self._open_files_max)
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        flags = self._access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
             try:
                 return os.open(full_path, flags, 0o640)
@@ -207,6 +221,8 @@ class DiskFiles:
         """Give a file its descriptor back."""
         with self._lock:
             if file._fd is None:
+                if file._gone:
+                    raise TornSegment(f"{file._full_path} was closed and may be another file by now")
                 file._fd = self._open_fd(file._full_path, create=False)
                 self._open[file] = None
             return file._fd

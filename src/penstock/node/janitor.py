@@ -1,4 +1,4 @@
-"""What a node does by itself, now and then: retention, rolling by age, recovery points. Never runs on a request's path.
+"""What a node does by itself, now and then: retention, compaction, recovery points. Never runs on a request's path.
 
 Every round works through the partitions one by one and yields in between, so that requests come first.
 """
@@ -10,9 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from penstock.core.errors import BrokerError
-from penstock.core.log.log import Log
-from penstock.node import checkpoint, metadata
+from penstock.core.errors import BrokerError, DiskFailed
+from penstock.node import checkpoint
+from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
+from penstock.node.metadata import Metadata
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
@@ -32,13 +33,13 @@ class Janitor:
         runtime: Runtime,
         settings: Settings,
         partitions: Callable[[], list[Partition]],
-        metadata_log: Log,
+        metadata: Metadata,
         recovery_points: dict[str, int],
     ) -> None:
         self._runtime = runtime
         self._settings = settings
         self._partitions = partitions
-        self._metadata_log = metadata_log
+        self._metadata = metadata
         self._recovery_points = recovery_points
         self._saved_bytes: dict[str, int] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -46,6 +47,7 @@ class Janitor:
     def start(self) -> None:
         rounds: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
             ("retention", self._settings.retention_check_ms, self.retain),
+            ("compaction", self._settings.compaction_check_ms, self.compact),
             ("checkpoint", self._settings.checkpoint_interval_ms, self.save_points),
         ]
         for name, every_ms, work in rounds:
@@ -71,6 +73,19 @@ class Janitor:
                     partition.fail(error)
             await asyncio.sleep(0)
 
+    async def compact(self) -> None:
+        """Compact what is worth it. A log that cannot be compacted is left as it is, and said."""
+        for partition in self._partitions():
+            if partition.failure is None:
+                try:
+                    await partition.compact()
+                except DiskFailed as error:
+                    partition.fail(error)
+                except BrokerError as error:
+                    logger.error("%s was not compacted: %s", partition, error)
+            await asyncio.sleep(0)
+        await self._metadata.compact()
+
     async def save_points(self) -> None:
         """Save the state of partitions that grew, then the recovery points, so that a crash costs little to
         recover from."""
@@ -87,7 +102,7 @@ class Janitor:
                 await asyncio.sleep(0)
         if not changed:
             return
-        self._recovery_points[metadata.DIRECTORY] = self._metadata_log.visible.offset
+        self._recovery_points[METADATA_DIRECTORY] = self._metadata.log.visible.offset
         points = dict(self._recovery_points)
         try:
             await run_blocking(

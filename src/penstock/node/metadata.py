@@ -8,19 +8,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, Offline
-from penstock.core.log.log import Log
+from penstock.core.log.log import Log, LogLimits
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event, decode, encode
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import check
 from penstock.core.records.whole import build_batch, open_batch
+from penstock.node.compacting import compact
 from penstock.node.runtime import Runtime
 from penstock.node.syncing import sync_now
 
 DIRECTORY = "metadata"
 SEGMENT_BYTES = 4 << 20
+INDEX_INTERVAL_BYTES = 4096
+_FOREVER_MS = 2**62
+
+LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
+
+
+class _Compaction(NamedTuple):
+    """How the metadata log is compacted: as an ordinary compacted topic would be."""
+
+    dirty_ratio_min: float = 0.5
+    compaction_lag_ms_min: int = 0
+    compaction_lag_ms_max: int = _FOREVER_MS
+    delete_retention_ms: int = 86_400_000
+    segment_bytes: int = SEGMENT_BYTES
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES
 
 
 class Metadata:
@@ -54,6 +71,10 @@ class Metadata:
             for event in events:
                 self.catalog.apply(event)
                 applied(event)
+
+    async def compact(self) -> None:
+        """Let go of what later events say again."""
+        await compact(self._runtime, self.log, _Compaction(), self.log.visible.offset)
 
     async def _append(self, events: Sequence[Event]) -> None:
         now_ms = self._runtime.clock.now_ms()

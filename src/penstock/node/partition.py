@@ -27,6 +27,7 @@ from penstock.core.errors import (
     TooLarge,
     UnknownEpoch,
 )
+from penstock.core.log.compaction import roll_is_due
 from penstock.core.log.log import Log, LogLimits, Mark
 from penstock.core.log.retention import active_is_expired, expired_count
 from penstock.core.log.segment import Slice
@@ -38,6 +39,7 @@ from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, check_produc
 from penstock.core.records.control import Marker, build_marker
 from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
+from penstock.node.compacting import compact
 from penstock.node.runtime import Runtime
 from penstock.node.syncing import carry_out, sync_now
 from penstock.node.workers import run_blocking
@@ -87,6 +89,7 @@ class Partition:
         self._is_syncing = False
         self._sync_is_due = False
         self._unflushed_records = 0
+        self._is_compacting = False
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._flush_timer: asyncio.TimerHandle | None = None
         self._waiters: deque[tuple[int, Settled]] = deque()
@@ -351,7 +354,9 @@ class Partition:
     async def delete_records(self, before_offset: int) -> int:
         """Forget everything before an offset (-1: before the high watermark); returns the new start offset."""
         if self.config.cleanup_compact and not self.config.cleanup_delete:
-            raise AgainstPolicy(f"{self}: records are only deleted by key, because cleanup.policy is 'compact'")
+            raise AgainstPolicy(
+                f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"
+            )
         async with self._start_turn:
             self.check_online()
             offset = self.high_watermark if before_offset == -1 else before_offset
@@ -386,6 +391,20 @@ class Partition:
         if self.log.active_is_older_than(self.log.limits.segment_ms, now_ms):
             self.log.roll(now_ms)
             self.start_sync()
+
+    async def compact(self) -> bool:
+        """Compact what is worth it, if the topic wants that; True when something was."""
+        config, now_ms = self.config, self._runtime.clock.now_ms()
+        if not config.cleanup_compact or self._is_compacting:
+            return False
+        if roll_is_due(self.log, config, now_ms):
+            self.log.roll(now_ms)
+            self.start_sync()
+        self._is_compacting = True
+        try:
+            return await compact(self._runtime, self.log, config, self.last_stable_offset)
+        finally:
+            self._is_compacting = False
 
     async def sync_recovered(self) -> None:
         """What recovery found must be as durable as it will be called, before anyone reads it."""

@@ -57,7 +57,12 @@ class ThreadWorkers:
         self._is_woken = False
         while self._finished:
             done, outcome = self._finished.popleft()
-            self._loop.call_soon(done, outcome)
+            try:
+                done(outcome)
+            except Exception as error:  # noqa: BLE001 - a defect in one callback must not keep the others waiting
+                self._loop.call_exception_handler(
+                    {"message": "a worker's callback failed", "exception": error}
+                )
 
     def close(self) -> None:
         """Let queued work finish and end the threads."""

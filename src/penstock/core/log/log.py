@@ -55,7 +55,7 @@ class Log:
     """Made by `recovery.open_log`."""
 
     def __init__(self, files: Files, directory: str, limits: LogLimits) -> None:
-        self._files = files
+        self.files = files
         self.directory = directory
         self.limits = limits
         self.segments: list[Segment] = []
@@ -111,10 +111,10 @@ class Log:
                 self._active_since_ms = now_ms
                 return active
             self.save_state()
-        elif not self._files.exists(self.directory):
-            self._files.make_dir(self.directory)
+        elif not self.files.exists(self.directory):
+            self.files.make_dir(self.directory)
             self._dirty_directories += parents_of(self.directory)
-        segment = Segment(self._files, self.directory, self.end_offset, create=True)
+        segment = Segment(self.files, self.directory, self.end_offset, create=True)
         if active is not None:
             active.retire()
             self._retired_bytes += active.size
@@ -265,11 +265,11 @@ class Log:
 
     def persist_start(self, offset: int) -> None:
         """Make a new start durable before it is acted upon. Blocks on the disk; touches no other state."""
-        checked.write(self._files, f"{self.directory}/{START_FILE}", offset)
+        checked.write(self.files, f"{self.directory}/{START_FILE}", offset)
 
     def read_start(self) -> int | None:
         """The start that was last made durable; TornSegment when its file is damaged."""
-        start: int | None = checked.read(self._files, f"{self.directory}/{START_FILE}")
+        start: int | None = checked.read(self.files, f"{self.directory}/{START_FILE}")
         return start
 
     def advance_start(self, offset: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
-from penstock.core.log import cleaner_state
+from penstock.core.log import cleaner_state, swap
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of
 from penstock.core.ports import Files
@@ -26,6 +26,7 @@ def open_log(
     files: Files, directory: str, limits: LogLimits, *, recovery_offset: int, now_ms: int, report: Report
 ) -> Log:
     """Open or create the log in `directory`."""
+    swap.settle(files, directory, report)
     log = Log(files, directory, limits)
     gaps_before = cleaner_state.read(files, directory, report).gaps_before
     bases = _segment_bases(files, directory)

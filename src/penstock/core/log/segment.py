@@ -57,17 +57,17 @@ class Segment:
     """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
 
     __slots__ = (
-        "_chain", "_directory", "_files", "_index", "_indexed_at", "_proven", "_time_is_known", "_written_from",
+        "_chain", "_files", "_index", "_index_path", "_indexed_at", "_proven", "_time_is_known", "_written_from",
         "base_offset", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
     )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool, suffix: str = "") -> None:
         self._files = files
-        self._directory = directory
         self.base_offset = base_offset
+        self._index_path = f"{directory}/{name_of(base_offset, INDEX_SUFFIX + suffix)}"
         if create:
             files.remove(self._index_path)
-        self.file = files.open(f"{directory}/{name_of(base_offset, LOG_SUFFIX)}", create=create)
+        self.file = files.open(f"{directory}/{name_of(base_offset, LOG_SUFFIX + suffix)}", create=create)
         self.size = self.file.size()
         self.next_offset = base_offset
         self.is_cleaned = False
@@ -158,13 +158,24 @@ class Segment:
         return self._index
 
     def resume(self, offset_max: int) -> int:
-        """Read the index up to an offset into memory and go on from there; returns the position it covers.
+        """Read the index up to an offset into memory and go on from there; returns the position that it covers.
 
-        Raises CorruptBatch if the batches before its last entry are not those that it was made from.
+        Raises CorruptBatch if the batches are not those that the index was made from. What the file knows of batches
+        behind the offset serves as witness only: they may be torn, but whole ones must not contradict it.
         """
         index = sparse.decode(self._files.read_whole(self._index_path) or b"", self.size)
-        index.cut_offset(max(0, offset_max - self.base_offset))
-        self._check_last_entry(index)
+        trusted = index.count_at_most(max(0, offset_max - self.base_offset))
+        for at in range(max(0, trusted - 1), len(index)):
+            entry = index.entry(at)
+            try:
+                chain = self._chain_over(index.before(at), entry.position, prove=False)
+            except CorruptBatch:
+                if at < trusted:
+                    raise
+                break
+            if chain != entry.chain:
+                raise CorruptBatch(f"{self.file.path}: the batches before byte {entry.position} contradict its index")
+        index.keep(trusted)
         self._trim_index_file(index)
         self._adopt(index)
         return self._indexed_at
@@ -178,14 +189,6 @@ class Segment:
         self._chain = last.chain
         self.next_offset = self.base_offset + last.offset
         self.max_time_ms = last.time_ms
-
-    def _check_last_entry(self, index: SparseIndex) -> None:
-        if not len(index):
-            return
-        last = index.last()
-        before = index.floor_position(last.position - 1)
-        if self._chain_over(before, last.position, prove=False) != last.chain:
-            raise CorruptBatch(f"{self.file.path}: the batches before byte {last.position} are not those of the index")
 
     def _trim_index_file(self, index: SparseIndex) -> None:
         if not self._files.exists(self._index_path):
@@ -241,6 +244,8 @@ class Segment:
         try:
             last = saved.last()
         except TornSegment:
+            last = sparse.START
+        if last is sparse.START:
             saved.close()
             return None
         if last.position == self.size and self.base_offset + last.offset == self.next_offset:
@@ -292,10 +297,6 @@ class Segment:
     def _floor(self, search: str, value: int) -> Entry:
         return self._entry(search, value) or sparse.START
 
-    @property
-    def _index_path(self) -> str:
-        return f"{self._directory}/{name_of(self.base_offset, INDEX_SUFFIX)}"
-
     # -- reading
 
     def walk(self, position: int, end: int, *, prove: bool, chunk_bytes: int = SCAN_CHUNK_BYTES) -> Iterator[Found]:
@@ -337,11 +338,13 @@ class Segment:
             raise CorruptBatch(f"{self.file.path} at byte {position}: {error}") from None
 
     def find(self, offset: int, end: int) -> Found | None:
-        """The first batch before `end` that reaches `offset`."""
+        """The first batch before `end` that reaches `offset`. What it passed over is proven too: a flip may hide it."""
         start = self._floor("floor", max(0, offset - self.base_offset)).position
         for found in self.walk(start, end, prove=False, chunk_bytes=PEEK_CHUNK_BYTES):
             if found.header.next_offset > offset:
+                self.verify(start, found.end - start)
                 return found
+        self.verify(start, end - start)
         return None
 
     def find_time(self, time_ms: int, end: int, offset_min: int) -> Found | None:
@@ -350,8 +353,9 @@ class Segment:
         for found in self.walk(start, end, prove=False):
             header = found.header
             if header.max_timestamp_ms >= time_ms and header.next_offset > offset_min:
-                self.verify(found.position, header.size)
+                self.verify(start, found.end - start)
                 return Found(found.position, header, memoryview(self.file.read(found.position, header.size)))
+        self.verify(start, end - start)
         return None
 
     def run(self, position: int, bytes_max: int, end: int) -> tuple[int, int | None]:
@@ -395,6 +399,20 @@ class Segment:
 
     # -- the end
 
+    def sync(self) -> None:
+        """Make data and index durable; for segments that are written apart from any log."""
+        self.save_index()
+        self.file.sync()
+        index_file = self._files.open(self._index_path, create=True)
+        try:
+            index_file.sync()
+        finally:
+            index_file.close()
+
+    def closing_chain(self) -> int:
+        """The chain over all batches, as it was when the segment was closed."""
+        return self.index.last().chain
+
     def close(self) -> None:
         self.file.close()
         if isinstance(self._index, SavedIndex):
@@ -404,5 +422,5 @@ class Segment:
     def remove(self) -> None:
         """Take both files away. Readers that pinned the data keep it."""
         self.close()
-        self._files.remove(f"{self._directory}/{name_of(self.base_offset, LOG_SUFFIX)}")
+        self._files.remove(self.file.path)
         self._files.remove(self._index_path)

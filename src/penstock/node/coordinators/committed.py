@@ -60,7 +60,7 @@ class CommittedOffsets:
             answered(error)
             return
         machine = shard.roster.offsets
-        expire_ms = NO_EXPIRY if retention_ms == NO_RETENTION else moment.wall_ms + retention_ms
+        expire_ms = NO_EXPIRY if retention_ms == NO_RETENTION else min(moment.wall_ms + retention_ms, NEVER_MS)
 
         def decide(one: NewOffset) -> Event:
             return machine.decide_commit(group_id, one.place, _committed(one, moment, expire_ms))

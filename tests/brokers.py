@@ -1,0 +1,158 @@
+"""A Penstock broker as a child process: start, kill, stop, restart, read its log.
+
+Never looks inside the broker: what it knows comes from the ready file, the exit code and the log output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+READY_S_MAX = 20.0
+STOP_S_MAX = 15.0
+POLL_S = 0.01
+LOG_TAIL_CHARS = 4000
+SOURCE_DIR = Path(__file__).resolve().parent.parent / "src"
+
+Flag = str | int | bool | Path
+
+
+def _flag_words(flags: dict[str, Flag]) -> list[str]:
+    """`log_level="debug"` becomes `--log-level debug`; True is a bare flag, False leaves it out."""
+    words: list[str] = []
+    for name, value in flags.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif value is not False:
+            words += [option, str(value)]
+    return words
+
+
+class Broker:
+    """One broker process on one data directory. Keeps its port over restarts."""
+
+    def __init__(self, home: Path, flags: dict[str, Flag]) -> None:
+        self.home = home
+        self.data_dir = home / "data"
+        self.log_path = home / "broker.log"
+        self.ready_path = home / "ready.json"
+        self.host = "127.0.0.1"
+        self.port = int(str(flags.get("port", 0)))
+        self._flags = {name: value for name, value in flags.items() if name != "port"}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    def output(self) -> str:
+        """Everything the broker has printed so far, over all its starts."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def start(self) -> None:
+        """Start and return once the ready file names the port."""
+        assert self._process is None, "the broker already runs"
+        self.ready_path.unlink(missing_ok=True)
+        command = [
+            *(sys.executable, "-m", "penstock", "start"),
+            *("--port", str(self.port), "--data-dir", str(self.data_dir)),
+            *("--ready-file", str(self.ready_path)),
+            *_flag_words(self._flags),
+        ]
+        path = os.pathsep.join(filter(None, [str(SOURCE_DIR), os.environ.get("PYTHONPATH", "")]))
+        environment = {**os.environ, "PYTHONPATH": path}
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        ready = self._await_ready()
+        self.host, self.port = str(ready["host"]), int(str(ready["port"]))
+
+    def kill(self) -> None:
+        """kill -9: no drain, no flush, no goodbye."""
+        process = self._running()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self._process = None
+
+    def stop(self) -> int:
+        """SIGTERM, then the exit code. A broker that does not leave in time is an error, not a kill."""
+        process = self._running()
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the broker ignored SIGTERM\n{self._tail()}") from None
+        self._process = None
+        return code
+
+    def restart(self) -> None:
+        """Stop clean if it still runs, then start on the same data directory and port."""
+        if self._process is not None:
+            self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """End the process whatever its state; an exit nobody asked for is reported."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        code = process.poll()
+        if code is not None:
+            raise AssertionError(f"the broker left by itself with exit code {code}\n{self._tail()}")
+        process.terminate()
+        try:
+            process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"the broker ignored SIGTERM\n{self._tail()}") from None
+
+    def _await_ready(self) -> dict[str, object]:
+        process = self._running()
+        deadline = time.monotonic() + READY_S_MAX
+        while time.monotonic() < deadline:
+            code = process.poll()
+            if code is not None:
+                self._process = None
+                raise AssertionError(f"the broker left with exit code {code} before ready\n{self._tail()}")
+            if self.ready_path.exists() and (text := self.ready_path.read_text()).rstrip().endswith("}"):
+                ready: dict[str, object] = json.loads(text)
+                return ready
+            time.sleep(POLL_S)
+        process.kill()
+        process.wait()
+        self._process = None
+        raise AssertionError(f"no ready file within {READY_S_MAX} s\n{self._tail()}")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the broker is not running"
+        return self._process
+
+    def _tail(self) -> str:
+        return self.output()[-LOG_TAIL_CHARS:]
+
+
+@contextmanager
+def running_broker(home: Path | None = None, **flags: Flag) -> Iterator[Broker]:
+    """A ready broker; flags are those of `penstock start` with underscores. `home` outlives the broker."""
+    with tempfile.TemporaryDirectory(prefix="penstock-test-") as scratch:
+        broker = Broker(home or Path(scratch), dict(flags))
+        broker.start()
+        try:
+            yield broker
+        finally:
+            broker.close()
