@@ -247,6 +247,15 @@ class Partition:
             self._flush_waiters.append(done)
             await done
 
+    async def sync_to(self, offset: int) -> None:
+        """Wait until everything before `offset` is on disk, whatever the topic's durability; raises if it cannot be."""
+        while self.failure is None and self.durable_offset < offset:
+            self.start_sync()
+            done = self._loop.create_future()
+            self._flush_waiters.append(done)
+            await done
+        self.check_online()
+
     def _synced(self, mark: Mark, outcome: BaseException | None) -> None:
         self._is_syncing = False
         for waiter in self._flush_waiters:

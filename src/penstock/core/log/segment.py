@@ -300,7 +300,7 @@ class Segment:
     # -- reading
 
     def walk(self, position: int, end: int, *, prove: bool, chunk_bytes: int = SCAN_CHUNK_BYTES) -> Iterator[Found]:
-        """The batches from `position` to `end`. With `prove`, each checksum; without, `raw` of data may be the header."""
+        """The batches from `position` to `end`. With `prove`, each checksum; else `raw` of data may be its header."""
         chunk, chunk_at = memoryview(b""), position
         while position < end:
             at = position - chunk_at

@@ -162,7 +162,7 @@ class Transactions:
         content = (self._files.read_whole(self._path) or b"")[: saved["aborted"] * _ENTRY.size]
         if crc32(content) != saved["checksum"] or len(content) != saved["aborted"] * _ENTRY.size:
             raise TornSegment(f"{self._path} does not hold the {saved['aborted']} entries that it should")
-        self._open = {producer_id: first_offset for producer_id, first_offset in saved["open"]}
+        self._open = dict(saved["open"])
         for entry in _ENTRY.iter_unpack(content):
             for column, value in zip(self._columns, entry, strict=True):
                 column.append(value)

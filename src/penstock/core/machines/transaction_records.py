@@ -1,7 +1,8 @@
 """Transactional ids as records, in the form that Kafka's own tools read. Never holds state.
 
 Key version 0: the transactional id. Value version 1: the fields of Kafka's transaction log, those that came later as
-tagged fields; one of our own has a tag that Kafka does not use, and its readers skip it. A key without a value: forgotten.
+tagged fields; one of our own has a tag that Kafka does not use, and its readers skip it. A key without a value means
+forgotten.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transactional ids: who may write under them, and how each transaction ends. Never writes a marker; its host does.
 
 Two phases: a decision to commit or abort is kept before any marker is written (`PrepareCommit`, `PrepareAbort`); when
-all markers stand, the host asks for `decide_complete`. The moves are in `transaction_values.NEXT`. Time and new producer
-ids are arguments. Refusals are Kafka's, in Kafka's order, because clients act on them.
+all markers stand, the host asks for `decide_complete`. The moves are in `transaction_values.NEXT`. Time and new
+producer ids are arguments. Refusals are Kafka's, in Kafka's order, because clients act on them.
 """
 
 from __future__ import annotations

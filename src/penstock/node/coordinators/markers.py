@@ -1,0 +1,72 @@
+"""Carrying out a decision: markers to the partitions of a transaction, and its offsets to their groups. Decides nothing.
+
+May be repeated at any time: what was done before is left as it is, so a broker that died half way goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
+from penstock.core.machines.offsets import Place
+from penstock.core.machines.transaction_values import Transaction
+from penstock.core.records.control import Marker
+from penstock.node.coordinators.committed import CommittedOffsets
+from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.partition import Partition
+
+logger = logging.getLogger("penstock.transactions")
+
+FindPartition = Callable[[str, int], Partition]
+
+
+class Markers:
+    """Writes the markers of one node."""
+
+    def __init__(
+        self, find_partition: FindPartition, committed: CommittedOffsets, coordinator_epoch: int
+    ) -> None:
+        self._find_partition = find_partition
+        self._committed = committed
+        self._coordinator_epoch = coordinator_epoch
+
+    async def write(self, one: Transaction) -> list[BrokerError]:
+        """Write what is missing and wait until it is on disk; returns why some of it could not be, if so."""
+        marker = Marker(one.is_commit, self._coordinator_epoch)
+        work = [
+            self.write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
+            for place in one.places
+            if place.topic != GROUPS_TOPIC
+        ]
+        if len(work) < len(one.places):
+            work.append(self._settle_offsets(one))
+        if len(work) == 1:
+            outcomes = [await work[0]]
+        else:
+            outcomes = await asyncio.gather(*work)
+        return [error for error in outcomes if error is not None]
+
+    async def write_one(
+        self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
+    ) -> BrokerError | None:
+        """End the transaction in one partition. A partition that is gone, or where a later epoch wrote, has none open."""
+        try:
+            partition = self._find_partition(*place)
+            appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
+            end_offset = partition.end_offset if appended is None else appended.end_offset
+            await partition.sync_to(end_offset)
+        except UnknownTopic:
+            return None
+        except (StaleProducer, StaleCoordinator) as error:
+            logger.warning("a marker came too late: %s", error)
+            return None
+        except BrokerError as error:
+            return error
+        return None
+
+    async def _settle_offsets(self, one: Transaction) -> BrokerError | None:
+        done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
+        self._committed.settle(one.producer_id, is_commit=one.is_commit, settled=done.set_result)
+        return await done
