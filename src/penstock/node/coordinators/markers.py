@@ -1,4 +1,4 @@
-"""Carrying out a decision: markers to the partitions of a transaction, and its offsets to their groups. Decides nothing.
+"""Carrying out a decision: markers to the partitions of a transaction, and its offsets to their groups. Never decides.
 
 May be repeated at any time: what was done before is left as it is, so a broker that died half way goes on where it was.
 """
@@ -32,8 +32,8 @@ class Markers:
         self._committed = committed
         self._coordinator_epoch = coordinator_epoch
 
-    async def write(self, one: Transaction) -> list[BrokerError]:
-        """Write what is missing and wait until it is on disk; returns why some of it could not be, if so."""
+    async def write(self, one: Transaction) -> None:
+        """Write what is missing and wait until it is on disk. Raises if some of it could not be, the rest being done."""
         marker = Marker(one.is_commit, self._coordinator_epoch)
         work = [
             self.write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
@@ -42,16 +42,14 @@ class Markers:
         ]
         if len(work) < len(one.places):
             work.append(self._settle_offsets(one))
-        if len(work) == 1:
-            outcomes = [await work[0]]
-        else:
-            outcomes = await asyncio.gather(*work)
-        return [error for error in outcomes if error is not None]
+        for error in [await work[0]] if len(work) == 1 else await asyncio.gather(*work):
+            if error is not None:
+                raise error
 
     async def write_one(
         self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> BrokerError | None:
-        """End the transaction in one partition. A partition that is gone, or where a later epoch wrote, has none open."""
+        """End the transaction in one partition. One that is gone, or where a later epoch wrote, has none open."""
         try:
             partition = self._find_partition(*place)
             appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)

@@ -44,8 +44,10 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "compression.type": "producer",
     "durability": "fsync",
 }
-RETRY_S = 0.2
-"""Markers that could not be written are tried again this much later."""
+RETRY_S, RETRY_S_MAX = 0.2, 5.0
+"""Markers that could not be written are tried again this much later, and then less and less often."""
+EXPIRY_CHECK_MS = 60_000
+"""How often, at most, ids are looked over for those that nobody uses."""
 EXPIRED_AT_ONCE = 500
 """How many transactional ids are forgotten with one batch."""
 
@@ -114,11 +116,12 @@ class TransactionCoordinator:
         self._finishing: dict[str, asyncio.Future[None]] = {}
         """Transactional id to the end of the first attempt at its markers."""
         self._sweeping: asyncio.Task[None] | None = None
+        self._expired_ms = 0
 
     # -- life
 
     async def open(self) -> None:
-        """Make the topic if it is not there, read it, and go on with what was left undone. Costs nothing the next time."""
+        """Make the topic if it is not there, read it, and go on with what was left undone. Free when it is open."""
         if self._shards:
             return
         count = self._settings.transaction_topic_partitions
@@ -271,35 +274,31 @@ class TransactionCoordinator:
     async def _carry_out(
         self, shard: TransactionShard, transactional_id: str, attempt: asyncio.Future[None]
     ) -> None:
+        """Until it is done: a disk may have room again, and an offline partition's topic may be deleted."""
+        pause_s = RETRY_S
         try:
-            await shard.kept(transactional_id)
-            while not await self._try(shard, transactional_id):
+            while (error := await self._try(shard, transactional_id)) is not None:
+                logger.warning(
+                    "markers are missing, trying again: %s", error, extra={"transactional_id": transactional_id}
+                )
                 _mark_done(attempt)
-                await asyncio.sleep(RETRY_S)
-        except BrokerError as error:
-            logger.error("a transaction cannot be completed before the broker is restarted: %s", error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_S_MAX)
         finally:
             del self._finishing[transactional_id]
             _mark_done(attempt)
 
-    async def _try(self, shard: TransactionShard, transactional_id: str) -> bool:
-        """One attempt. A disk that is full may have room later; a partition that is offline stays so until a restart."""
+    async def _try(self, shard: TransactionShard, transactional_id: str) -> BrokerError | None:
+        """One attempt; returns what stood in its way."""
         one = shard.machine.get(transactional_id)
         assert one.state in PREPARED, one
-        errors = await self._markers.write(one)
-        if not errors:
-            now_ms = self._runtime.clock.now_ms()
-            try:
-                shard.keep(shard.machine.decide_complete(transactional_id, now_ms))
-                return True
-            except BrokerError as error:
-                errors = [error]
-        logger.warning(
-            "markers are missing, trying again: %s", errors[0], extra={"transactional_id": transactional_id}
-        )
-        if not any(error.retriable for error in errors):
-            raise errors[0]
-        return False
+        try:
+            await shard.kept(transactional_id)
+            await self._markers.write(one)
+            shard.keep(shard.machine.decide_complete(transactional_id, self._runtime.clock.now_ms()))
+        except BrokerError as error:
+            return error
+        return None
 
     # -- what ends by itself
 
@@ -310,7 +309,10 @@ class TransactionCoordinator:
 
     def sweep(self) -> None:
         """Abort what took too long; forget what nobody uses."""
-        now_ms = self._runtime.clock.now_ms()
+        now_ms, expiry_ms = self._runtime.clock.now_ms(), self._settings.transactional_id_expiry_ms
+        is_expiry_due = now_ms - self._expired_ms >= min(expiry_ms, EXPIRY_CHECK_MS)
+        if is_expiry_due:
+            self._expired_ms = now_ms
         for shard in self._shards:
             try:
                 shard.check_ready()
@@ -321,9 +323,10 @@ class TransactionCoordinator:
                     )
                     shard.keep(shard.machine.decide_fence(one.transactional_id, now_ms))
                     self._finish(shard, one.transactional_id)
-                forgotten = shard.machine.decide_expire(now_ms, self._settings.transactional_id_expiry_ms)
-                if forgotten:
-                    shard.keep(forgotten[:EXPIRED_AT_ONCE])
+                if is_expiry_due:
+                    forgotten = shard.machine.decide_expire(now_ms, expiry_ms)
+                    for at in range(0, len(forgotten), EXPIRED_AT_ONCE):
+                        shard.keep(forgotten[at : at + EXPIRED_AT_ONCE])
             except BrokerError as error:
                 logger.warning("transactions are not looked over: %s", error)
 
