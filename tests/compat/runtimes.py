@@ -68,8 +68,17 @@ def maven_jars(pom: Path) -> Path:
 
 def java_command(bootstrap: str) -> list[str]:
     """The command that runs the Java driver against a broker."""
+    return [*_java_program("Driver"), bootstrap]
+
+
+def java_member_command() -> list[str]:
+    """The command that runs one member of a group with the Java client."""
+    return _java_program("Member")
+
+
+def _java_program(name: str) -> list[str]:
     java, javac = _program("java", "default-jdk-headless"), _program("javac", "default-jdk-headless")
-    pom, source = HERE / "java" / "pom.xml", HERE / "java" / "Driver.java"
+    pom, source = HERE / "java" / "pom.xml", HERE / "java" / f"{name}.java"
     jars = f"{maven_jars(pom)}/*"
     classes = _prepared(
         "classes",
@@ -78,7 +87,7 @@ def java_command(bootstrap: str) -> list[str]:
     )
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return [java, *quick, quiet, "-cp", f"{classes}{os.pathsep}{jars}", "Driver", bootstrap]
+    return [java, *quick, quiet, "-cp", f"{classes}{os.pathsep}{jars}", name]
 
 
 def node_command(bootstrap: str) -> list[str]:

@@ -23,6 +23,7 @@ from penstock.core.machines.catalog_events import (
     Topic,
     TopicSaved,
 )
+from penstock.core.machines.consumer_group_targets import Topics
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
@@ -61,7 +62,7 @@ class Broker:
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
         self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
         self.coordination = Coordination(
-            settings, runtime, self.internal_topic, lambda name: self.catalog.find(name) is not None
+            settings, runtime, self.internal_topic, lambda: Topics(self.catalog, self.changes)
         )
         self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
         self.transactions = TransactionCoordinator(

@@ -262,6 +262,22 @@ class Settings:
         high=_INT32_MAX,
         kafka="group.max.size",
     )
+    consumer_group_session_ms: int = _ms(
+        "groups",
+        45_000,
+        "How long a member of a consumer group (the protocol in which the broker assigns) may be silent.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="group.consumer.session.timeout.ms",
+    )
+    consumer_group_heartbeat_ms: int = _ms(
+        "groups",
+        5_000,
+        "How often members of consumer groups are told to send a heartbeat; changes reach them with the next one.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="group.consumer.heartbeat.interval.ms",
+    )
     group_topic_partitions: int = _count(
         "groups",
         8,

@@ -87,6 +87,9 @@ class FieldReader:
         self._position = start + length
         return self._raw[start : self._position]
 
+    def skip(self, length: int) -> None:
+        self._take(length)
+
     def text(self) -> str:
         try:
             return self.take(self.int16()).decode()
