@@ -306,8 +306,7 @@ class Partition:
         if self.failure is not None:
             self.check_online()
         try:
-            committed = isolation is Isolation.READ_COMMITTED
-            return self.log.read(offset, bytes_max, self.log.stable() if committed else self.log.visible)
+            return self.log.read(offset, bytes_max, self._limit(isolation))
         except CorruptBatch as error:
             logger.error(
                 "a damaged batch was not served: %s",
@@ -318,6 +317,9 @@ class Partition:
         except DiskFailed as error:
             self.fail(error)
             raise
+
+    def _limit(self, isolation: Isolation) -> Mark:
+        return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.visible
 
     def aborted_between(self, start: int, end: int) -> list[Aborted]:
         """The aborted transactions that a reader of the offsets from `start` up to `end` has to leave out."""
@@ -335,10 +337,12 @@ class Partition:
         for listener in list(self._listeners):
             listener()
 
-    def find_time(self, time_ms: int) -> TimedOffset | None:
+    def find_time(
+        self, time_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> TimedOffset | None:
         """The first record at or after a time."""
         self.check_online()
-        found = self.log.find_time(time_ms, self.log.visible)
+        found = self.log.find_time(time_ms, self._limit(isolation))
         if found is None:
             return None
         offset, timestamp_ms = first_at_or_after(found.raw, found.header, time_ms, self.log.start_offset)

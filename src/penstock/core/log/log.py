@@ -215,14 +215,14 @@ class Log:
     def _slice(self, segment: Segment, position: int, bytes_max: int, end: int, limit: Mark) -> Slice:
         length, next_offset = segment.run(position, bytes_max, end)
         segment.verify(position, length)
+        if next_offset is None:
+            next_offset = min(limit.offset, segment.next_offset)
         if segment is self._active:
-            if next_offset is None:
-                next_offset = limit.offset
             hints = self._hints
             if next_offset not in hints and len(hints) >= HINTS_MAX:
                 del hints[next(iter(hints))]
             hints[next_offset] = position + length
-        return Slice(segment.file, position, length)
+        return Slice(segment.file, position, length, next_offset)
 
     def mark_at(self, offset: int) -> Mark:
         """The boundary of the batch that holds `offset` (its start), for readers who must stop there."""

@@ -12,8 +12,6 @@ from penstock.core.errors import TornSegment
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
-_UINT8 = Struct(">B")
-_UVARINT_BITS_MAX = 35
 
 
 def int16(value: int) -> bytes:
@@ -67,20 +65,7 @@ class FieldReader:
     def int64(self) -> int:
         return self._fixed(_INT64)
 
-    def byte(self) -> int:
-        return self._fixed(_UINT8)
-
-    def uvarint(self) -> int:
-        """A number of up to 32 bits in as many bytes as it needs."""
-        value = 0
-        for shift in range(0, _UVARINT_BITS_MAX, 7):
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise TornSegment(f"a coordinator's record holds an endless number before byte {self._position}")
-
-    def take(self, length: int) -> bytes:
+    def _take(self, length: int) -> bytes:
         start = self._position
         if length < 0 or start + length > len(self._raw):
             raise TornSegment(f"a coordinator's record holds a length of {length} at byte {start} that does not fit")
@@ -92,14 +77,7 @@ class FieldReader:
 
     def text(self) -> str:
         try:
-            return self.take(self.int16()).decode()
-        except UnicodeDecodeError:
-            raise TornSegment(f"a coordinator's record holds no text before byte {self._position}") from None
-
-    def compact_text(self) -> str:
-        """A text after its length plus one, as a varint."""
-        try:
-            return self.take(self.uvarint() - 1).decode()
+            return self._take(self.int16()).decode()
         except UnicodeDecodeError:
             raise TornSegment(f"a coordinator's record holds no text before byte {self._position}") from None
 
@@ -110,7 +88,7 @@ class FieldReader:
         return self.text()
 
     def blob(self) -> bytes:
-        return self.take(self.int32())
+        return self._take(self.int32())
 
     def count(self) -> int:
         """The length of a list, each of whose elements takes at least a byte."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from penstock.core.errors import TornSegment
+from penstock.core.machines.compact_fields import CompactReader, compact_list, compact_text, tags
 from penstock.core.machines.offsets import Place
 from penstock.core.machines.record_fields import FieldReader, int16, int32, int64, text
 from penstock.core.machines.transaction_values import (
@@ -27,6 +28,8 @@ _V1, _V2 = 0, 2
 """The version of the protocol that the producer speaks, as Kafka numbers them."""
 _PREVIOUS_ID_TAG, _NEXT_ID_TAG, _PROTOCOL_TAG = 0, 1, 2
 _LAST_EPOCH_TAG = 10_000
+
+_NULL = b"\0"
 
 _STATUS = {
     State.EMPTY: 0,
@@ -57,7 +60,7 @@ def decode(key: bytes | None, value: bytes | None) -> Event | None:
     reader.end()
     if value is None:
         return TransactionForgotten(transactional_id)
-    return TransactionSaved(_decode_value(transactional_id, FieldReader(value)))
+    return TransactionSaved(_decode_value(transactional_id, CompactReader(value)))
 
 
 def _encode_key(transactional_id: str) -> bytes:
@@ -72,7 +75,7 @@ def _encode_value(one: Transaction) -> bytes:
             int16(one.producer_epoch),
             int32(one.timeout_ms),
             bytes((_STATUS[one.state],)),
-            _encode_places(one.places) if one.state is not State.EMPTY else _uvarint(0),
+            _encode_places(one.places) if one.state is not State.EMPTY else _NULL,
             int64(one.changed_ms),
             int64(one.started_ms),
             _encode_tags(one),
@@ -82,80 +85,64 @@ def _encode_value(one: Transaction) -> bytes:
 
 def _encode_places(places: tuple[Place, ...]) -> bytes:
     """Partitions by topic, each topic with an empty set of tagged fields."""
-    by_topic = [(topic, [at.partition for at in some]) for topic, some in groupby(places, lambda at: at.topic)]
-    parts = [_uvarint(len(by_topic) + 1)]
-    for topic, partitions in by_topic:
-        raw = topic.encode()
-        parts += [_uvarint(len(raw) + 1), raw, _uvarint(len(partitions) + 1)]
-        parts += [int32(partition) for partition in partitions]
-        parts.append(_uvarint(0))
-    return b"".join(parts)
+    topics = []
+    for topic, some in groupby(places, lambda at: at.topic):
+        topics.append(compact_text(topic) + compact_list([int32(at.partition) for at in some]) + tags())
+    return compact_list(topics)
 
 
 def _encode_tags(one: Transaction) -> bytes:
-    fields = []
+    fields: dict[int, bytes] = {}
     if one.previous_producer_id != NO_PRODUCER:
-        fields.append((_PREVIOUS_ID_TAG, int64(one.previous_producer_id)))
+        fields[_PREVIOUS_ID_TAG] = int64(one.previous_producer_id)
     if one.next_producer_id != NO_PRODUCER:
-        fields.append((_NEXT_ID_TAG, int64(one.next_producer_id)))
+        fields[_NEXT_ID_TAG] = int64(one.next_producer_id)
     if one.is_v2:
-        fields.append((_PROTOCOL_TAG, int16(_V2)))
+        fields[_PROTOCOL_TAG] = int16(_V2)
     if one.last_epoch != NO_EPOCH:
-        fields.append((_LAST_EPOCH_TAG, int16(one.last_epoch)))
-    tagged = b"".join(_uvarint(tag) + _uvarint(len(raw)) + raw for tag, raw in fields)
-    return _uvarint(len(fields)) + tagged
+        fields[_LAST_EPOCH_TAG] = int16(one.last_epoch)
+    return tags(fields)
 
 
-def _decode_value(transactional_id: str, reader: FieldReader) -> Transaction:
+def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
     version = reader.int16()
     if version != _VALUE_VERSION:
         raise TornSegment(f"a transaction in version {version}; {_VALUE_VERSION} is known here")
     producer_id, producer_epoch, timeout_ms = reader.int64(), reader.int16(), reader.int32()
-    status = reader.byte()
+    status = reader.int8()
     if status not in _STATE_OF:
         raise TornSegment(f"transactional id {transactional_id!r} is kept with status {status}, which is none")
-    places = _decode_places(reader)
+    places: tuple[Place, ...] = ()
+    if _STATE_OF[status] is not State.EMPTY:
+        places = _decode_places(reader)
+    elif reader.int8() != 0:
+        raise TornSegment(f"transactional id {transactional_id!r} is kept as empty, and with partitions")
     changed_ms, started_ms = reader.int64(), reader.int64()
-    tags = _decode_tags(reader)
+    tagged = {tag: int.from_bytes(raw, "big", signed=True) for tag, raw in reader.tags().items()}
     reader.end()
     return Transaction(
         transactional_id,
         producer_id,
         producer_epoch,
-        last_epoch=tags.get(_LAST_EPOCH_TAG, NO_EPOCH),
-        previous_producer_id=tags.get(_PREVIOUS_ID_TAG, NO_PRODUCER),
-        next_producer_id=tags.get(_NEXT_ID_TAG, NO_PRODUCER),
+        last_epoch=tagged.get(_LAST_EPOCH_TAG, NO_EPOCH),
+        previous_producer_id=tagged.get(_PREVIOUS_ID_TAG, NO_PRODUCER),
+        next_producer_id=tagged.get(_NEXT_ID_TAG, NO_PRODUCER),
         timeout_ms=timeout_ms,
         state=_STATE_OF[status],
         places=places,
         started_ms=started_ms,
         changed_ms=changed_ms,
-        is_v2=tags.get(_PROTOCOL_TAG, _V1) == _V2,
+        is_v2=tagged.get(_PROTOCOL_TAG, _V1) == _V2,
     )
 
 
-def _decode_places(reader: FieldReader) -> tuple[Place, ...]:
+def _decode_places(reader: CompactReader) -> tuple[Place, ...]:
     places: list[Place] = []
-    for _ in range(reader.uvarint() - 1):
+
+    def read_topic() -> None:
         topic = reader.compact_text()
-        places += [Place(topic, reader.int32()) for _ in range(reader.uvarint() - 1)]
-        _decode_tags(reader)
+        places.extend(Place(topic, partition) for partition in reader.compact_list(reader.int32))
+        reader.tags()
+
+    reader.compact_list(read_topic)
     return tuple(places)
-
-
-def _decode_tags(reader: FieldReader) -> dict[int, int]:
-    """Tagged fields, each of which is a number here."""
-    tags: dict[int, int] = {}
-    for _ in range(reader.uvarint()):
-        tag = reader.uvarint()
-        tags[tag] = int.from_bytes(reader.take(reader.uvarint()), "big", signed=True)
-    return tags
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

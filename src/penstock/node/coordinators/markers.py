@@ -33,28 +33,25 @@ class Markers:
         self._coordinator_epoch = coordinator_epoch
 
     async def write(self, one: Transaction) -> None:
-        """Write what is missing and wait until it is on disk. Raises if some of it could not be, the rest being done."""
+        """Write what is missing and wait until it is on disk. Raises if some could not be; the rest is done then."""
         marker = Marker(one.is_commit, self._coordinator_epoch)
         work = [
-            self.write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
+            self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
             for place in one.places
             if place.topic != GROUPS_TOPIC
         ]
         if len(work) < len(one.places):
-            work.append(self._settle_offsets(one))
+            work.append(self.settle_offsets(one.producer_id, is_commit=one.is_commit))
         for error in [await work[0]] if len(work) == 1 else await asyncio.gather(*work):
             if error is not None:
                 raise error
 
-    async def write_one(
+    async def _write_one(
         self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> BrokerError | None:
         """End the transaction in one partition. One that is gone, or where a later epoch wrote, has none open."""
         try:
-            partition = self._find_partition(*place)
-            appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
-            end_offset = partition.end_offset if appended is None else appended.end_offset
-            await partition.sync_to(end_offset)
+            await self.end(place, producer_id, epoch, marker, is_bumped=is_bumped)
         except UnknownTopic:
             return None
         except (StaleProducer, StaleCoordinator) as error:
@@ -64,7 +61,16 @@ class Markers:
             return error
         return None
 
-    async def _settle_offsets(self, one: Transaction) -> BrokerError | None:
+    async def end(
+        self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
+    ) -> None:
+        """End what a producer has open in one partition and wait until that is on disk. Raises whatever forbids it."""
+        partition = self._find_partition(*place)
+        appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
+        await partition.sync_to(partition.end_offset if appended is None else appended.end_offset)
+
+    async def settle_offsets(self, producer_id: int, *, is_commit: bool) -> BrokerError | None:
+        """End what a producer has pending with the groups; returns what stood in the way."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self._committed.settle(one.producer_id, is_commit=one.is_commit, settled=done.set_result)
+        self._committed.settle(producer_id, is_commit=is_commit, settled=done.set_result)
         return await done
