@@ -138,7 +138,7 @@ class Outbox:
             self._pieces.popleft()
             piece.file.unpin()
         else:
-            self._pieces[0] = Slice(piece.file, piece.position + sent, piece.length - sent)
+            self._pieces[0] = piece._replace(position=piece.position + sent, length=piece.length - sent)
         return sent
 
     def _flush_transport(self) -> bool:
@@ -152,7 +152,8 @@ class Outbox:
                 self._transport.write(piece.file.read(piece.position, length))
                 self.waiting_bytes -= length
                 if length < piece.length:
-                    self._pieces.appendleft(Slice(piece.file, piece.position + length, piece.length - length))
+                    rest = piece._replace(position=piece.position + length, length=piece.length - length)
+                    self._pieces.appendleft(rest)
                 else:
                     piece.file.unpin()
             else:

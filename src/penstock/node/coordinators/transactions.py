@@ -42,7 +42,7 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "segment.bytes": str(100 << 20),
     "max.message.bytes": str(16 << 20),
     "compression.type": "producer",
-    "durability": "fsync",
+    "penstock.durability": "fsync",
 }
 RETRY_S, RETRY_S_MAX = 0.2, 5.0
 """Markers that could not be written are tried again this much later, and then less and less often."""
