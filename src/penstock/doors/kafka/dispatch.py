@@ -23,7 +23,6 @@ from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.produce import ProduceHandler
-from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
 from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import TRANSACTION_VERSION, VersionsHandler, advertised_versions
 from penstock.node.addresses import Address
@@ -47,7 +46,7 @@ class Dispatch:
         topics, offsets = TopicHandlers(broker), OffsetHandlers(broker)
         groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
         consumer_groups = ConsumerGroupHandlers(broker)
-        transactions, transaction_admin = TransactionHandlers(broker), TransactionAdminHandlers(broker)
+        transactions = TransactionHandlers(broker)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(broker).produce,
             ApiKey.FETCH: self._fetch.fetch,
@@ -75,21 +74,14 @@ class Dispatch:
             ApiKey.DESCRIBE_GROUPS: group_admin.describe_groups,
             ApiKey.LIST_GROUPS: group_admin.list_groups,
             ApiKey.DELETE_GROUPS: group_admin.delete_groups,
-            ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
-            ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
-            ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets,
-            ApiKey.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
-            ApiKey.END_TXN: transactions.end_transaction,
-            ApiKey.DESCRIBE_PRODUCERS: transaction_admin.describe_producers,
-            ApiKey.DESCRIBE_TRANSACTIONS: transaction_admin.describe_transactions,
-            ApiKey.LIST_TRANSACTIONS: transaction_admin.list_transactions,
+            **transactions.handlers(),
             ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
             ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         features = {TRANSACTION_VERSION: broker.settings.transaction_version}
         versions = VersionsHandler(advertised_versions([*self._handlers, ApiKey.API_VERSIONS]), features)
         self._handlers[ApiKey.API_VERSIONS] = versions.api_versions
-        self._handlers[ApiKey.WRITE_TXN_MARKERS] = transaction_admin.write_markers  # not for clients, so not advertised
+        self._handlers |= transactions.unadvertised()
         self._versions = versions
 
     def advertise(self, address: Address) -> None:

@@ -21,8 +21,9 @@ from penstock.core.errors import (
 from penstock.core.machines.offsets import Place
 from penstock.core.machines.transactions import Claim
 from penstock.core.model import NO_EPOCH, NO_PRODUCER
-from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.errors import coordinator_code_of
+from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import Committer, NewOffset
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
@@ -77,6 +78,24 @@ class TransactionHandlers:
         self._broker = broker
         self._transactions = broker.transactions
         self._coordination = broker.coordination
+        self._admin = TransactionAdminHandlers(broker)
+
+    def handlers(self) -> dict[int, Handler]:
+        """All that concerns transactions, for clients and tools."""
+        return {
+            ApiKey.INIT_PRODUCER_ID: self.init_producer_id,
+            ApiKey.ADD_PARTITIONS_TO_TXN: self.add_partitions,
+            ApiKey.ADD_OFFSETS_TO_TXN: self.add_offsets,
+            ApiKey.TXN_OFFSET_COMMIT: self.txn_offset_commit,
+            ApiKey.END_TXN: self.end_transaction,
+            ApiKey.DESCRIBE_PRODUCERS: self._admin.describe_producers,
+            ApiKey.DESCRIBE_TRANSACTIONS: self._admin.describe_transactions,
+            ApiKey.LIST_TRANSACTIONS: self._admin.list_transactions,
+        }
+
+    def unadvertised(self) -> dict[int, Handler]:
+        """What brokers and our own tools send; no client is told of it."""
+        return {ApiKey.WRITE_TXN_MARKERS: self._admin.write_markers}
 
     # -- InitProducerId
 
