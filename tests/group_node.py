@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from penstock.core.errors import BrokerError, MemberIdRequired
-from penstock.core.machines.group_values import Joined, JoinCommand, LeaveCommand, Protocol, SyncCommand
+from penstock.core.machines.group_values import JoinCommand, Joined, LeaveCommand, Protocol, SyncCommand
 from penstock.core.machines.offsets import Place
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset

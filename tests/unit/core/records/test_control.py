@@ -8,7 +8,14 @@ from kafka.record import MemoryRecords
 from making import opaque_batch
 from penstock.core.errors import CorruptBatch
 from penstock.core.model import NewRecord
-from penstock.core.records.batch import CONTROL, TRANSACTIONAL, check, decode_header, encode_header, stamp_checksum
+from penstock.core.records.batch import (
+    CONTROL,
+    TRANSACTIONAL,
+    check,
+    decode_header,
+    encode_header,
+    stamp_checksum,
+)
 from penstock.core.records.control import Marker, build_marker, read_marker
 from penstock.core.records.whole import build_batch
 

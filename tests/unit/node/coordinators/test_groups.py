@@ -18,8 +18,8 @@ from penstock.core.errors import (
 )
 from penstock.core.machines.group_kinds import GroupKind
 from penstock.node.coordinators.committed import Committer
-from penstock.node.coordinators.groups import ListedGroup
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.coordinators.groups import ListedGroup
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 
