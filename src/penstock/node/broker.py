@@ -30,6 +30,9 @@ from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
 from penstock.node.coordinators.coordination import Coordination
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.coordinators.markers import Markers
+from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
+from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.inherited import inherited_settings
 from penstock.node.janitor import Janitor
 from penstock.node.metadata import Metadata
@@ -62,6 +65,10 @@ class Broker:
         self.coordination = Coordination(
             settings, runtime, self.internal_topic, lambda: Topics(self.catalog, self.changes)
         )
+        self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
+        self.transactions = TransactionCoordinator(
+            settings, runtime, self.internal_topic, self.new_producer_id, self.markers
+        )
 
     # -- life
 
@@ -74,10 +81,13 @@ class Broker:
         self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:
             await self.coordination.open()
+        if self.catalog.find(TRANSACTIONS_TOPIC) is not None:
+            await self.transactions.open()
         self._janitor.start()
 
     async def stop(self) -> bool:
         """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
+        await self.transactions.stop()
         await self.coordination.stop()
         await self._janitor.stop()
         partitions = self.partitions()
