@@ -176,7 +176,7 @@ async def _read_whole(client: KafkaClient, place: Place) -> tuple[int, int, list
             fetched = await client.fetch(place, offset)
             if fetched.start_offset != start:
                 break
-            if not fetched.records:
+            if fetched.next_offset == offset:
                 return start, fetched.high_watermark, records
             records += fetched.records
-            offset = fetched.records[-1].offset + 1
+            offset = fetched.next_offset

@@ -45,6 +45,8 @@ class Fetched(NamedTuple):
     start_offset: int
     high_watermark: int
     records: list[Record]
+    next_offset: int
+    """Where to read on: behind the last batch, which compaction may have left without its last records."""
 
 
 class KafkaClient:
@@ -151,8 +153,8 @@ class KafkaClient:
         """What there is from `offset` on, as far as one answer goes."""
         answer = await self._fetch(place, offset, wait_ms)
         _check(answer.error_code)
-        records = [one for one in _open(answer.records) if one.offset >= offset]
-        return Fetched(answer.log_start_offset, answer.high_watermark, records)
+        records, next_offset = _open(answer.records, offset)
+        return Fetched(answer.log_start_offset, answer.high_watermark, records, next_offset)
 
     async def start_offset(self, place: Place) -> int:
         """Where the partition starts: an offset beyond every log is refused with it."""
@@ -221,15 +223,18 @@ def make_batch(
     return bytes(batch)
 
 
-def _open(content: memoryview | bytes) -> list[Record]:
-    """The records of whole batches whose checksums are right."""
+def _open(content: memoryview | bytes, offset: int) -> tuple[list[Record], int]:
+    """The records from `offset` on of whole batches whose checksums are right, and the offset behind them."""
     records: list[Record] = []
     view = memoryview(content)
+    next_offset = offset
     while len(view):
         raw = view[: size_at(view, 0)]
-        records += open_batch(raw, check(raw))
+        header = check(raw)
+        records += [one for one in open_batch(raw, header) if one.offset >= offset]
+        next_offset = header.next_offset
         view = view[len(raw) :]
-    return records
+    return records, next_offset
 
 
 def _check(code: int, message: str | None = None) -> None:

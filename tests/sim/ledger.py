@@ -40,7 +40,7 @@ class Promise:
     """Deleting everything before this was acknowledged."""
     start_asked: int = 0
     """Deleting everything before this was asked for, at most."""
-    keys_in_doubt: set[bytes] = field(default_factory=set)
+    keys_in_doubt: Counter[bytes] = field(default_factory=Counter)
     """Keys with a tombstone under way: it may be in the log, do its work, and be gone before anyone is told."""
 
 
@@ -165,7 +165,7 @@ def _check_compacted(place: Place, promise: Promise, found: list[Record]) -> Non
     for key, offset in last.items():
         value = promise.records[offset][1]
         one = there.get(key)
-        if one is None and (value is None or key in promise.keys_in_doubt):
+        if one is None and (value is None or promise.keys_in_doubt[key]):
             continue
         if one is None or one.offset < offset:
             raise Broken(f"{place}: key {key!r} had its last record at {offset}, found {one}")

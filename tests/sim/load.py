@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,8 +76,8 @@ async def write_plain(dial: Dial, ledger: Ledger, writer: Writer, now_ms: Callab
         topic = ledger.topics[place.topic_id]
         promise = topic.partitions[place.partition]
         records = writer.records(topic.kind)
-        doubts = {one.key for one in records if one.value is None and one.key is not None}
-        promise.keys_in_doubt |= doubts
+        doubts = Counter(one.key for one in records if one.value is None and one.key is not None)
+        promise.keys_in_doubt += doubts
         batch = make_batch(records, now_ms(), codec=writer.chance.choice((0, 0, 0, 1, 3)))
         try:
             ledger.acked(place, await client.produce(place, batch), records)
@@ -143,8 +144,7 @@ async def read_along(dial: Dial, ledger: Ledger, chance: random.Random) -> None:
                 raise
             continue
         ledger.seen(place, fetched.records)
-        if fetched.records:
-            places_read[place] = fetched.records[-1].offset + 1
+        places_read[place] = fetched.next_offset
 
 
 async def change_topics(dial: Dial, ledger: Ledger, writer: Writer) -> None:

@@ -16,7 +16,7 @@ from sim.crashing import Crash, Trial
 from sim.kafka_client import KafkaError
 from sim.loop import Order, SimLoop, run
 
-SEEDS = range(24)
+SEEDS = range(20)
 MORE_SEEDS = range(1_000, 1_160)
 SEEDS_TO_FIND_A_BUG_MAX = 20
 CRASHES_MIN = 200
@@ -52,7 +52,7 @@ def test_no_promise_is_broken_by_two_hundred_crashes() -> None:
 
 
 def test_no_promise_rests_on_the_order_of_callbacks() -> None:
-    assert crashes_of(range(5), Order.ANY).total() > 0
+    assert crashes_of(range(2), Order.ANY).total() > 0
 
 
 @pytest.mark.slow

@@ -24,11 +24,15 @@ from penstock.core.machines.catalog_events import (
     Topic,
     TopicSaved,
 )
+from penstock.core.machines.consumer_group_targets import Topics
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
 from penstock.node.coordinators.coordination import Coordination
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.coordinators.markers import Markers
+from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
+from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.inherited import inherited_settings
 from penstock.node.janitor import Janitor
 from penstock.node.metadata import Metadata
@@ -59,31 +63,38 @@ class Broker:
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
         self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
         self.coordination = Coordination(
-            settings, runtime, self.internal_topic, lambda name: self.catalog.find(name) is not None
+            settings, runtime, self.internal_topic, lambda: Topics(self.catalog, self.changes)
+        )
+        self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
+        self.transactions = TransactionCoordinator(
+            settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
 
     # -- life
 
     async def recover(self) -> None:
         """Read the catalog, open every log, and make durable what was found before anyone may read it."""
-        await self._metadata.recover()
+        removed = await self._metadata.recover()
         for topic in self.catalog.topics:
             self._open_topic(topic)
         await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
-        self._remove_strangers()
+        self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:
             await self.coordination.open()
+        if self.catalog.find(TRANSACTIONS_TOPIC) is not None:
+            await self.transactions.open()
         self._janitor.start()
 
     async def stop(self) -> bool:
         """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
+        await self.transactions.stop()
         await self.coordination.stop()
         await self._janitor.stop()
         partitions = self.partitions()
         settled = await asyncio.gather(*(partition.settle() for partition in partitions))
         for partition, is_settled in zip(partitions, settled, strict=True):
             if is_settled:
-                self._recovery_points[partition.log.directory] = partition.end_offset
+                self._recovery_points[partition.log.directory] = partition.durable_offset
             partition.close(NotLeader("the broker is stopping"))
         is_healthy = all(settled) and self._metadata.is_online
         try:
@@ -98,9 +109,9 @@ class Broker:
         return is_healthy
 
     def _open_metadata_log(self) -> Log:
-        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata")
+        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata", is_synced_by_batch=True)
 
-    def _open_log(self, directory: str, limits: LogLimits, name: str) -> Log:
+    def _open_log(self, directory: str, limits: LogLimits, name: str, *, is_synced_by_batch: bool = False) -> Log:
         return open_log(
             self.runtime.files,
             directory,
@@ -108,15 +119,20 @@ class Broker:
             recovery_offset=self._recovery_points.get(directory, 0),
             now_ms=self.runtime.clock.now_ms(),
             report=partial(logger.warning, "%s: %s", name),
+            is_synced_by_batch=is_synced_by_batch,
         )
 
-    def _remove_strangers(self) -> None:
-        """Directories of topics that the catalog does not know: their deletion was cut short."""
+    def _remove_leftovers(self, removed: set[bytes]) -> None:
+        """Finish deletions that were cut short. A directory that the catalog has never heard of is not ours to delete:
+        it may be all that is left of a topic."""
         known = {topic.id.hex() for topic in self.catalog.topics}
+        leftovers = {topic_id.hex() for topic_id in removed} - known
         for name in self.runtime.files.names(TOPICS_DIRECTORY):
-            if name not in known:
+            if name in leftovers:
                 logger.info("removing what is left of a deleted topic", extra={"directory": name})
                 self._remove_directory(f"{TOPICS_DIRECTORY}/{name}")
+            elif name not in known:
+                logger.error("this directory belongs to no topic; it is left alone", extra={"directory": name})
 
     def _remove_directory(self, directory: str) -> None:
         def removed(outcome: BaseException | None) -> None:

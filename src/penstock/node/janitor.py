@@ -87,7 +87,7 @@ class Janitor:
     async def save_points(self) -> None:
         """Save the state of partitions that grew, then the recovery points, so that a crash costs little to
         recover from."""
-        changed = False
+        changed = self._metadata.log.visible.offset != self._recovery_points.get(METADATA_DIRECTORY, 0)
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):
                 changed = True

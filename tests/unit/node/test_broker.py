@@ -23,7 +23,6 @@ from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
 from sim.disk import SimDisk
 
-
 SETTINGS = Settings(storage=Storage.MEMORY, retention_check_ms=10**9, checkpoint_interval_ms=10**9)
 
 
@@ -223,12 +222,17 @@ def test_what_is_left_of_a_deletion_that_was_cut_short_is_removed_at_the_next_st
         hand = surroundings()
         broker = await start(hand)
         await make_topic(broker, "orders")
+        gone = broker.catalog.topic("orders").id.hex()
         await fill(hand, broker, "orders")
-        hand.files.make_dir(f"{TOPICS_DIRECTORY}/{bytes(16).hex()}/0")
+        await broker.change(lambda catalog: catalog.decide_delete_topic("orders"))
+        await turns()
         await broker.stop()
+        hand.files.make_dir(f"{TOPICS_DIRECTORY}/{gone}/0")
+        stranger = bytes(16).hex()
+        hand.files.make_dir(f"{TOPICS_DIRECTORY}/{stranger}/0")
         again = await start(hand)
         await turns()
-        assert hand.files.names(TOPICS_DIRECTORY) == [again.catalog.topic("orders").id.hex()]
+        assert hand.files.names(TOPICS_DIRECTORY) == [stranger], "what the catalog never heard of is left alone"
         await again.stop()
 
     run(test)

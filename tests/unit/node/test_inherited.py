@@ -32,4 +32,5 @@ def test_no_flush_by_count_is_what_kafka_calls_a_count_that_is_never_reached() -
 
 
 def test_values_are_written_as_kafkas_tools_write_them() -> None:
-    assert [kafka_text(value) for value in (True, False, Durability.FSYNC, 5, "x")] == ["true", "false", "fsync", "5", "x"]
+    values = (True, False, Durability.FSYNC, 5, "x")
+    assert [kafka_text(value) for value in values] == ["true", "false", "fsync", "5", "x"]

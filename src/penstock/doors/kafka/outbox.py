@@ -148,7 +148,7 @@ class Outbox:
             self._pieces.popleft()
             piece.file.unpin()
         else:
-            self._pieces[0] = Slice(piece.file, piece.position + sent, piece.length - sent)
+            self._pieces[0] = piece._replace(position=piece.position + sent, length=piece.length - sent)
         return sent
 
     def _flush_transport(self) -> bool:
@@ -163,7 +163,7 @@ class Outbox:
                 self._transport.write(piece)
             self.waiting_bytes -= sent
             if isinstance(piece, Slice) and sent < piece.length:
-                self._pieces[0] = Slice(piece.file, piece.position + sent, piece.length - sent)
+                self._pieces[0] = piece._replace(position=piece.position + sent, length=piece.length - sent)
             else:
                 release((self._pieces.popleft(),))
         return True
