@@ -106,7 +106,10 @@ def run_seeded(targets: list[Target], seconds: float, seed: int, directory: Path
             path = save(finding, directory)
             print(f"{target.name}: a finding after {campaign.executions} executions, its input is in {path}")
             return 1
-        print(f"{target.name:16} {campaign.executions:9,} executions, {len(campaign.outcomes):4} outcomes", flush=True)
+        print(
+            f"{target.name:16} {campaign.executions:9,} executions, {len(campaign.outcomes):4} outcomes",
+            flush=True,
+        )
     return 0
 
 
@@ -136,8 +139,16 @@ def run_atheris_one(target_name: str, seconds: float, seed: int, directory: Path
     rng = Random(f"{target.name}/{seed}")
     for number in range(SAMPLES):
         (corpus / f"sample-{number}").write_bytes(target.make(rng))
-    flags = [f"-max_total_time={int(seconds)}", f"-seed={seed + 1}", f"-artifact_prefix={directory}/{target.name}-"]
-    atheris.Setup([sys.argv[0], *flags, str(corpus)], lambda content: None if target.read(content) else None)
+    flags = [
+        f"-max_total_time={int(seconds)}",
+        f"-seed={seed + 1}",
+        f"-artifact_prefix={directory}/{target.name}-",
+    ]
+
+    def one(content: bytes) -> None:
+        target.read(content)
+
+    atheris.Setup([sys.argv[0], *flags, str(corpus)], one)
     atheris.Fuzz()
     return 0
 
@@ -163,7 +174,9 @@ def main() -> int:
         return run_atheris_one(options.target, options.seconds, options.seed, options.findings)
     targets = [one for one in all_targets() if options.target in (None, one.name)]
     if not targets:
-        parser.error(f"no target is called {options.target}; there are {', '.join(one.name for one in all_targets())}")
+        parser.error(
+            f"no target is called {options.target}; there are {', '.join(one.name for one in all_targets())}"
+        )
     if options.input is not None:
         print(targets[0].read(options.input.read_bytes()))
         return 0

@@ -26,7 +26,10 @@ from penstock.wire.kafka import API, ApiKey, encode_request, messages
 ROUNDS_PER_BROKER = 300
 TURNS = 30
 SETTINGS = Settings(
-    storage=Storage.MEMORY, frame_bytes_max=200_000, inflight_bytes_max=1_000_000, response_queue_bytes_max=500_000
+    storage=Storage.MEMORY,
+    frame_bytes_max=200_000,
+    inflight_bytes_max=1_000_000,
+    response_queue_bytes_max=500_000,
 )
 NAMES = ("orders", "orders", "__consumer_offsets", "neu", "..", "x" * 300)
 
@@ -140,7 +143,9 @@ def _aim(value: Any, rng: Random) -> None:
         elif name in ("index", "partition", "partition_index"):
             setattr(value, name, rng.choice((0, 0, 1, 2, -1)))
         elif name == "records" and found is not None:
-            setattr(value, name, bytes(keyed_batch([(b"k", b"v" * rng.randint(0, 50))], codec=rng.randint(0, 4))))
+            setattr(
+                value, name, bytes(keyed_batch([(b"k", b"v" * rng.randint(0, 50))], codec=rng.randint(0, 4)))
+            )
         elif name == "acks":
             setattr(value, name, rng.choice((-1, 0, 1, 1, 5)))
         elif name in ("num_partitions", "count"):

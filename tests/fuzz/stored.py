@@ -85,7 +85,9 @@ def _read_batch(content: bytes) -> str:
 def make_compressed(rng: Random) -> bytes:
     """A byte that says which codec, then what it made: sometimes of a bomb, sometimes of noise."""
     codec = rng.choice(tuple(CODEC_NAMES))
-    plain = rng.choice((bytes(rng.choice((0, 100, 3_000_000))), rng.randbytes(rng.randint(0, 3_000)), b"ab" * 500))
+    plain = rng.choice(
+        (bytes(rng.choice((0, 100, 3_000_000))), rng.randbytes(rng.randint(0, 3_000)), b"ab" * 500)
+    )
     return bytes([codec]) + compress(codec, plain)
 
 
@@ -186,7 +188,13 @@ def make_state(rng: Random) -> bytes:
 def read_state(content: bytes) -> str:
     """As every kind of state file there is; a damaged one is known for damaged, or is the very one that was written."""
     files = MemoryFiles()
-    for path in ("any", "leader-epochs", f"{5:020d}.snapshot", checkpoint.RECOVERY_FILE, checkpoint.CLEAN_FILE):
+    for path in (
+        "any",
+        "leader-epochs",
+        f"{5:020d}.snapshot",
+        checkpoint.RECOVERY_FILE,
+        checkpoint.CLEAN_FILE,
+    ):
         files.write_whole(f"d/{path}" if path[0] not in "rc" else path, content)
     try:
         known = checked.read(files, "d/any")
@@ -252,7 +260,12 @@ def make_group(rng: Random) -> bytes:
     place = Place("orders", rng.randint(0, 9))
     committed = Committed(rng.getrandbits(40), 2, "note", 7, rng.choice((-1, 99)))
     event = rng.choice(
-        (GroupSaved("g", saved), GroupRemoved("g"), OffsetCommitted("g", place, committed), OffsetRemoved("g", place))
+        (
+            GroupSaved("g", saved),
+            GroupRemoved("g"),
+            OffsetCommitted("g", place, committed),
+            OffsetRemoved("g", place),
+        )
     )
     return _record(*(GROUP_RECORDS | OFFSET_RECORDS).encode(event))
 
@@ -276,7 +289,15 @@ def make_settings(rng: Random) -> bytes:
     """A byte that says YAML or JSON, then the file."""
     if rng.random() < 0.5:
         return b"j" + json.dumps({"port": 9092, "logDir": "/x", "limits": {"connections_max": "5"}}).encode()
-    return b"y" + b"port: 9092\nstorage:\n  durability: os\n  segment_bytes: 1GiB\nbufferSizes: [1, 2]\nlogLevel: INFO\n"
+    lines = (
+        "port: 9092",
+        "storage:",
+        "  durability: os",
+        "  segment_bytes: 1GiB",
+        "bufferSizes: [1, 2]",
+        "logLevel: INFO",
+    )
+    return b"y" + "\n".join(lines).encode()
 
 
 _SETTINGS_HOME = tempfile.TemporaryDirectory(prefix="penstock-fuzz-")

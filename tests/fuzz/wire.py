@@ -33,7 +33,9 @@ _SIZE_BYTES = 4
 def make_request(rng: Random) -> bytes:
     api, version = rng.choice(MESSAGES)
     message = sample(api.request, version, rng)
-    return encode_request(api.key, version, rng.getrandbits(31), rng.choice((None, "", "me")), message)[_SIZE_BYTES:]
+    return encode_request(api.key, version, rng.getrandbits(31), rng.choice((None, "", "me")), message)[
+        _SIZE_BYTES:
+    ]
 
 
 def read_request(frame: bytes) -> str:

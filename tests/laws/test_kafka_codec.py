@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafka_samples import message_versions, sample
 from fuzz.target import broken
 from fuzz.wire import joined, make_request, make_response, read_request, read_response
+from kafka_samples import message_versions, sample
 from penstock.core.errors import Malformed
 from penstock.wire.kafka import (
     API,

@@ -107,7 +107,9 @@ class Client:
             self.say(f"fetches from {offset}{told} -> {ErrorCode(one.error_code).name}")
             return
         records = [f"{found.offset}={(found.value or b'').decode()}" for found in open_batches(one.records)]
-        self.say(f"fetches from {offset}{told} -> {' '.join(records) or 'nothing'}, the end is {one.high_watermark}")
+        self.say(
+            f"fetches from {offset}{told} -> {' '.join(records) or 'nothing'}, the end is {one.high_watermark}"
+        )
 
     async def epoch_end(self, topic: str, epoch: int) -> None:
         answer = await self._ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, asking.epoch_end(topic, epoch))

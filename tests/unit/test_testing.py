@@ -25,7 +25,10 @@ def test_a_broker_keeps_its_port_over_a_kill_and_a_restart(tmp_path: Path) -> No
 
 
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(BrokerDied, match="exit code 2(.|\n)*segment"), running_broker(tmp_path, segment_bytes=1):
+    with (
+        pytest.raises(BrokerDied, match=r"(?s)exit code 2.*segment"),
+        running_broker(tmp_path, segment_bytes=1),
+    ):
         pytest.fail("it started")
 
 

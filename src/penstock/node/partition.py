@@ -332,9 +332,7 @@ class Partition:
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical(
-            "partition is offline: %s", error, extra=self._names
-        )
+        logger.critical("partition is offline: %s", error, extra=self._names)
         self._settle_all(Offline(f"{self} is offline: {error}"))
 
     def _settle_all(self, error: BrokerError) -> None:

@@ -46,15 +46,18 @@ def test_times_too_far_from_now_are_refused() -> None:
         with pytest.raises(InvalidTimestamp):
             admitted(opaque_batch(time_ms=time_ms), **window)
         stamped = admitted(opaque_batch(time_ms=time_ms), message_timestamp_type="LogAppendTime", **window)
-        assert check(stamped).max_timestamp_ms == NOW_MS, "where the log gives the time, the producer's is nothing"
+        assert check(stamped).max_timestamp_ms == NOW_MS, (
+            "where the log gives the time, the producer's is nothing"
+        )
 
 
 @pytest.mark.parametrize("codec", range(5))
 def test_a_compacted_topic_wants_keys(codec: int) -> None:
     whole = keyed_batch([(b"a", b"1"), (b"", None)], codec=codec)
     assert admitted(whole, cleanup_policy="compact") == whole
+    keyless = keyed_batch([(b"a", b""), (None, b""), (b"c", b""), (None, b"")], codec=codec)
     with pytest.raises(InvalidRecord) as refusal:
-        admitted(keyed_batch([(b"a", b""), (None, b""), (b"c", b""), (None, b"")], codec=codec), cleanup_policy="compact")
+        admitted(keyless, cleanup_policy="compact")
     assert refusal.value.indexes == (1, 3)
 
 

@@ -31,7 +31,12 @@ def test_a_batch_of_its_own_offsets_is_found_at_any_position() -> None:
     batch = opaque_batch(2)
     stamp(batch, 40, 6)
     header = decode_header(bytes(7) + batch, 7)
-    assert (header.base_offset, header.last_offset, header.next_offset, header.leader_epoch) == (40, 41, 42, 6)
+    assert (header.base_offset, header.last_offset, header.next_offset, header.leader_epoch) == (
+        40,
+        41,
+        42,
+        6,
+    )
     assert check(batch) == header, "offset and epoch lie outside the checksum"
 
 

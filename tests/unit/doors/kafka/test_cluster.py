@@ -94,7 +94,9 @@ def pages(node: Node, names: list[str], limit: int) -> list[list[tuple[str, int]
             cursor=cursor,
         )
         answer = ask(node, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body)
-        found.append([(topic.name, one.partition_index) for topic in answer.topics for one in topic.partitions])
+        found.append(
+            [(topic.name, one.partition_index) for topic in answer.topics for one in topic.partitions]
+        )
         if answer.next_cursor is None:
             return found
         assert len(found) < 50
@@ -145,7 +147,9 @@ def test_describe_log_dirs(node: Node, version: int) -> None:
     [topic] = directory.topics
     assert [one.partition_size > 0 for one in topic.partitions] == [True, False]
     request = messages.DescribeLogDirsRequest
-    some = request(topics=[request.DescribableLogDirTopic(topic=name, partitions=[1, 7]) for name in ("orders", "x")])
+    some = request(
+        topics=[request.DescribableLogDirTopic(topic=name, partitions=[1, 7]) for name in ("orders", "x")]
+    )
     [directory] = ask(node, ApiKey.DESCRIBE_LOG_DIRS, version, some).results
     assert [(topic.name, len(topic.partitions)) for topic in directory.topics] == [("orders", 1)]
 
@@ -154,9 +158,7 @@ def test_operations_are_told_to_who_asks(node: Node) -> None:
     node.make_topic("orders")
     request = messages.MetadataRequest
     topics = [request.MetadataRequestTopic(topic_id=NO_ID, name="orders")]
-    answer = ask(
-        node, ApiKey.METADATA, 12, request(topics=topics, include_topic_authorized_operations=True)
-    )
+    answer = ask(node, ApiKey.METADATA, 12, request(topics=topics, include_topic_authorized_operations=True))
     assert answer.topics[0].topic_authorized_operations > 0
     silent = ask(node, ApiKey.METADATA, 12, metadata("orders"))
     assert silent.topics[0].topic_authorized_operations == -(2**31)

@@ -16,20 +16,28 @@ from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_
 from .conftest import Node
 
 
+FOR_BROKERS = {ApiKey.WRITE_TXN_MARKERS}
+"""Spoken, but not advertised: clients have no use for it."""
+
+
 @pytest.mark.parametrize("version", range(5))
 def test_api_versions_in_every_version(node: Node, version: int) -> None:
     async def talk(caller: Caller) -> Any:
         body = messages.ApiVersionsRequest()
         if version >= 3:
-            body = messages.ApiVersionsRequest(client_software_name="penstock-test", client_software_version="1.0")
+            body = messages.ApiVersionsRequest(
+                client_software_name="penstock-test", client_software_version="1.0"
+            )
         answer = await caller.ask(ApiKey.API_VERSIONS, version, body)
         assert caller.connection.software == ("penstock-test 1.0" if version >= 3 else "")
         return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
     versions = node.talk(talk)
-    assert versions[ApiKey.PRODUCE] == (0, API[ApiKey.PRODUCE].version_max), "older clients compress only then"
+    assert versions[ApiKey.PRODUCE] == (0, API[ApiKey.PRODUCE].version_max), (
+        "older clients compress only then"
+    )
     assert versions[ApiKey.FETCH] == (API[ApiKey.FETCH].version_min, API[ApiKey.FETCH].version_max)
-    assert versions.keys() == node.run(handlers_of(node)).keys()
+    assert versions.keys() == node.run(handlers_of(node)).keys() - FOR_BROKERS
 
 
 async def handlers_of(node: Node) -> dict[int, Any]:
@@ -58,7 +66,9 @@ def test_a_client_whose_name_is_no_name_is_refused(node: Node, name: str) -> Non
     assert node.talk(talk).error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize(("api_key", "version"), [(ApiKey.VOTE, 0), (999, 0), (ApiKey.METADATA, 99), (-1, -1)])
+@pytest.mark.parametrize(
+    ("api_key", "version"), [(ApiKey.VOTE, 0), (999, 0), (ApiKey.METADATA, 99), (-1, -1)]
+)
 def test_what_is_not_spoken_ends_the_connection_loudly(
     node: Node, api_key: int, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,7 +28,9 @@ def orders(node: Node) -> Node:
 
     async def write() -> None:
         for time_ms in (100, 300, 200, 400):
-            node.broker.partition("orders", 0).append(memoryview(keyed_batch([(b"k", b"v")], time_ms=time_ms)))
+            node.broker.partition("orders", 0).append(
+                memoryview(keyed_batch([(b"k", b"v")], time_ms=time_ms))
+            )
 
     node.run(write())
     return node

@@ -149,7 +149,9 @@ def test_internal_topics_are_not_for_clients(quick_node: Node) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_name_as_long_as_a_name_can_be_sent_is_refused_in_every_version(quick_node: Node, version: int) -> None:
+def test_a_name_as_long_as_a_name_can_be_sent_is_refused_in_every_version(
+    quick_node: Node, version: int
+) -> None:
     async def talk(caller: Caller) -> Any:
         return only(await caller.ask(PRODUCE, version, produce("é" * 16_383, batch())))
 

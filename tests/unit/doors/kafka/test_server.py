@@ -43,7 +43,9 @@ def door_test() -> Iterator[Callable[..., None]]:
     yield run
 
 
-def test_too_many_connections_in_all(door_test: Callable[..., None], caplog: pytest.LogCaptureFixture) -> None:
+def test_too_many_connections_in_all(
+    door_test: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
     async def test(door: KafkaDoor) -> None:
         callers = [Caller(door) for _ in range(3)]
         assert [caller.is_closed for caller in callers] == [False, False, True]
@@ -136,6 +138,12 @@ def test_a_frame_over_the_limit_ends_the_connection_that_sent_it(door_test: Call
 
 def test_the_default_limits_are_all_limits() -> None:
     settings = Settings()
-    for name in ("connections_max", "frame_bytes_max", "inflight_bytes_max", "requests_in_flight_max", "idle_ms_max"):
+    for name in (
+        "connections_max",
+        "frame_bytes_max",
+        "inflight_bytes_max",
+        "requests_in_flight_max",
+        "idle_ms_max",
+    ):
         assert 0 < getattr(settings, name) < 2**31
     assert settings.frame_bytes_max <= settings.inflight_bytes_max
