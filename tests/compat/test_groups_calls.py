@@ -225,7 +225,7 @@ def test_13_a_session_out_of_bounds_is_refused(
     assert error_name(answer.error_code) == "INVALID_SESSION_TIMEOUT"
 
 
-def test_a_member_without_a_protocol_in_common_is_refused(coordinator: RawConnection, group: str) -> None:
+def test_a_member_that_shares_no_protocol_is_refused(coordinator: RawConnection, group: str) -> None:
     joined(coordinator, 5, group)
     for changes in ({"protocols": [{"name": "other", "metadata": b""}]}, {"protocol_type": "connect"}):
         answer = joined(coordinator, 5, group, **changes)
