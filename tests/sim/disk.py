@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.core.errors import DiskFailed, TornSegment
+from penstock.core.errors import DiskFailed, DiskFull, TornSegment
 from sim.hosts import PowerLost
 from sim.platter import Change, Content, Directory, Node, Tree, parts_of
 
@@ -150,10 +150,8 @@ class SimFile:
         self._disk.operate(lambda: self._append(data), lambda: self._content.append(part))
 
     def _append(self, data: bytes) -> None:
-        room = self._disk.room_for(len(data))
-        if room < len(data):
-            self._content.append(data[: self._disk.chance.randint(0, room)])
-            raise DiskFailed(f"{self._path}: no space left for {len(data)} bytes")
+        if self._disk.room_for(len(data)) < len(data):
+            raise DiskFull(f"{self._path}: no space left for {len(data)} bytes")
         self._content.append(data)
         self._disk.counters.appends += 1
         self._disk.counters.appended_bytes += len(data)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contract.files_contract import FilesContract
-from penstock.core.errors import DiskFailed
+from penstock.core.errors import DiskFailed, DiskFull
 from penstock.core.ports import File, Files
 from sim.disk import SimDisk
 from sim.hosts import PowerLost
@@ -186,13 +186,13 @@ def test_an_interrupted_append_may_be_there_in_part() -> None:
     assert len(sizes) > 50
 
 
-def test_a_full_disk_refuses_after_writing_some() -> None:
+def test_a_full_disk_refuses_and_takes_back_what_it_wrote() -> None:
     disk, files, file = _disk()
     disk.fill_after(100)
     file.append([b"B" * 60])
-    with pytest.raises(DiskFailed, match="no space"):
+    with pytest.raises(DiskFull, match="no space"):
         file.append([b"C" * 60])
-    assert 1_060 <= file.size() <= 1_100
+    assert file.size() == 1_060
     file.truncate(500)
     file.append([b"D" * 500])
     files.remove("d/log")
