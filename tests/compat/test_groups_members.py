@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from brokers import Broker, running_broker
+from penstock.testing import Broker, running_broker
 from compat.members import Troop
 from compat.roster import AIOKAFKA, CONFLUENT, JAVA, KAFKA_PYTHON, KAFKAJS
 from compat.vocabulary import Client

@@ -160,6 +160,16 @@ def test_write_whole_leaves_the_old_or_the_new_at_every_point() -> None:
         assert _after_crash(disk, "d/state") in expected
 
 
+def test_write_whole_without_a_sync_may_leave_anything() -> None:
+    found = set()
+    for seed in SEEDS:
+        disk, files, _ = _disk(seed)
+        files.write_whole("d/state", b"old")
+        files.write_whole("d/state", b"new", sync=False)
+        found.add(_after_crash(disk, "d/state"))
+    assert {b"old", b"new"} < found
+
+
 def test_a_killed_process_keeps_its_page_cache_and_loses_its_files() -> None:
     disk, files, file = _disk()
     file.append([b"unsynced"])
@@ -186,10 +196,11 @@ def test_an_interrupted_append_may_be_there_in_part() -> None:
     assert len(sizes) > 50
 
 
-def test_a_full_disk_refuses_and_takes_back_what_it_wrote() -> None:
+def test_a_full_disk_refuses_whole_appends_until_there_is_space() -> None:
     disk, files, file = _disk()
     disk.fill_after(100)
     file.append([b"B" * 60])
+    assert files.space() == (1_100, 40)
     with pytest.raises(DiskFull, match="no space"):
         file.append([b"C" * 60])
     assert file.size() == 1_060

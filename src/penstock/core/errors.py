@@ -152,6 +152,30 @@ class FencedInstance(Refused):
     """Another member has taken over this static member's name."""
 
 
+class FencedMember(Refused):
+    """The member speaks for an epoch that it is not in; it has to give everything up and join again."""
+
+
+class StaleMember(Refused):
+    """The member's epoch has moved on meanwhile; it finds the new one in the answer to its next heartbeat."""
+
+
+class UnreleasedInstance(Refused):
+    """The static member of this name has not left yet."""
+
+
+class UnknownAssignor(Refused):
+    """No assignor of that name on this broker."""
+
+
+class InvalidRegex(Refused):
+    """A regular expression that does not follow the syntax, or is too large."""
+
+
+class NotHeld(Refused):
+    """The message is not, or no longer, with this member: its time was up, or it was settled before."""
+
+
 class MemberIdRequired(Refused):
     """The member has been given an id and is to join again with it."""
 

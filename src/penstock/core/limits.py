@@ -56,3 +56,9 @@ GROUP_NEWCOMER_MS = 300_000
 
 GROUP_RECORD_BYTES_MAX = 64 * 2**20
 """The largest state of one group that is kept: all members with what they subscribe to and what they were given."""
+
+TOPIC_REGEX_CHARS_MAX = 1_024
+"""A regular expression that a member subscribes by; it is kept with the group and looked at whenever topics change."""
+
+TOPIC_REGEX_MEMORY_BYTES = 1 << 20
+"""What a compiled regular expression may take; one that needs more is refused."""

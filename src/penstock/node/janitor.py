@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from penstock.core.errors import BrokerError, DiskFailed
+from penstock.core.errors import BrokerError, DiskFailed, DiskFull
 from penstock.node import checkpoint
 from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
 from penstock.node.metadata import Metadata
@@ -51,7 +51,9 @@ class Janitor:
             ("checkpoint", self._settings.checkpoint_interval_ms, self.save_points),
         ]
         for name, every_ms, work in rounds:
-            self._tasks.append(asyncio.create_task(self._repeat(every_ms, work), name=name))
+            task = asyncio.create_task(self._repeat(every_ms, work), name=name)
+            task.add_done_callback(_report_crash)
+            self._tasks.append(task)
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -67,10 +69,7 @@ class Janitor:
         """Drop what is too old or too much, and close segments that are too old to be written any more."""
         for partition in self._partitions():
             if partition.failure is None:
-                try:
-                    partition.retain(self._settings.producer_expiry_ms)
-                except BrokerError as error:
-                    partition.fail(error)
+                _attempt(partition, partial(partition.retain, self._settings.producer_expiry_ms))
             await asyncio.sleep(0)
 
     async def compact(self) -> None:
@@ -84,20 +83,20 @@ class Janitor:
                 except BrokerError as error:
                     logger.error("%s was not compacted: %s", partition, error)
             await asyncio.sleep(0)
-        await self._metadata.compact()
+        try:
+            await self._metadata.compact()
+        except BrokerError as error:
+            logger.error("the metadata log was not compacted: %s", error)
 
     async def save_points(self) -> None:
         """Save the state of partitions that grew, then the recovery points, so that a crash costs little to
         recover from."""
-        changed = False
+        changed = self._metadata.log.visible.offset != self._recovery_points.get(METADATA_DIRECTORY, 0)
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):
-                changed = True
-                try:
-                    partition.log.save_state()
-                except BrokerError as error:
-                    partition.fail(error)
+                if not _attempt(partition, partition.log.save_state):
                     continue
+                changed = True
                 self._recovery_points[partition.log.directory] = partition.durable_offset
                 await asyncio.sleep(0)
         if not changed:
@@ -117,3 +116,21 @@ class Janitor:
             return False
         self._saved_bytes[partition.log.directory] = written_bytes
         return True
+
+
+def _attempt(partition: Partition, work: Callable[[], None]) -> bool:
+    """Do a piece of work on a partition. A full disk puts it off; any other failure takes the partition offline."""
+    try:
+        work()
+    except DiskFull as error:
+        logger.warning("%r: put off until there is space: %s", partition, error)
+        return False
+    except BrokerError as error:
+        partition.fail(error)
+        return False
+    return True
+
+
+def _report_crash(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.critical("the %s rounds have crashed: this is a defect in Penstock", task.get_name(), exc_info=error)

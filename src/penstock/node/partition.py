@@ -19,6 +19,7 @@ from penstock.core.errors import (
     BrokerError,
     CorruptBatch,
     DiskFailed,
+    DiskFull,
     Fenced,
     NotEnoughReplicas,
     Offline,
@@ -83,6 +84,7 @@ class Partition:
         self.durable_offset = log.visible.offset
         """Everything before it was synced; what recovery may rely on."""
         self._loop = asyncio.get_running_loop()
+        self._is_full = False
         self._is_syncing = False
         self._sync_is_due = False
         self._unflushed_records = 0
@@ -93,6 +95,10 @@ class Partition:
         self._listeners: dict[Callable[[], None], None] = {}
         self._is_notifying = False
         self._start_turn = asyncio.Lock()
+
+    @property
+    def _names(self) -> dict[str, str | int]:
+        return {"topic": self.topic, "partition": self.index}
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -167,9 +173,15 @@ class Partition:
     def _write(self, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
         try:
             offset = self.log.append(batch, header, self.leader_epoch, now_ms)
+        except DiskFull as error:
+            self._note_full(error)
+            raise
         except DiskFailed as error:
             self.fail(error)
             raise
+        if self._is_full:
+            self._is_full = False
+            logger.info("there is space again: writes are taken", extra=self._names)
         durability = self.config.durability
         if durability is Durability.FSYNC:
             if not self._is_syncing and not self._sync_is_due:
@@ -180,6 +192,12 @@ class Partition:
             if durability is Durability.INTERVAL:
                 self._schedule_flush(header.count)
         return offset
+
+    def _note_full(self, error: DiskFull) -> None:
+        """Say so once, not for every write that is refused."""
+        if not self._is_full:
+            self._is_full = True
+            logger.error("writes are refused until there is space: %s", error, extra=self._names)
 
     def _schedule_flush(self, count: int) -> None:
         self._unflushed_records += count
@@ -253,7 +271,7 @@ class Partition:
             return
         self.failure = error
         logger.critical(
-            "partition is offline: %s", error, extra={"topic": self.topic, "partition": self.index}
+            "partition is offline: %s", error, extra=self._names
         )
         self._settle_all(Offline(f"{self} is offline: {error}"))
 
@@ -277,7 +295,7 @@ class Partition:
             logger.error(
                 "a damaged batch was not served: %s",
                 error,
-                extra={"topic": self.topic, "partition": self.index},
+                extra=self._names,
             )
             raise
         except DiskFailed as error:
@@ -386,13 +404,13 @@ class Partition:
         self.durable_offset = self.log.visible.offset
 
     async def settle(self) -> bool:
-        """Flush and save everything before a clean stop; False when the disk does not let us."""
-        try:
-            await self.flush()
-            if self.failure is None:
+        """Before a clean stop: flush everything, save what spares the next start work. False when a flush failed."""
+        await self.flush()
+        if self.failure is None:
+            try:
                 self.log.save_state()
-        except BrokerError as error:
-            self.fail(error)
+            except (DiskFull, DiskFailed) as error:
+                logger.warning("%r: the next start has to rebuild its state: %s", self, error)
         return self.failure is None
 
     def close(self, error: BrokerError) -> None:

@@ -330,6 +330,22 @@ class Settings:
         high=_INT32_MAX,
         kafka="group.max.size",
     )
+    consumer_group_session_ms: int = _ms(
+        "groups",
+        45_000,
+        "How long a member of a consumer group (the protocol in which the broker assigns) may be silent.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="group.consumer.session.timeout.ms",
+    )
+    consumer_group_heartbeat_ms: int = _ms(
+        "groups",
+        5_000,
+        "How often members of consumer groups are told to send a heartbeat; changes reach them with the next one.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="group.consumer.heartbeat.interval.ms",
+    )
     group_topic_partitions: int = _count(
         "groups",
         8,
@@ -376,6 +392,13 @@ class Settings:
         low=1_024,
         high=_INT32_MAX,
         kafka="socket.request.max.bytes",
+    )
+    frame_ms_max: int = _ms(
+        "limits",
+        60_000,
+        "A request that is not complete this long after its first bytes ends its connection.",
+        low=1,
+        high=_INT32_MAX,
     )
     inflight_bytes_max: int = _bytes(
         "limits",

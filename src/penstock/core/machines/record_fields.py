@@ -74,6 +74,9 @@ class FieldReader:
         self._position = start + length
         return self._raw[start : self._position]
 
+    def skip(self, length: int) -> None:
+        self._take(length)
+
     def text(self) -> str:
         start = self._position + 2
         length = int.from_bytes(self._raw[self._position : start], "big", signed=True)

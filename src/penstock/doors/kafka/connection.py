@@ -75,6 +75,8 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id: str | None = None
         self.software = ""
         self.active_at = loop.time()
+        self._unfinished = 0
+        self._unfinished_at = self.active_at
         self._on_close: dict[Callable[[], None], None] = {}
 
     # -- the loop calls
@@ -155,13 +157,14 @@ class Connection(asyncio.BufferedProtocol):
         """Room again: handle what is there already, then read on."""
         if not self._is_paused or self.is_closed or self._is_over_limits():
             return
-        self._is_paused = False
+        self._is_paused = self._is_waiting_for_room = False
         self._work()
         if not self._is_paused and not self.is_closed:
             self._transport.resume_reading()
 
     def _wait_for_room(self) -> None:
         """Over the memory that all connections share: not read from until somebody gives some back."""
+        self._is_waiting_for_room = True
         self._pause()
         self._budget.wait(self._resume_soon)
 
@@ -247,6 +250,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def shrink(self) -> None:
         self._intake.shrink()
+
+    def unfinished_s(self, now: float) -> float:
+        """For how long one request has been coming in, as far as looks at it tell. Time in which we do not read does
+        not count, unless what has come already takes much of the shared memory: then others wait for it."""
+        intake = self._intake
+        is_held_up = self._is_paused and not (self._is_waiting_for_room and intake.is_large)
+        if not intake.held_bytes or is_held_up or intake.taken != self._unfinished:
+            self._unfinished, self._unfinished_at = intake.taken, now
+        return now - self._unfinished_at
 
 
 class Door(Protocol):

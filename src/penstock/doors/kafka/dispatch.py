@@ -17,6 +17,7 @@ from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.cluster import ClusterHandlers
 from penstock.doors.kafka.committed import CommittedHandlers
 from penstock.doors.kafka.connection import Connection
+from penstock.doors.kafka.consumer_groups import ConsumerGroupHandlers
 from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
@@ -38,11 +39,12 @@ class Dispatch:
         self._tasks = Tasks()
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
-        self._configs = configs = ConfigHandlers(broker)
         self._groups = GroupHandlers(broker)
+        self._configs = configs = ConfigHandlers(broker)
         self._coordination = broker.coordination
         topics, offsets = TopicHandlers(broker), OffsetHandlers(broker)
         groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
+        consumer_groups = ConsumerGroupHandlers(broker)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(broker).produce,
             ApiKey.FETCH: self._fetch.fetch,
@@ -71,6 +73,8 @@ class Dispatch:
             ApiKey.DESCRIBE_GROUPS: group_admin.describe_groups,
             ApiKey.LIST_GROUPS: group_admin.list_groups,
             ApiKey.DELETE_GROUPS: group_admin.delete_groups,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         versions = VersionsHandler(advertised_versions([*self._handlers, ApiKey.API_VERSIONS]))
         self._handlers[ApiKey.API_VERSIONS] = versions.api_versions

@@ -48,7 +48,7 @@ class Budget:
 class Intake:
     """One buffer: bytes are received behind `_end`, frames are taken from `_start`."""
 
-    __slots__ = ("_budget", "_buffer", "_end", "_frame_bytes_max", "_start", "_view")
+    __slots__ = ("_budget", "_buffer", "_end", "_frame_bytes_max", "_start", "_view", "taken")
 
     def __init__(self, budget: Budget, frame_bytes_max: int) -> None:
         self._budget = budget
@@ -57,6 +57,8 @@ class Intake:
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
+        self.taken = 0
+        """How many frames were taken so far: tells one unfinished frame from the next."""
 
     def room(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -69,6 +71,11 @@ class Intake:
     def held_bytes(self) -> int:
         """Bytes that have come in and are not yet a handled frame."""
         return self._end - self._start
+
+    @property
+    def is_large(self) -> bool:
+        """Whether this connection has more of the shared memory than an ordinary one."""
+        return len(self._buffer) > ORDINARY_BYTES
 
     def take(self) -> memoryview | None:
         """The next whole frame, or None. It is valid until the next call."""
@@ -84,6 +91,7 @@ class Intake:
         if stop > end:
             return None
         self._start = stop
+        self.taken += 1
         return self._view[start + SIZE_BYTES : stop]
 
     def make_room(self) -> bool:
