@@ -305,6 +305,7 @@ def test_leaving_twice_and_leaving_nowhere(coordinator: RawConnection, group: st
     member = joined(coordinator, 5, group)
     assert left(coordinator, 1, group, member.member_id) == [error_name(0)]
     assert left(coordinator, 1, group, member.member_id) == ["UNKNOWN_MEMBER_ID"]
+    assert left(coordinator, 5, f"{group}-nowhere", "m") == [error_name(0), "UNKNOWN_MEMBER_ID"]
 
 
 # -- committed offsets

@@ -330,6 +330,19 @@ def test_after_a_restart_members_keep_their_place_for_a_session() -> None:
     assert list(again.group.members) == ["ann"] and again.group.state is State.PREPARING
 
 
+def test_replaying_two_saves_of_a_member_that_changed_gives_the_later_one() -> None:
+    play = Play()
+    play.stable("ann", "bob", metadata=subscription("orders"))
+    play.join("bob", metadata=subscription("returns"))
+    play.join("ann", metadata=subscription("orders"))
+    play.sync("ann", ann=b"ann", bob=b"bob")
+    again = Play()
+    for event in play.kept:
+        again.group.apply(event)
+    assert again.group.members["bob"].metadata_for("range") == subscription("returns")
+    assert again.group.is_subscribed("returns")
+
+
 def test_the_sync_of_a_stated_protocol_must_match() -> None:
     play = Play()
     play.stable("ann")
