@@ -96,6 +96,8 @@ def synced(connection: RawConnection, version: int, group: str, member: Any, **c
         "member_id": member.member_id,
         "assignments": [{"member_id": member.member_id, "assignment": b"all of it"}],
     }
+    if version >= 5:
+        fields |= {"protocol_type": "consumer", "protocol_name": "range"}
     return connection.call(SyncGroupRequest, version, **(fields | changes))
 
 
@@ -285,6 +287,18 @@ def test_a_replaced_static_member_is_fenced(coordinator: RawConnection, group: s
         error_name(joined(coordinator, 9, group, first.member_id, **static).error_code)
         == "FENCED_INSTANCE_ID"
     )
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [{"protocol_type": None}, {"protocol_name": None}, {"protocol_name": "x"}, {"protocol_type": "x"}],
+)
+def test_from_version_5_a_sync_states_the_protocol_that_was_chosen(
+    coordinator: RawConnection, group: str, stated: dict[str, Any]
+) -> None:
+    member = joined(coordinator, 9, group)
+    answer = synced(coordinator, 5, group, member, **stated)
+    assert error_name(answer.error_code) == "INCONSISTENT_GROUP_PROTOCOL"
 
 
 def test_leaving_twice_and_leaving_nowhere(coordinator: RawConnection, group: str) -> None:

@@ -276,9 +276,6 @@ class SimFiles:
                 (self.remove_dir if isinstance(self._find(below), Directory) else self.remove)(below)
             self._change(Change(*self._place(path), None))
 
-    def space(self) -> tuple[int, int]:
-        return -1, -1
-
     def sync_dir(self, path: str) -> None:
         directory = self._find(path)
         if not isinstance(directory, Directory):

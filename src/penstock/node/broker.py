@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from penstock.core.errors import BrokerError, DiskFailed, DiskFull, NotLeader, UnknownTopic
+from penstock.core.errors import BrokerError, NotLeader, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
@@ -24,11 +24,15 @@ from penstock.core.machines.catalog_events import (
     Topic,
     TopicSaved,
 )
+from penstock.core.machines.consumer_group_targets import Topics
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
 from penstock.node.coordinators.coordination import Coordination
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.coordinators.markers import Markers
+from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
+from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.inherited import inherited_settings
 from penstock.node.janitor import Janitor
 from penstock.node.metadata import Metadata
@@ -59,7 +63,11 @@ class Broker:
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
         self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
         self.coordination = Coordination(
-            settings, runtime, self.internal_topic, lambda name: self.catalog.find(name) is not None
+            settings, runtime, self.internal_topic, lambda: Topics(self.catalog, self.changes)
+        )
+        self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
+        self.transactions = TransactionCoordinator(
+            settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
 
     # -- life
@@ -73,10 +81,13 @@ class Broker:
         self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:
             await self.coordination.open()
+        if self.catalog.find(TRANSACTIONS_TOPIC) is not None:
+            await self.transactions.open()
         self._janitor.start()
 
-    async def stop(self) -> None:
-        """Flush everything, remember where it ends, and leave the mark of a clean stop."""
+    async def stop(self) -> bool:
+        """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
+        await self.transactions.stop()
         await self.coordination.stop()
         await self._janitor.stop()
         partitions = self.partitions()
@@ -85,15 +96,17 @@ class Broker:
             if is_settled:
                 self._recovery_points[partition.log.directory] = partition.durable_offset
             partition.close(NotLeader("the broker is stopping"))
-        self._recovery_points[metadata.DIRECTORY] = self._metadata.log.visible.offset
+        is_healthy = all(settled) and self._metadata.is_online
         try:
-            self._metadata.log.save_state()
+            self._metadata.close()
+            self._recovery_points[metadata.DIRECTORY] = self._metadata.log.visible.offset
             checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
-            if all(settled):
+            if is_healthy:
                 checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
-        except (DiskFull, DiskFailed) as error:
-            logger.error("the disk does not take the marks of a clean stop; the next start checks all: %s", error)
-        self._metadata.log.close()
+        except BrokerError as error:
+            logger.error("this is not a clean stop, the next start has to check the logs: %s", error)
+            return False
+        return is_healthy
 
     def _open_metadata_log(self) -> Log:
         return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata", is_synced_by_batch=True)
@@ -207,13 +220,16 @@ class Broker:
         self, name: str, partition_count: int, overrides: Mapping[str, str]
     ) -> list[Partition]:
         """The partitions of a topic that only the broker writes to; it is made if it is not there."""
-        if self.catalog.find(name) is None:
-            topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
-            await self.change(
-                lambda catalog: catalog.decide_create_topic(
-                    name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
-                )
+        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+
+        def decide(catalog: Catalog) -> Sequence[Event]:
+            if catalog.find(name) is not None:
+                return ()
+            return catalog.decide_create_topic(
+                name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
             )
+
+        await self.change(decide)
         return list(self._rows[name])
 
     def new_topic_id(self) -> bytes:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull
 from penstock.node import checkpoint
@@ -17,6 +19,7 @@ from penstock.node.metadata import Metadata
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.tasks import Tasks
 from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.janitor")
@@ -41,24 +44,16 @@ class Janitor:
         self._partitions = partitions
         self._metadata = metadata
         self._recovery_points = recovery_points
-        self._saved_bytes: dict[str, int] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._saved_bytes: WeakKeyDictionary[Partition, int] = WeakKeyDictionary()
+        self._tasks = Tasks()
 
     def start(self) -> None:
-        rounds: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
-            ("retention", self._settings.retention_check_ms, self.retain),
-            ("compaction", self._settings.compaction_check_ms, self.compact),
-            ("checkpoint", self._settings.checkpoint_interval_ms, self.save_points),
-        ]
-        for name, every_ms, work in rounds:
-            task = asyncio.create_task(self._repeat(every_ms, work), name=name)
-            task.add_done_callback(_report_crash)
-            self._tasks.append(task)
+        self._tasks.spawn(self._repeat(self._settings.retention_check_ms, self.retain))
+        self._tasks.spawn(self._repeat(self._settings.compaction_check_ms, self.compact))
+        self._tasks.spawn(self._repeat(self._settings.checkpoint_interval_ms, self.save_points))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _repeat(self, every_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -69,7 +64,8 @@ class Janitor:
         """Drop what is too old or too much, and close segments that are too old to be written any more."""
         for partition in self._partitions():
             if partition.failure is None:
-                _attempt(partition, partial(partition.retain, self._settings.producer_expiry_ms))
+                with _or_offline(partition):
+                    partition.retain(self._settings.producer_expiry_ms)
             await asyncio.sleep(0)
 
     async def compact(self) -> None:
@@ -94,11 +90,8 @@ class Janitor:
         changed = self._metadata.log.visible.offset != self._recovery_points.get(METADATA_DIRECTORY, 0)
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):
-                if not _attempt(partition, partition.log.save_state):
-                    continue
                 changed = True
-                self._recovery_points[partition.log.directory] = partition.durable_offset
-                await asyncio.sleep(0)
+                await self._save(partition)
         if not changed:
             return
         self._recovery_points[METADATA_DIRECTORY] = self._metadata.log.visible.offset
@@ -110,27 +103,27 @@ class Janitor:
         except BrokerError as error:
             logger.error("recovery points were not saved; a start after a crash will take longer: %s", error)
 
-    def _has_grown(self, partition: Partition) -> bool:
+    async def _save(self, partition: Partition) -> None:
+        """Flush first: where no producer waits for the disk, nothing else would ever move the recovery point."""
         written_bytes = partition.log.written_bytes
-        if written_bytes - self._saved_bytes.get(partition.log.directory, 0) < CHECKPOINT_BYTES_MIN:
-            return False
-        self._saved_bytes[partition.log.directory] = written_bytes
-        return True
+        await partition.flush()
+        if partition.failure is None:
+            with _or_offline(partition):
+                partition.log.save_state()
+                self._saved_bytes[partition] = written_bytes
+                self._recovery_points[partition.log.directory] = partition.durable_offset
+
+    def _has_grown(self, partition: Partition) -> bool:
+        grown_bytes = partition.log.written_bytes - self._saved_bytes.get(partition, 0)
+        return grown_bytes >= CHECKPOINT_BYTES_MIN
 
 
-def _attempt(partition: Partition, work: Callable[[], None]) -> bool:
-    """Do a piece of work on a partition. A full disk puts it off; any other failure takes the partition offline."""
+@contextmanager
+def _or_offline(partition: Partition) -> Iterator[None]:
+    """A partition whose upkeep fails goes offline. A full disk is not a failure: the next round tries again."""
     try:
-        work()
-    except DiskFull as error:
-        logger.warning("%r: put off until there is space: %s", partition, error)
-        return False
+        yield
+    except DiskFull as full:
+        logger.error("%r: %s; the next round tries again", partition, full)
     except BrokerError as error:
         partition.fail(error)
-        return False
-    return True
-
-
-def _report_crash(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.critical("the %s rounds have crashed: this is a defect in Penstock", task.get_name(), exc_info=error)

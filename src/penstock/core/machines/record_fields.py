@@ -74,9 +74,17 @@ class FieldReader:
         self._position = start + length
         return self._raw[start : self._position]
 
+    def skip(self, length: int) -> None:
+        self._take(length)
+
     def text(self) -> str:
+        start = self._position + 2
+        length = int.from_bytes(self._raw[self._position : start], "big", signed=True)
+        end = self._position = start + length
+        if length < 0 or end > len(self._raw):
+            raise TornSegment(f"a coordinator's record holds a text of {length} bytes at byte {start}: too long")
         try:
-            return self._take(self.int16()).decode()
+            return self._raw[start:end].decode()
         except UnicodeDecodeError:
             raise TornSegment(f"a coordinator's record holds no text before byte {self._position}") from None
 

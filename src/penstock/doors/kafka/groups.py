@@ -6,7 +6,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.core.errors import BrokerError, MemberIdRequired, UnknownMember
+from penstock.core.errors import BrokerError, InconsistentProtocol, MemberIdRequired, UnknownMember
 from penstock.core.machines.group_values import (
     Assigned,
     JoinCommand,
@@ -29,6 +29,7 @@ _OWN_REBALANCE_TIMEOUT_FROM = 1
 _KNOWN_ID_FROM = 4
 _NULL_PROTOCOL_FROM = 7
 _SKIP_FROM = 9
+_PROTOCOL_STATED_FROM = 5
 _MANY_LEAVE_FROM = 3
 _ANY_CLIENT = "member"
 """What a member's id starts with when its client gives no name."""
@@ -107,6 +108,10 @@ class GroupHandlers:
 
     def sync_group(self, call: Call, request: Any) -> None:
         """Answered when the leader has assigned."""
+        if call.version >= _PROTOCOL_STATED_FROM and None in (request.protocol_type, request.protocol_name):
+            error = InconsistentProtocol("a sync of this version has to state the protocol")
+            call.answer(_synced(error))
+            return
         answer = call.answer_later()
         command = SyncCommand(
             member_id=request.member_id,

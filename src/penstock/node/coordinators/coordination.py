@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from penstock.core.machines.consumer_group_targets import Topics
 from penstock.node.coordinators.classic_groups import ClassicGroups
 from penstock.node.coordinators.committed import CommittedOffsets
+from penstock.node.coordinators.consumer_groups import ConsumerGroups
 from penstock.node.coordinators.groups import Groups, OpenTopic
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
@@ -19,12 +21,13 @@ class Coordination:
     """What the broker and the doors hold. `open` before use; until then nobody is coordinated here."""
 
     def __init__(
-        self, settings: Settings, runtime: Runtime, open_topic: OpenTopic, has_topic: Callable[[str], bool]
+        self, settings: Settings, runtime: Runtime, open_topic: OpenTopic, topics: Callable[[], Topics]
     ) -> None:
         self._settings = settings
-        self._has_topic = has_topic
+        self._topics = topics
         self.groups = Groups(settings, runtime, open_topic)
-        self.classic = ClassicGroups(self.groups, runtime.rng)
+        self.classic = ClassicGroups(self.groups, runtime.rng, topics)
+        self.consumer = ConsumerGroups(self.groups, runtime.rng, topics)
         self.committed = CommittedOffsets(self.groups, settings.offsets_retention_ms)
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -43,7 +46,7 @@ class Coordination:
         """Topics whose deletion was cut short before their offsets went too."""
         topics = {at.topic for shard in self.groups.shards for at in shard.roster.offsets.places}
         for topic in sorted(topics):
-            if not self._has_topic(topic):
+            if self._topics().catalog.find(topic) is None:
                 self.committed.forget_topic(topic)
 
     async def _sweep_forever(self) -> None:
