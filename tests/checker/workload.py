@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -216,7 +217,7 @@ class Run:
             try:
                 code = hand.process.wait(max(0.0, deadline_s - time.monotonic()))
             except subprocess.TimeoutExpired:
-                hand.process.kill()
+                hand.process.send_signal(signal.SIGABRT)
                 hand.process.wait()
                 self._problem(f"worker {hand.config.serial} ({hand.config.stack}) {reproach}", hand)
             else:
