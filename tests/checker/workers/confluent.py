@@ -84,6 +84,8 @@ class ConfluentStack:
             "client.id": self._place.name,
             "reconnect.backoff.max.ms": 500,
             "socket.timeout.ms": REQUEST_MS_MAX,
+            # Bootstrapping anew when the only broker is down loses calls that are under way: they never return.
+            "metadata.recovery.strategy": "none",
             "log_level": 0,
         }
         producing: dict[str, Any] = {
