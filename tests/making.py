@@ -63,7 +63,9 @@ def with_header(batch: bytearray, **changes: int) -> bytearray:
     return changed
 
 
-def reopen(files: Files, *, recovery_offset: int = 0, limits: LogLimits = LIMITS, now_ms: int = 1_000) -> tuple[Log, list[str]]:
+def reopen(
+    files: Files, *, recovery_offset: int = 0, limits: LogLimits = LIMITS, now_ms: int = 1_000
+) -> tuple[Log, list[str]]:
     """The log as it is found on disk, and what recovery had to say."""
     words: list[str] = []
     log = open_log(

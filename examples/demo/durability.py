@@ -57,13 +57,17 @@ def play(stage: Stage) -> bool:
             not lost, f"of {len(acked):,} acknowledged orders {len(lost)} are lost or changed"
         )
         held &= stage.check(are_dense(read), "offsets are dense in every partition")
+        held &= stage.check(
+            len(set(read.values())) == len(read),
+            "no order is there twice, although the producer repeated itself",
+        )
         show_sample(stage, read)
         held &= stage.check(broker.stop() == 0, "SIGTERM: stopped clean")
     return held
 
 
 def create_topic(broker: Broker) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
     for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
         future.result(10)
 

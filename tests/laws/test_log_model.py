@@ -14,12 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from making import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import OffsetOutOfRange
 from penstock.core.log.producers import Producers
+from penstock.core.log.transactions import Transactions
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.node.disk import DiskFiles
 from penstock.node.memory import MemoryFiles
 
-SIDE_FILES = (".index", ".snapshot", "leader-epochs", "log-start")
+SIDE_FILES = (".index", ".snapshot", "leader-epochs", "log-start", "aborted-transactions")
 
 
 class Kept(NamedTuple):
@@ -48,6 +49,8 @@ class LogMachine(RuleBasedStateMachine):
         self.synced = 0
         self.epoch = 0
         self.sequences: dict[int, int] = {}
+        self.deleted_upto = 0
+        """How far records were ever deleted: a log opened since then knows their producers by snapshots only."""
 
     # -- writing
 
@@ -62,7 +65,12 @@ class LogMachine(RuleBasedStateMachine):
         self.epoch += new_epoch
         sequence = -1 if producer < 0 else self.sequences.get(producer, 0)
         batch = opaque_batch(
-            count, bytes(size), time_ms=time_ms, producer_id=producer, producer_epoch=0 if producer >= 0 else -1, sequence=sequence
+            count,
+            bytes(size),
+            time_ms=time_ms,
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+            sequence=sequence,
         )
         offset = append(self.log, batch, epoch=self.epoch)
         assert offset == self.end
@@ -134,21 +142,21 @@ class LogMachine(RuleBasedStateMachine):
         self.start = min(self.start, self.end)
         self.stored_start = min(self.stored_start, self.end)
         self.synced = min(self.synced, self.end)
-        self.epoch = max([self.log.epochs.latest, 0])
         self.sequences = {}
         for one in self.kept:
-            if one.header.producer_id >= 0:
+            if one.header.producer_id >= 0 and not one.header.is_control:
                 self.sequences[one.header.producer_id] = one.header.base_sequence + one.header.count
 
     @rule(data=st.data())
     def advance_start(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(self.start, self.log.visible.offset) if self.log.visible.offset >= self.start else st.just(0))
+        offset = data.draw(st.integers(self.start, max(self.start, self.log.visible.offset)))
         if offset <= self.start:
             return
         self.log.persist_start(offset)
         self.stored_start = offset
         self.log.advance_start(offset)
         self.start = offset
+        self.deleted_upto = max(self.deleted_upto, offset)
         self._drop_lost_segments()
 
     @precondition(lambda self: len(self.log.segments) > 1)
@@ -241,13 +249,13 @@ class LogMachine(RuleBasedStateMachine):
     def producers_agree(self) -> None:
         if not hasattr(self, "log") or (self.kept and self.kept[0].header.base_offset > 0) or not self.kept:
             return  # of producers whose batches are gone only the snapshots tell
-        fresh = Producers(MemoryFiles(), DIRECTORY)
+        fresh = Producers(MemoryFiles(), DIRECTORY, Transactions(MemoryFiles(), DIRECTORY))
         for one in self.kept:
-            if one.header.next_offset > self.start:
-                fresh.observe(one.header, one.header.base_offset, 1_000)
+            if one.header.next_offset > max(self.start, self.deleted_upto):
+                fresh.observe(one.header, one.header.base_offset, 1_000, one.raw)
         for producer_id, known in fresh.items():
             mine = dict(self.log.producers.items())[producer_id]
-            assert mine.batches[-1] == known.batches[-1]
+            assert mine.batches[-1:] == known.batches[-1:] or not known.batches
             assert mine.batches[-len(known.batches) :] == known.batches
 
     @invariant()
@@ -273,7 +281,11 @@ class DiskLogMachine(LogMachine):
 
 
 _FEW = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 TestLogInMemory = LogMachine.TestCase
 TestLogInMemory.settings = settings(_FEW, max_examples=150)

@@ -124,12 +124,120 @@ class UnknownProducer(Refused):
     """Nothing is known of this producer id although its sequence says it wrote before."""
 
 
+class FencedProducer(Refused):
+    """A newer producer has taken over this transactional id, or its transaction took too long."""
+
+
+class WrongProducer(Refused):
+    """The producer id is not the one that this transactional id stands for."""
+
+
+class InvalidTransactionState(Refused):
+    """The transaction is not in a state in which this can be done."""
+
+
+class TransactionAbortable(Refused):
+    """The transaction cannot go on; its producer may abort it and start another."""
+
+
+class InvalidTransactionTimeout(Refused):
+    """A transaction may not take as long as the producer wants."""
+
+
+class UnknownTransaction(Refused):
+    """There is no such transactional id."""
+
+
+class NoTransactionalId(Refused):
+    """Records of a transaction came without the transactional id that they belong to."""
+
+
+class StaleCoordinator(Refused):
+    """A later transaction coordinator has written already."""
+
+
 class Forbidden(Refused):
     """The caller may not do this."""
 
 
 class IllegalMove(Refused):
     """A state machine has no such transition from where it stands."""
+
+
+class InvalidGroup(Refused):
+    """A group id that cannot be, such as an empty one."""
+
+
+class UnknownGroup(Refused):
+    """There is no group of that id, or it is of another kind."""
+
+
+class UnknownMember(Refused):
+    """The group has no such member; it has to join again as a new one."""
+
+
+class StaleGeneration(Refused):
+    """The member speaks for another generation of its group than the present one."""
+
+
+class FencedInstance(Refused):
+    """Another member has taken over this static member's name."""
+
+
+class FencedMember(Refused):
+    """The member speaks for an epoch that it is not in; it has to give everything up and join again."""
+
+
+class StaleMember(Refused):
+    """The member's epoch has moved on meanwhile; it finds the new one in the answer to its next heartbeat."""
+
+
+class UnreleasedInstance(Refused):
+    """The static member of this name has not left yet."""
+
+
+class UnknownAssignor(Refused):
+    """No assignor of that name on this broker."""
+
+
+class InvalidRegex(Refused):
+    """A regular expression that does not follow the syntax, or is too large."""
+
+
+class NotHeld(Refused):
+    """The message is not, or no longer, with this member: its time was up, or it was settled before."""
+
+
+class MemberIdRequired(Refused):
+    """The member has been given an id and is to join again with it."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(f"join again as {member_id!r}")
+        self.member_id = member_id
+
+
+class InconsistentProtocol(Refused):
+    """The member has no protocol in common with its group, or states another than the chosen one."""
+
+
+class InvalidSession(Refused):
+    """A session timeout outside of what this broker allows."""
+
+
+class GroupFull(Refused):
+    """The group has as many members as it may have."""
+
+
+class GroupNotEmpty(Refused):
+    """The group has members, so it cannot be removed or changed from outside."""
+
+
+class GroupSubscribed(Refused):
+    """A member of the group reads this topic, so its offsets cannot be removed."""
+
+
+class MetadataTooLarge(Refused):
+    """The text that goes with a committed offset is over its limit."""
 
 
 class NotLeader(NotNow):
@@ -154,6 +262,26 @@ class TimedOut(NotNow):
 
 class NotEnoughReplicas(NotNow):
     """Fewer replicas are in sync than the topic demands."""
+
+
+class CoordinatorUnavailable(NotNow):
+    """What keeps groups is not there yet; ask again who coordinates."""
+
+
+class NotCoordinator(NotNow):
+    """This node no longer coordinates that group; ask again who does."""
+
+
+class Rebalancing(NotNow):
+    """The group is agreeing on a new assignment; the member has to join again."""
+
+
+class TransactionBusy(NotNow):
+    """The transaction before is still being completed."""
+
+
+class UnstableOffset(NotNow):
+    """A transaction that is still open is about to change this committed offset."""
 
 
 class CorruptBatch(Damaged):

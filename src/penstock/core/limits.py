@@ -45,5 +45,26 @@ GZIP_MEMBERS_MAX = 64
 PARTITIONS_TOTAL_MAX = 100_000
 """Every partition costs a directory, an owner and memory, so all topics together may not ask for more."""
 
+DESCRIBED_PARTITIONS_MAX = 2_000
+"""How many partitions one page of a description holds, whatever it asks for; Kafka's own limit."""
+
+ERROR_CHARS_MAX = 1_000
+"""An error quotes what a client sent; some versions of the protocol carry no text beyond 32,767 bytes."""
+
 FETCH_BYTES_MAX = 55 * 2**20
 """The most that one fetch answers with, whatever it asks for; Kafka's own limit."""
+
+OFFSET_METADATA_BYTES_MAX = 4_096
+"""The text beside a committed offset; Kafka's own limit."""
+
+GROUP_NEWCOMER_MS = 300_000
+"""How long a member that has never been told its first generation may wait for it; Kafka's own limit."""
+
+GROUP_RECORD_BYTES_MAX = 64 * 2**20
+"""The largest state of one group that is kept: all members with what they subscribe to and what they were given."""
+
+TOPIC_REGEX_CHARS_MAX = 1_024
+"""A regular expression that a member subscribes by; it is kept with the group and looked at whenever topics change."""
+
+TOPIC_REGEX_MEMORY_BYTES = 1 << 20
+"""What a compiled regular expression may take; one that needs more is refused."""

@@ -8,19 +8,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, Offline
-from penstock.core.log.log import Log
+from penstock.core.log.log import Log, LogLimits
 from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event, decode, encode
+from penstock.core.machines.catalog_events import Event, TopicRemoved, decode, encode
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import check
 from penstock.core.records.whole import build_batch, open_batch
+from penstock.node.compacting import compact
 from penstock.node.runtime import Runtime
 from penstock.node.syncing import sync_now
 
 DIRECTORY = "metadata"
 SEGMENT_BYTES = 4 << 20
+INDEX_INTERVAL_BYTES = 4096
+_FOREVER_MS = 2**62
+
+LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
+
+
+class _Compaction(NamedTuple):
+    """How the metadata log is compacted: as an ordinary compacted topic would be."""
+
+    dirty_ratio_min: float = 0.5
+    compaction_lag_ms_min: int = 0
+    compaction_lag_ms_max: int = _FOREVER_MS
+    delete_retention_ms: int = 86_400_000
+    segment_bytes: int = SEGMENT_BYTES
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES
 
 
 class Metadata:
@@ -34,13 +51,25 @@ class Metadata:
         self._turn = asyncio.Lock()
         self._failure: BrokerError | None = None
 
-    async def recover(self) -> None:
-        """Make durable what is there, then bring the catalog to where the log ends."""
+    @property
+    def is_online(self) -> bool:
+        return self._failure is None
+
+    async def recover(self) -> set[bytes]:
+        """Make durable what is there, then bring the catalog to where the log ends.
+
+        Returns the ids of topics that were removed.
+        """
         await sync_now(self._runtime, self.log)
+        removed = set()
         for segment in self.log.segments:
             for found in segment.walk(0, segment.size, prove=True):
                 for record in open_batch(found.raw, found.header):
-                    self.catalog.apply(decode(record.key, record.value))
+                    event = decode(record.key, record.value)
+                    self.catalog.apply(event)
+                    if isinstance(event, TopicRemoved):
+                        removed.add(event.id)
+        return removed
 
     async def commit(self, decide: Callable[[], Sequence[Event]], applied: Callable[[Event], None]) -> None:
         """Decide on the present state and make the outcome durable before it takes effect; then tell of each event."""
@@ -54,6 +83,18 @@ class Metadata:
             for event in events:
                 self.catalog.apply(event)
                 applied(event)
+
+    def close(self) -> None:
+        """Save what makes the next start quick; an append that failed leaves nothing worth saving."""
+        try:
+            if self.is_online:
+                self.log.save_state()
+        finally:
+            self.log.close()
+
+    async def compact(self) -> None:
+        """Let go of what later events say again."""
+        await compact(self._runtime, self.log, _Compaction(), self.log.visible.offset)
 
     async def _append(self, events: Sequence[Event]) -> None:
         now_ms = self._runtime.clock.now_ms()

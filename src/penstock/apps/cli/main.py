@@ -45,6 +45,7 @@ class LazyGroup(click.Group):
         "pub": "penstock.apps.cli.pub:pub",
         "sub": "penstock.apps.cli.sub:sub",
         "topic": "penstock.apps.cli.topic:topic",
+        "log": "penstock.apps.cli.log_files:log",
         "config": "penstock.apps.cli.config:config",
         "completion": "penstock.apps.cli.completion:completion",
     },

@@ -54,6 +54,10 @@ class Index(ABC):
     def last(self) -> Entry:
         return self._at(len(self) - 1)
 
+    def before(self, at: int) -> Entry:
+        """The entry before a given one."""
+        return self._at(at - 1)
+
     def floor(self, offset: int) -> Entry:
         """The last entry at or before a relative offset."""
         return self._at(bisect_right(range(len(self)), offset, key=self._key(0)) - 1)
@@ -118,15 +122,16 @@ class SparseIndex(Index):
         """How long the index file should be now."""
         return len(self._offsets) * ENTRY_BYTES - len(self.unsaved)
 
+    def count_at_most(self, offset: int) -> int:
+        """How many entries stand at or before a relative offset."""
+        return bisect_right(self._offsets, offset)
+
     def cut_position(self, position: int) -> None:
         """Forget the entries behind a position."""
-        self._keep(bisect_right(self._positions, position))
+        self.keep(bisect_right(self._positions, position))
 
-    def cut_offset(self, offset: int) -> None:
-        """Forget the entries behind a relative offset."""
-        self._keep(bisect_right(self._offsets, offset))
-
-    def _keep(self, count: int) -> None:
+    def keep(self, count: int) -> None:
+        """Forget all but the first entries."""
         saved_bytes = min(self.saved_bytes, count * ENTRY_BYTES)
         del self._offsets[count:], self._positions[count:], self._times_ms[count:], self._chains[count:]
         del self.unsaved[count * ENTRY_BYTES - saved_bytes :]

@@ -17,7 +17,7 @@ from penstock.core.log.index import CHAINED_BYTES, Entry, Index, SavedIndex, Spa
 from penstock.core.log.proven import Proven
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP
 from penstock.core.ports import File, Files
-from penstock.core.records.batch import PREFIX_BYTES, BatchHeader, Buffer, check, decode_header
+from penstock.core.records.batch import CONTROL, PREFIX_BYTES, BatchHeader, Buffer, checksum, decode_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -27,11 +27,12 @@ REBUILT_INTERVAL_BYTES = 1 << 12
 
 
 class Slice(NamedTuple):
-    """A run of whole batches inside one file, to be sent without reading it."""
+    """A run of whole batches inside one file, to be sent without reading it; it ends before `end_offset`."""
 
     file: File
     position: int
     length: int
+    end_offset: int
 
     def read(self) -> bytes:
         return self.file.read(self.position, self.length)
@@ -53,25 +54,34 @@ def name_of(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
+def segment_bases(files: Files, directory: str) -> list[int]:
+    """Where the segments of a log start, in order; empty when there is no log."""
+    names = [name.removesuffix(LOG_SUFFIX) for name in files.names(directory) if name.endswith(LOG_SUFFIX)]
+    return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+
+
 class Segment:
     """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
 
     __slots__ = (
-        "_chain", "_directory", "_files", "_index", "_indexed_at", "_proven", "_time_is_known", "_written_from",
-        "base_offset", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
+        "_chain", "_files", "_index", "_index_path", "_indexed_at", "_proven", "_time_is_known", "_witnesses",
+        "_written_from",
+        "base_offset", "epoch_starts", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
     )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool, suffix: str = "") -> None:
         self._files = files
-        self._directory = directory
         self.base_offset = base_offset
+        self._index_path = f"{directory}/{name_of(base_offset, INDEX_SUFFIX + suffix)}"
         if create:
             files.remove(self._index_path)
-        self.file = files.open(f"{directory}/{name_of(base_offset, LOG_SUFFIX)}", create=create)
+        self.file = files.open(f"{directory}/{name_of(base_offset, LOG_SUFFIX + suffix)}", create=create)
         self.size = self.file.size()
         self.next_offset = base_offset
         self.is_cleaned = False
         """Whether compaction may have left gaps between the offsets of its batches."""
+        self.epoch_starts: list[tuple[int, int]] = []
+        """(epoch, offset) of each first batch of an epoch among those that were taken in."""
         self.max_time_ms = NO_TIMESTAMP
         self.first_time_ms = NO_TIMESTAMP
         self._time_is_known = create
@@ -79,6 +89,7 @@ class Segment:
         self._indexed_at = 0
         self._chain = 0
         self._proven = Proven()
+        self._witnesses: list[Entry] = []
         self._written_from = self.size
         """From here on everything was written by this process."""
 
@@ -112,26 +123,46 @@ class Segment:
         they do, either of two batches may be the damaged one, so neither counts.
         """
         self.size = position
+        self.epoch_starts = []
         held: Found | None = None
+        epoch = NO_EPOCH
         try:
             for found in self.walk(position, end, prove=True):
                 self._check_offset(found, self.next_offset if held is None else held.header.next_offset)
-                if found.header.leader_epoch < (NO_EPOCH if held is None else held.header.leader_epoch):
+                if found.header.leader_epoch < epoch:
                     held = None
                     raise CorruptBatch(f"{self.file.path} at byte {found.position}: its epoch goes back")
                 if held is not None:
-                    self.note(held.position, held.header, held.header.base_offset, held.raw, interval)
-                held = found
+                    self._take(held, interval)
+                    held = None
+                if self._witnesses and found.position >= self._witnesses[-1].position:
+                    self._hear_witness()
+                held, epoch = found, found.header.leader_epoch
         finally:
             if held is not None:
-                self.note(held.position, held.header, held.header.base_offset, held.raw, interval)
+                self._take(held, interval)
             self._proven.add(position, self.size)
             self._time_is_known = True
+        if self._witnesses and self.size >= self._witnesses[-1].position:
+            self._hear_witness()
+        self._witnesses = []
+
+    def _take(self, found: Found, interval: int) -> None:
+        header = found.header
+        if not self.epoch_starts or self.epoch_starts[-1][0] != header.leader_epoch:
+            self.epoch_starts.append((header.leader_epoch, header.base_offset))
+        self.note(found.position, header, header.base_offset, found.raw, interval)
 
     def _check_offset(self, found: Found, expected: int) -> None:
         offset = found.header.base_offset
         if offset < expected or (offset > expected and not self.is_cleaned):
             raise CorruptBatch(f"{self.file.path} at byte {found.position}: offset {offset} came, {expected} is next")
+
+    def _hear_witness(self) -> None:
+        """An entry behind the recovery point: batches may be missing there, but whole ones must be those it knew."""
+        entry = self._witnesses.pop()
+        if (entry.position, entry.chain) != (self.size, self._chain):
+            raise TornSegment(f"{self.file.path}: the batches before byte {entry.position} contradict its index")
 
     def truncate(self, position: int) -> None:
         """Cut the file at a batch boundary, its index first: an index must never know of batches that were replaced."""
@@ -142,6 +173,7 @@ class Segment:
         self.file.truncate(position)
         self.size = position
         self._proven.cut(position)
+        self._witnesses = []
         self._written_from = min(self._written_from, position)
 
     def keep_aside(self, path: str, content: bytes) -> None:
@@ -158,13 +190,19 @@ class Segment:
         return self._index
 
     def resume(self, offset_max: int) -> int:
-        """Read the index up to an offset into memory and go on from there; returns the position it covers.
+        """Read the index up to an offset into memory and go on from there; returns the position that it covers.
 
-        Raises CorruptBatch if the batches before its last entry are not those that it was made from.
+        Raises CorruptBatch if the batches are not those that the index was made from. What the file knows of batches
+        behind the offset is heard as a witness when they are taken in.
         """
         index = sparse.decode(self._files.read_whole(self._index_path) or b"", self.size)
-        index.cut_offset(max(0, offset_max - self.base_offset))
-        self._check_last_entry(index)
+        trusted = index.count_at_most(max(0, offset_max - self.base_offset))
+        if trusted:
+            last = index.entry(trusted - 1)
+            if self._chain_over(index.before(trusted - 1), last.position, prove=False) != last.chain:
+                raise CorruptBatch(f"{self.file.path}: the batches before byte {last.position} contradict its index")
+        self._witnesses = [index.entry(at) for at in range(len(index) - 1, trusted - 1, -1)]
+        index.keep(trusted)
         self._trim_index_file(index)
         self._adopt(index)
         return self._indexed_at
@@ -178,14 +216,6 @@ class Segment:
         self._chain = last.chain
         self.next_offset = self.base_offset + last.offset
         self.max_time_ms = last.time_ms
-
-    def _check_last_entry(self, index: SparseIndex) -> None:
-        if not len(index):
-            return
-        last = index.last()
-        before = index.floor_position(last.position - 1)
-        if self._chain_over(before, last.position, prove=False) != last.chain:
-            raise CorruptBatch(f"{self.file.path}: the batches before byte {last.position} are not those of the index")
 
     def _trim_index_file(self, index: SparseIndex) -> None:
         if not self._files.exists(self._index_path):
@@ -241,6 +271,8 @@ class Segment:
         try:
             last = saved.last()
         except TornSegment:
+            last = sparse.START
+        if last is sparse.START:
             saved.close()
             return None
         if last.position == self.size and self.base_offset + last.offset == self.next_offset:
@@ -292,30 +324,26 @@ class Segment:
     def _floor(self, search: str, value: int) -> Entry:
         return self._entry(search, value) or sparse.START
 
-    @property
-    def _index_path(self) -> str:
-        return f"{self._directory}/{name_of(self.base_offset, INDEX_SUFFIX)}"
-
     # -- reading
 
     def walk(self, position: int, end: int, *, prove: bool, chunk_bytes: int = SCAN_CHUNK_BYTES) -> Iterator[Found]:
-        """The batches from `position` to `end`. With `prove`, each checksum; without, `raw` may be just the header."""
+        """The batches from `position` to `end`. With `prove`, each checksum; else `raw` of data may be its header."""
         chunk, chunk_at = memoryview(b""), position
         while position < end:
             at = position - chunk_at
             need = BATCH_HEADER_BYTES
             if len(chunk) - at >= need:
                 header = self._header(chunk, at, position, end)
-                need = header.size if prove else need
+                need = header.size if prove or header.attributes & CONTROL else need
             if len(chunk) - at < need:
                 want = max(need, min(chunk_bytes, end - position))
                 chunk, chunk_at, at = memoryview(self.file.read(position, want)), position, 0
                 header = self._header(chunk, 0, position, end)
-                if prove and header.size > len(chunk):
+                if (prove or header.attributes & CONTROL) and header.size > len(chunk):
                     chunk = memoryview(self.file.read(position, header.size))
             raw = chunk[at : at + header.size]
-            if prove:
-                self._prove(raw, position)
+            if prove and checksum(raw) != header.crc:
+                raise CorruptBatch(f"{self.file.path} at byte {position}: the checksum does not match the bytes")
             yield Found(position, header, raw)
             position += header.size
 
@@ -330,18 +358,14 @@ class Segment:
             )
         return header
 
-    def _prove(self, raw: memoryview, position: int) -> None:
-        try:
-            check(raw)
-        except CorruptBatch as error:
-            raise CorruptBatch(f"{self.file.path} at byte {position}: {error}") from None
-
     def find(self, offset: int, end: int) -> Found | None:
-        """The first batch before `end` that reaches `offset`."""
+        """The first batch before `end` that reaches `offset`. What it passed over is proven too: a flip may hide it."""
         start = self._floor("floor", max(0, offset - self.base_offset)).position
         for found in self.walk(start, end, prove=False, chunk_bytes=PEEK_CHUNK_BYTES):
             if found.header.next_offset > offset:
+                self.verify(start, found.end - start)
                 return found
+        self.verify(start, end - start)
         return None
 
     def find_time(self, time_ms: int, end: int, offset_min: int) -> Found | None:
@@ -350,8 +374,9 @@ class Segment:
         for found in self.walk(start, end, prove=False):
             header = found.header
             if header.max_timestamp_ms >= time_ms and header.next_offset > offset_min:
-                self.verify(found.position, header.size)
+                self.verify(start, found.end - start)
                 return Found(found.position, header, memoryview(self.file.read(found.position, header.size)))
+        self.verify(start, end - start)
         return None
 
     def run(self, position: int, bytes_max: int, end: int) -> tuple[int, int | None]:
@@ -395,6 +420,20 @@ class Segment:
 
     # -- the end
 
+    def sync(self) -> None:
+        """Make data and index durable; for segments that are written apart from any log."""
+        self.save_index()
+        self.file.sync()
+        index_file = self._files.open(self._index_path, create=True)
+        try:
+            index_file.sync()
+        finally:
+            index_file.close()
+
+    def closing_chain(self) -> int:
+        """The chain over all batches, as it was when the segment was closed."""
+        return self.index.last().chain
+
     def close(self) -> None:
         self.file.close()
         if isinstance(self._index, SavedIndex):
@@ -404,5 +443,5 @@ class Segment:
     def remove(self) -> None:
         """Take both files away. Readers that pinned the data keep it."""
         self.close()
-        self._files.remove(f"{self._directory}/{name_of(self.base_offset, LOG_SUFFIX)}")
+        self._files.remove(self.file.path)
         self._files.remove(self._index_path)

@@ -20,7 +20,10 @@ CODEC_LAST = 4
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
+"""The base timestamp is not a record's: it says when the tombstones of this batch may go. Set by compaction only."""
 
+_new = tuple.__new__
 _HEADER = Struct(">qiibIhiqqqhii")
 _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
@@ -98,7 +101,7 @@ def decode_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; CorruptBatch when it cannot be one."""
     if len(buffer) - position < BATCH_HEADER_BYTES:
         raise CorruptBatch(f"{len(buffer) - position} bytes are too few for a batch header")
-    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    header: BatchHeader = _new(BatchHeader, _HEADER.unpack_from(buffer, position))
     if header.magic != MAGIC:
         raise CorruptBatch(f"magic {header.magic} is not record batch v2")
     if header.length < BATCH_HEADER_BYTES - PREFIX_BYTES:
@@ -134,8 +137,8 @@ def check_produced(batch: Buffer) -> BatchHeader:
         raise CorruptBatch("checksum of the produced batch does not match its bytes")
     if header.count <= 0 or header.last_offset_delta != header.count - 1:
         raise InvalidRecord(f"{header.count} records cannot span {header.last_offset_delta + 1} offsets")
-    if header.attributes & CONTROL:
-        raise InvalidRecord("clients may not write control batches")
+    if header.attributes & (CONTROL | DELETE_HORIZON):
+        raise InvalidRecord("clients may not write control batches or delete horizons")
     if header.attributes & CODEC_MASK > CODEC_LAST:
         raise UnsupportedCompression(f"compression {header.attributes & CODEC_MASK} is not known here")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):

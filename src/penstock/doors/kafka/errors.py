@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError
+from penstock.core.limits import ERROR_CHARS_MAX
 from penstock.wire.kafka import ErrorCode
 
 CODES: dict[type[BrokerError], ErrorCode] = {
@@ -28,14 +29,45 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.OutOfOrder: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     errors.StaleProducer: ErrorCode.INVALID_PRODUCER_EPOCH,
     errors.UnknownProducer: ErrorCode.UNKNOWN_PRODUCER_ID,
+    errors.FencedProducer: ErrorCode.PRODUCER_FENCED,
+    errors.WrongProducer: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
+    errors.TransactionAbortable: ErrorCode.TRANSACTION_ABORTABLE,
+    errors.InvalidTransactionTimeout: ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+    errors.UnknownTransaction: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    errors.NoTransactionalId: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    errors.StaleCoordinator: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     errors.Forbidden: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     errors.IllegalMove: ErrorCode.INVALID_REQUEST,
+    errors.InvalidGroup: ErrorCode.INVALID_GROUP_ID,
+    errors.UnknownGroup: ErrorCode.GROUP_ID_NOT_FOUND,
+    errors.UnknownMember: ErrorCode.UNKNOWN_MEMBER_ID,
+    errors.StaleGeneration: ErrorCode.ILLEGAL_GENERATION,
+    errors.FencedInstance: ErrorCode.FENCED_INSTANCE_ID,
+    errors.FencedMember: ErrorCode.FENCED_MEMBER_EPOCH,
+    errors.StaleMember: ErrorCode.STALE_MEMBER_EPOCH,
+    errors.UnreleasedInstance: ErrorCode.UNRELEASED_INSTANCE_ID,
+    errors.UnknownAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
+    errors.InvalidRegex: ErrorCode.INVALID_REGULAR_EXPRESSION,
+    errors.NotHeld: ErrorCode.INVALID_RECORD_STATE,
+    errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
+    errors.InconsistentProtocol: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    errors.InvalidSession: ErrorCode.INVALID_SESSION_TIMEOUT,
+    errors.GroupFull: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    errors.GroupNotEmpty: ErrorCode.NON_EMPTY_GROUP,
+    errors.GroupSubscribed: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    errors.MetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.UnknownEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
     errors.Loading: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     errors.Throttled: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     errors.TimedOut: ErrorCode.REQUEST_TIMED_OUT,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    errors.CoordinatorUnavailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
+    errors.Rebalancing: ErrorCode.REBALANCE_IN_PROGRESS,
+    errors.TransactionBusy: ErrorCode.CONCURRENT_TRANSACTIONS,
+    errors.UnstableOffset: ErrorCode.UNSTABLE_OFFSET_COMMIT,
     errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     errors.TornSegment: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.DiskFull: ErrorCode.KAFKA_STORAGE_ERROR,
@@ -44,6 +76,30 @@ CODES: dict[type[BrokerError], ErrorCode] = {
 }
 
 
+COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
+    errors.NotLeader: ErrorCode.NOT_COORDINATOR,
+    errors.Offline: ErrorCode.NOT_COORDINATOR,
+    errors.DiskFailed: ErrorCode.NOT_COORDINATOR,
+    errors.TornSegment: ErrorCode.NOT_COORDINATOR,
+    errors.CorruptBatch: ErrorCode.NOT_COORDINATOR,
+    errors.DiskFull: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.NotEnoughReplicas: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.TooLarge: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a coordinator's own partition suffers is told as the state of the coordinator: clients then look for another."""
+
+
+def coordinator_code_of(error: BrokerError) -> int:
+    """Kafka's number for one of our errors, where a coordinator answers."""
+    return int(COORDINATOR_CODES.get(type(error)) or CODES[type(error)])
+
+
 def code_of(error: BrokerError) -> int:
     """Kafka's number for one of our errors."""
     return int(CODES[type(error)])
+
+
+def words_of(error: BrokerError) -> str:
+    """The error in words, short enough for every version of every response."""
+    words = str(error)
+    return words if len(words) <= ERROR_CHARS_MAX else f"{words[:ERROR_CHARS_MAX]}…"

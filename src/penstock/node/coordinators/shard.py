@@ -1,8 +1,8 @@
-"""One partition of an internal topic and the machine that lives on it. Decides nothing: it keeps and replays.
+"""One partition of an internal topic and the machine that lives on it. Never decides: it keeps, replays, tells when.
 
-The order is always: the machine decides, the shard appends the events, the machine applies them, and the
-answer goes out once they are durable. Recovery is replay. If the partition fails, the machine is thrown away
-with it: there is no rollback.
+The order is always: the machine decides, the shard appends the events, the machine applies them, and the answer goes
+out once they are durable. Recovery is replay. If the partition fails, the machine is thrown away with it: there is no
+rollback.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from penstock.core.errors import Loading
+from penstock.core.errors import BrokerError, Loading
 from penstock.core.model import NewRecord
 from penstock.core.records.whole import build_batch, open_batch
 from penstock.node.partition import Partition, Settled
@@ -45,7 +45,20 @@ class Shard(Generic[EventT]):
         self.is_ready = False
 
     def replay(self) -> None:
-        """Bring the machine to where the partition ends. Records that `decode` answers with None are none of ours."""
+        """Bring the machine to where the partition ends. Records that `decode` answers with None are none of ours.
+
+        Bytes that cannot be understood take the partition offline: state half read must not be served.
+        """
+        if self.partition.failure is not None:
+            return
+        try:
+            self._replay()
+        except BrokerError as error:
+            self.partition.fail(error)
+            return
+        self.is_ready = True
+
+    def _replay(self) -> None:
         for segment in self.partition.log.segments:
             for found in segment.walk(0, segment.size, prove=True):
                 if found.header.is_control:
@@ -54,26 +67,30 @@ class Shard(Generic[EventT]):
                     event = self._decode(record.key, record.value)
                     if event is not None:
                         self._machine.apply(event)
-        self.is_ready = True
 
     def check_ready(self) -> None:
         self.partition.check_online()
         if not self.is_ready:
             raise Loading(f"{self.partition} is still being read")
 
-    def record(self, events: Sequence[EventT], settled: Settled) -> None:
-        """Append and apply now.
+    def append(self, events: Sequence[EventT]) -> int:
+        """Write events as one batch, all or nothing; returns the offset that must be durable before they count.
 
-        Call back once it is durable. Raises, with nothing applied, when it cannot be appended.
+        Raises when it cannot be appended, and then nothing has happened. Applying them is up to the caller.
         """
+        self.check_ready()
+        batch = build_batch(
+            [NewRecord(*self._encode(event)) for event in events], self._runtime.clock.now_ms()
+        )
+        return self.partition.append(memoryview(batch)).end_offset
+
+    def record(self, events: Sequence[EventT], settled: Settled) -> None:
+        """Append and apply now; call back once it is durable. Raises, with nothing applied, when it cannot append."""
         self.check_ready()
         if not events:
             settled(None)
             return
-        batch = build_batch(
-            [NewRecord(*self._encode(event)) for event in events], self._runtime.clock.now_ms()
-        )
-        appended = self.partition.append(memoryview(batch))
+        end_offset = self.append(events)
         for event in events:
             self._machine.apply(event)
-        self.partition.when_durable(appended.end_offset, settled)
+        self.partition.when_durable(end_offset, settled)

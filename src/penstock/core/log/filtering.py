@@ -1,0 +1,118 @@
+"""One batch in compaction: which of its records stay, and the batch without the others. Never touches a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+
+from penstock.core.limits import BATCH_HEADER_BYTES
+from penstock.core.log.compaction import Plan
+from penstock.core.log.segment import Found
+from penstock.core.model import NO_TIMESTAMP
+from penstock.core.records import varint
+from penstock.core.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    PREFIX_BYTES,
+    BatchHeader,
+    encode_header,
+    stamp_checksum,
+)
+from penstock.core.records.compression import compress
+from penstock.core.records.records import RecordSpan, iterate_keys
+from penstock.core.records.whole import payload_of
+
+
+class Outcome(Enum):
+    """What becomes of a batch."""
+
+    UNCHANGED = auto()
+    CHANGED = auto()
+    DROPPED = auto()
+
+
+class Filter:
+    """Decides for every record of one round."""
+
+    def __init__(
+        self, latest: Mapping[bytes, int], map_end: int, plan: Plan, digest_of: Callable[[bytes], bytes]
+    ) -> None:
+        self._latest = latest
+        self._map_end = map_end
+        self._plan = plan
+        self._digest_of = digest_of
+        self.dropped = 0
+        self.keyless_dropped = 0
+
+    def filter(self, found: Found) -> tuple[Outcome, memoryview | bytearray]:
+        """The batch as it is, the batch without what goes, or nothing worth keeping."""
+        header = found.header
+        if header.is_control or header.next_offset > self._map_end:
+            return Outcome.UNCHANGED, found.raw
+        if header.count == 0:
+            return (Outcome.UNCHANGED if self._is_last_of_producer(header) else Outcome.DROPPED), found.raw
+        payload = payload_of(found.raw, header)
+        spans = list(iterate_keys(payload, header.count))
+        kept = [span for span in spans if self._stays(header, span)]
+        self.dropped += len(spans) - len(kept)
+        if not kept:
+            if self._is_last_of_producer(header):
+                return Outcome.CHANGED, _emptied(header)
+            return Outcome.DROPPED, found.raw
+        needs_horizon = not header.attributes & DELETE_HORIZON and any(span.value_is_null for span in kept)
+        if len(kept) == len(spans) and not needs_horizon:
+            return Outcome.UNCHANGED, found.raw
+        horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None
+        return Outcome.CHANGED, _rebuilt(header, payload, kept, horizon_ms)
+
+    def _stays(self, header: BatchHeader, span: RecordSpan) -> bool:
+        if span.key is None:
+            self.keyless_dropped += 1
+            return False
+        offset = header.base_offset + span.offset_delta
+        if offset < self._plan.start_offset or offset < self._latest.get(self._digest_of(span.key), -1):
+            return False
+        if not span.value_is_null or not header.attributes & DELETE_HORIZON:
+            return True
+        return self._plan.now_ms < header.base_timestamp_ms
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        return header.producer_id >= 0 and self._plan.last_of_producers.get(header.producer_id) == header.last_offset
+
+
+def _emptied(header: BatchHeader) -> bytearray:
+    """Only the header: it tells offsets and sequence of a producer's last batch."""
+    changed = header._replace(
+        length=BATCH_HEADER_BYTES - PREFIX_BYTES, count=0, attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
+    )
+    batch = bytearray(encode_header(changed))
+    stamp_checksum(batch)
+    return batch
+
+
+def _rebuilt(header: BatchHeader, payload: bytes, kept: list[RecordSpan], horizon_ms: int | None) -> bytearray:
+    """The batch with fewer records or a delete horizon; everything that it says of itself otherwise stays."""
+    max_timestamp_ms = header.max_timestamp_ms
+    if not header.has_append_time:
+        max_timestamp_ms = max(NO_TIMESTAMP, *(header.base_timestamp_ms + span.timestamp_delta for span in kept))
+    changed = header._replace(count=len(kept), max_timestamp_ms=max_timestamp_ms)
+    if horizon_ms is None:
+        records = b"".join([payload[span.start : span.end] for span in kept])
+    else:
+        shift_ms = header.base_timestamp_ms - horizon_ms
+        records = b"".join([_moved(payload, span, shift_ms) for span in kept])
+        changed = changed._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp_ms=horizon_ms)
+    records = compress(header.codec, records)
+    changed = changed._replace(length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(records))
+    batch = bytearray(encode_header(changed)) + records
+    stamp_checksum(batch)
+    return batch
+
+
+def _moved(payload: bytes, span: RecordSpan, shift_ms: int) -> bytes:
+    """One record with its timestamp counted from another base."""
+    _, position = varint.decode(payload, span.start)
+    attributes = payload[position : position + 1]
+    _, rest = varint.decode(payload, position + 1, varint.INT64_BYTES_MAX)
+    body = attributes + varint.encode(span.timestamp_delta + shift_ms) + payload[rest : span.end]
+    return varint.encode(len(body)) + body

@@ -1,0 +1,179 @@
+"""A log looked at from outside, offline: is it whole, what is in it. Never changes a file, never stops at damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import zip_longest
+from typing import NamedTuple
+from zlib import crc32
+
+from penstock.core.errors import BrokerError, CorruptBatch, TornSegment
+from penstock.core.log import checked, cleaner_state, epochs, index
+from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, Entry
+from penstock.core.log.log import START_FILE
+from penstock.core.log.producers import SNAPSHOT_SUFFIX
+from penstock.core.log.segment import INDEX_SUFFIX, Found, Segment, name_of, segment_bases
+from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Record
+from penstock.core.ports import Files
+from penstock.core.records.batch import BatchHeader
+from penstock.core.records.whole import open_batch
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    DAMAGED = "damaged"
+    """Records are lost or changed."""
+    REBUILT = "rebuilt"
+    """Nothing is lost: the broker rebuilds it from the batches."""
+    NOTE = "note"
+    """Worth knowing."""
+
+
+class Finding(NamedTuple):
+    """One thing that is not as it should be."""
+
+    severity: Severity
+    path: str
+    message: str
+
+
+class Dumped(NamedTuple):
+    """One batch, with its records if they were asked for, or what is wrong with it."""
+
+    path: str
+    position: int
+    header: BatchHeader | None
+    records: list[Record] | None = None
+    error: str | None = None
+
+
+def dump(files: Files, directory: str, *, start_offset: int = 0, with_records: bool = False) -> Iterator[Dumped]:
+    """Every batch that reaches `start_offset` or lies behind it. After a damaged one the next segment follows."""
+    bases = segment_bases(files, directory)
+    for base, next_base in zip_longest(bases, bases[1:]):
+        if next_base is not None and next_base <= start_offset:
+            continue
+        segment = Segment(files, directory, base, create=False)
+        position = 0
+        try:
+            for found in segment.walk(0, segment.size, prove=True):
+                position = found.end
+                if found.header.next_offset > start_offset:
+                    yield _dumped(segment, found, with_records)
+        except CorruptBatch as error:
+            yield Dumped(segment.file.path, position, None, error=str(error))
+        finally:
+            segment.close()
+
+
+def _dumped(segment: Segment, found: Found, with_records: bool) -> Dumped:
+    records, error = None, None
+    if with_records:
+        try:
+            records = open_batch(found.raw, found.header)
+        except BrokerError as unreadable:
+            error = str(unreadable)
+    return Dumped(segment.file.path, found.position, found.header, records, error)
+
+
+def verify(files: Files, directory: str) -> Iterator[Finding]:
+    """Everything that can be checked without a running broker. No finding of severity `damaged`: the log is whole."""
+    states: list[Finding] = []
+    gaps_before = cleaner_state.read(files, directory, lambda _: None).gaps_before
+    bases = segment_bases(files, directory)
+    for base, next_base in zip_longest(bases, bases[1:]):
+        yield from _verify_segment(files, directory, base, next_base, is_cleaned=base < gaps_before)
+    for name in files.names(directory):
+        path = f"{directory}/{name}"
+        if name.endswith(SNAPSHOT_SUFFIX) or name in (epochs.FILE_NAME, START_FILE, cleaner_state.FILE_NAME):
+            states += _verify_state(files, path)
+        elif name.endswith((".cut", ".cleaned", ".swap", ".tmp")):
+            states.append(Finding(Severity.NOTE, path, "left over; the broker does not read it as part of the log"))
+    yield from states
+
+
+def _verify_state(files: Files, path: str) -> list[Finding]:
+    try:
+        checked.read(files, path)
+    except TornSegment as torn:
+        is_start = path.endswith(START_FILE)
+        why = "; deleted records before the first segment's end may come back" if is_start else ""
+        return [Finding(Severity.REBUILT, path, f"{torn}{why}")]
+    return []
+
+
+def _verify_segment(
+    files: Files, directory: str, base: int, next_base: int | None, *, is_cleaned: bool
+) -> Iterator[Finding]:
+    segment = Segment(files, directory, base, create=False)
+    segment.is_cleaned = is_cleaned
+    path = segment.file.path
+    entries = _entries(files, directory, base)
+    wanted = {entry.position for entry in entries if entry is not None}
+    boundaries = {0: index.START}
+    state = index.START
+    epoch, next_offset = NO_EPOCH, base
+    try:
+        for found in segment.walk(0, segment.size, prove=True):
+            yield from _verify_order(path, found, next_offset, epoch, is_cleaned)
+            next_offset, epoch = found.header.next_offset, found.header.leader_epoch
+            state = _behind(state, found, base)
+            if state.position in wanted:
+                boundaries[state.position] = state
+    except CorruptBatch as error:
+        yield Finding(Severity.DAMAGED, path, str(error))
+    finally:
+        segment.close()
+    if next_base is not None and next_offset != next_base and not is_cleaned and state.position == segment.size:
+        yield Finding(Severity.DAMAGED, path, f"ends at offset {next_offset}, the next segment starts at {next_base}")
+    index_path = f"{directory}/{name_of(base, INDEX_SUFFIX)}"
+    yield from _verify_index(index_path, entries, boundaries, segment.size, is_closed=next_base is not None)
+
+
+def _verify_order(path: str, found: Found, next_offset: int, epoch: int, is_cleaned: bool) -> Iterator[Finding]:
+    offset = found.header.base_offset
+    if offset < next_offset or (offset > next_offset and not is_cleaned):
+        yield Finding(Severity.DAMAGED, path, f"at byte {found.position}: offset {offset} came, {next_offset} is next")
+    if found.header.leader_epoch < epoch:
+        yield Finding(Severity.DAMAGED, path, f"at byte {found.position}: the epoch goes back from {epoch}")
+
+
+def _behind(state: Entry, found: Found, base: int) -> Entry:
+    """What an index entry for the place behind a batch has to say."""
+    return Entry(
+        found.header.next_offset - base,
+        found.end,
+        max(state.time_ms, found.header.max_timestamp_ms, NO_TIMESTAMP),
+        crc32(found.raw[:CHAINED_BYTES], state.chain),
+    )
+
+
+def _entries(files: Files, directory: str, base: int) -> list[Entry | None]:
+    """The index as it stands in its file; None for an entry that its checksum disowns."""
+    content = files.read_whole(f"{directory}/{name_of(base, INDEX_SUFFIX)}") or b""
+    return [index.decode_entry(content[at : at + ENTRY_BYTES]) for at in range(0, len(content), ENTRY_BYTES)]
+
+
+def _verify_index(
+    path: str, entries: list[Entry | None], found: dict[int, Entry], size: int, *, is_closed: bool
+) -> Iterator[Finding]:
+    """Compare the entries with what was found at their positions; the first contradiction says it all."""
+    last_position = 0
+    for number, entry in enumerate(entries):
+        if entry is None:
+            yield Finding(Severity.REBUILT, path, f"entry {number} does not match its checksum")
+            continue
+        last_position = entry.position
+        actual = found.get(entry.position)
+        if actual is None:
+            words = f"knows of byte {entry.position}, where no batch starts or ends; the segment has {size} bytes"
+            yield Finding(Severity.DAMAGED, path, words)
+            return
+        if (entry.chain, entry.time_ms) != (actual.chain, actual.time_ms) or entry.offset < actual.offset:
+            words = f"the batches before byte {entry.position} are not those it was made from"
+            yield Finding(Severity.DAMAGED, path, words)
+            return
+    if is_closed and last_position != size:
+        yield Finding(Severity.REBUILT, path, f"covers {last_position} of {size} bytes")

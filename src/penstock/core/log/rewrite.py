@@ -1,0 +1,166 @@
+"""Log compaction, the slow side: reads closed segments, writes compacted ones beside them. Never touches a live file.
+
+Of each key the last record before the plan's end stays. Offsets never change, nothing is reordered, batches that lose
+nothing are copied byte for byte. The key map is bounded: when it is full the rest waits for the next round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from struct import Struct
+from zlib import crc32
+
+from penstock.core.errors import CorruptBatch
+from penstock.core.log import cleaner_state, swap
+from penstock.core.log.compaction import Plan, Result, Source
+from penstock.core.log.filtering import Filter, Outcome
+from penstock.core.log.index import CHAINED_BYTES
+from penstock.core.log.log import OFFSET_SPAN_MAX
+from penstock.core.log.segment import Found, Segment
+from penstock.core.log.swap import CLEANED_SUFFIX, Swap
+from penstock.core.ports import Files
+from penstock.core.records.batch import decode_header
+from penstock.core.records.records import RecordSpan, iterate_keys
+from penstock.core.records.whole import payload_of
+
+KEYS_MAX = 250_000
+"""Keys remembered in one round: some 40 MB. More keys take more rounds."""
+DIGEST_BYTES = 16
+_CONTROL_KEY = Struct(">hh")
+_COMMIT = 1
+
+Report = Callable[[str], None]
+
+
+def digest_of(key: bytes) -> bytes:
+    """What stands for a key in the map: the key itself if it is short, else a digest that no two keys share."""
+    return key if len(key) < DIGEST_BYTES else blake2b(key, digest_size=DIGEST_BYTES).digest()
+
+
+def rewrite(files: Files, plan: Plan, report: Report, keys_max: int = KEYS_MAX) -> Result:
+    """Write and sync the compacted segments of a plan. What an earlier rewrite left behind is overwritten."""
+    swap.discard(files, plan.directory)
+    latest, map_end, first_dirty = _last_offsets(files, plan, keys_max)
+    decide = Filter(latest, map_end, plan, digest_of)
+    swaps: list[Swap] = []
+    bytes_before = bytes_after = 0
+    for group in _groups(plan, map_end):
+        written = _rewrite_group(files, plan, group, decide)
+        bytes_before += sum(source.size for source in group)
+        if written is None:
+            bytes_after += sum(source.size for source in group)
+        else:
+            bytes_after += written
+            swaps.append(Swap(group[0].base_offset, group[-1].next_offset))
+    if swaps:
+        known = cleaner_state.read(files, plan.directory, report)
+        gaps_before = max(known.gaps_before, swaps[-1].next_offset)
+        cleaner_state.write(files, plan.directory, known._replace(gaps_before=gaps_before), sync=True)
+        files.sync_dir(plan.directory)
+    if decide.keyless_dropped:
+        report(f"{plan.directory}: dropped {decide.keyless_dropped} records without a key: compaction cannot keep them")
+    return Result(tuple(swaps), first_dirty, decide.dropped, decide.keyless_dropped, bytes_before, bytes_after)
+
+
+# -- which record of each key is the last
+
+
+def _last_offsets(files: Files, plan: Plan, keys_max: int) -> tuple[dict[bytes, int], int, int]:
+    """(key to its last offset, the end of what the map covers, where the next round should begin)."""
+    latest: dict[bytes, int] = {}
+    undecided: dict[int, list[tuple[bytes, int]]] = {}
+    map_end = plan.end_offset
+    held = 0
+    for found in _batches(files, plan, [one for one in plan.sources if one.next_offset > plan.first_dirty]):
+        header = found.header
+        if header.next_offset <= plan.first_dirty:
+            continue
+        if held and held + header.count > keys_max:
+            map_end = header.base_offset
+            break
+        if header.is_control:
+            _decide_transaction(found, undecided, latest)
+        else:
+            keyed = [one for one in _spans(found) if one.key is not None]
+            pairs = [(digest_of(one.key or b""), header.base_offset + one.offset_delta) for one in keyed]
+            if header.is_transactional:
+                undecided.setdefault(header.producer_id, []).extend(pairs)
+            else:
+                latest.update(pairs)
+        held = len(latest) + sum(map(len, undecided.values()))
+    first_undecided = min((pairs[0][1] for pairs in undecided.values() if pairs), default=map_end)
+    return latest, map_end, first_undecided if first_undecided > plan.first_dirty else map_end
+
+
+def _decide_transaction(found: Found, undecided: dict[int, list[tuple[bytes, int]]], latest: dict[bytes, int]) -> None:
+    """Records of a committed transaction count as written; those of an aborted one must not hide older records."""
+    pairs = undecided.pop(found.header.producer_id, [])
+    for span in _spans(found):
+        is_commit = span.key is not None and len(span.key) >= 4 and _CONTROL_KEY.unpack_from(span.key)[1] == _COMMIT
+        if is_commit:
+            for digest, offset in pairs:
+                latest[digest] = max(offset, latest.get(digest, -1))
+
+
+def _spans(found: Found) -> Iterator[RecordSpan]:
+    return iterate_keys(payload_of(found.raw, found.header), found.header.count)
+
+
+# -- reading and writing segments
+
+
+def _groups(plan: Plan, map_end: int) -> Iterator[list[Source]]:
+    """Adjacent segments that together fit into one."""
+    group: list[Source] = []
+    for source in plan.sources:
+        if source.base_offset >= map_end:
+            break
+        if group and (
+            sum(one.size for one in group) + source.size > plan.segment_bytes
+            or source.next_offset - group[0].base_offset > OFFSET_SPAN_MAX
+        ):
+            yield group
+            group = []
+        group.append(source)
+    if group:
+        yield group
+
+
+def _batches(files: Files, plan: Plan, sources: Sequence[Source]) -> Iterator[Found]:
+    """Every batch of some segments, proven, and the segments proven to be what they were when they were closed."""
+    for source in sources:
+        segment = Segment(files, plan.directory, source.base_offset, create=False)
+        try:
+            segment.is_cleaned = source.is_cleaned
+            segment.seal(source.next_offset)
+            closing_chain = segment.closing_chain()
+            chain = 0
+            for found in segment.walk(0, source.size, prove=True):
+                chain = crc32(found.raw[:CHAINED_BYTES], chain)
+                yield found
+            if chain != closing_chain:
+                raise CorruptBatch(f"{segment.file.path}: its batches are not those that were written")
+        finally:
+            segment.close()
+
+
+def _rewrite_group(files: Files, plan: Plan, group: list[Source], decide: Filter) -> int | None:
+    """Bytes of the new segment, or None when there is nothing to gain from it."""
+    writer = Segment(files, plan.directory, group[0].base_offset, create=True, suffix=CLEANED_SUFFIX)
+    has_changed = len(group) > 1
+    try:
+        for found in _batches(files, plan, group):
+            outcome, batch = decide.filter(found)
+            has_changed = has_changed or outcome is not Outcome.UNCHANGED
+            if outcome is not Outcome.DROPPED:
+                header = found.header if outcome is Outcome.UNCHANGED else decode_header(batch)
+                writer.append(batch, header, header.base_offset, plan.index_interval_bytes)
+        if has_changed:
+            writer.seal(group[-1].next_offset)
+            writer.sync()
+            return writer.size
+    finally:
+        writer.close()
+    writer.remove()
+    return None

@@ -1,0 +1,89 @@
+"""Putting compacted segments in the place of old ones: a crash at any point leaves the old or the new. Never reads one.
+
+The order is what makes it safe; each line is durable before the next begins:
+  1. `<base>.log.cleaned` and `<base>.index.cleaned` are whole
+  2. the first is renamed to `<base>-<next>.log.swap`: from here on the new one counts
+  3. the old segments from base to next and all their indexes are gone, except the old `<base>.log`
+  4. the swap file takes the name `<base>.log`, then the index takes its own
+`settle` undoes what stopped before 2 and finishes what came further.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, name_of
+from penstock.core.ports import Files
+
+CLEANED_SUFFIX = ".cleaned"
+_SWAP = re.compile(r"(\d{20})-(\d{20})\.log\.swap")
+_LOG = re.compile(r"(\d{20})\.log")
+_CLEANED = re.compile(r"(\d{20})\.(?:log|index)\.cleaned")
+
+
+class Swap(NamedTuple):
+    """One new segment and the offsets that it stands for."""
+
+    base_offset: int
+    next_offset: int
+
+    @property
+    def swap_name(self) -> str:
+        return f"{self.base_offset:020d}-{self.next_offset:020d}.log.swap"
+
+
+def commit(files: Files, directory: str, swaps: Sequence[Swap]) -> None:
+    """From here on the new segments count, even after a crash."""
+    for one in swaps:
+        cleaned = name_of(one.base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
+        files.rename(f"{directory}/{cleaned}", f"{directory}/{one.swap_name}")
+    files.sync_dir(directory)
+
+
+def finish(files: Files, directory: str, swaps: Sequence[Swap]) -> None:
+    """Take the old files away and give the new ones their names."""
+    found = files.names(directory)
+    bases = [int(match[1]) for match in map(_LOG.fullmatch, found) if match]
+    for one in swaps:
+        for base in bases:
+            if one.base_offset <= base < one.next_offset:
+                files.remove(f"{directory}/{name_of(base, INDEX_SUFFIX)}")
+                if base != one.base_offset:
+                    files.remove(f"{directory}/{name_of(base, LOG_SUFFIX)}")
+    files.sync_dir(directory)
+    for one in swaps:
+        files.rename(f"{directory}/{one.swap_name}", f"{directory}/{name_of(one.base_offset, LOG_SUFFIX)}")
+        _name_index(files, directory, one.base_offset)
+
+
+def discard(files: Files, directory: str) -> None:
+    """Remove what a rewrite left that was not committed."""
+    for name in files.names(directory):
+        if _CLEANED.fullmatch(name):
+            files.remove(f"{directory}/{name}")
+
+
+def settle(files: Files, directory: str, report: Callable[[str], None]) -> None:
+    """Finish or undo a swap that a crash interrupted. Does nothing, and costs one listing, when there was none."""
+    names = files.names(directory)
+    swaps = [Swap(int(match[1]), int(match[2])) for match in map(_SWAP.fullmatch, names) if match]
+    if swaps:
+        finish(files, directory, swaps)
+        files.sync_dir(directory)
+        report(f"{directory}: finished a compaction that was interrupted, {len(swaps)} segments replaced")
+    leftovers = [name for name in files.names(directory) if _CLEANED.fullmatch(name)]
+    for name in leftovers:
+        base = int(name[:20])
+        if name.endswith(INDEX_SUFFIX + CLEANED_SUFFIX) and name_of(base, LOG_SUFFIX + CLEANED_SUFFIX) not in leftovers:
+            _name_index(files, directory, base)
+    discard(files, directory)
+
+
+def _name_index(files: Files, directory: str, base_offset: int) -> None:
+    """The index takes its place, unless an older one still has it: then its own segment never was committed."""
+    cleaned = f"{directory}/{name_of(base_offset, INDEX_SUFFIX + CLEANED_SUFFIX)}"
+    target = f"{directory}/{name_of(base_offset, INDEX_SUFFIX)}"
+    if files.exists(cleaned) and not files.exists(target):
+        files.rename(cleaned, target)

@@ -1,0 +1,260 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete: offsets by topic name or, in the newest versions, by topic id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from penstock.core.errors import BrokerError, UnknownGroup, UnknownTopic, UnknownTopicId
+from penstock.core.machines.catalog_events import Topic
+from penstock.core.machines.offsets import NO_OFFSET, Committed, Place
+from penstock.core.model import NO_EPOCH
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.errors import coordinator_code_of
+from penstock.node.broker import Broker
+from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
+from penstock.wire.kafka import ErrorCode, messages
+
+_BY_ID_FROM = 10
+_UNKNOWN_GROUP_FROM = 9
+_MANY_GROUPS_FROM = 8
+_GROUP_ERROR_FROM = 2
+
+
+class CommittedHandlers:
+    """Answers the calls about committed offsets."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._catalog = broker.catalog
+        self._committed = broker.coordination.committed
+
+    def _topic(self, call: Call, one: Any) -> Topic:
+        if call.version >= _BY_ID_FROM:
+            return self._catalog.topic_by_id(one.topic_id)
+        return self._catalog.topic(one.name)
+
+    def _place(self, call: Call, one: Any, partition: int) -> Place:
+        """The partition that a request means; raises if there is none."""
+        topic = self._topic(call, one)
+        if not 0 <= partition < topic.partition_count:
+            raise UnknownTopic(f"topic {topic.name!r} has no partition {partition}")
+        return Place(topic.name, partition)
+
+    # -- OffsetCommit
+
+    def offset_commit(self, call: Call, request: Any) -> None:
+        """Answered when the offsets are durable. Each partition has its own outcome."""
+        response = messages.OffsetCommitResponse
+        offsets: list[NewOffset] = []
+        answers: list[Any] = []
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for one in topic.partitions:
+                partition = response.OffsetCommitResponsePartition(partition_index=one.partition_index)
+                partitions.append(partition)
+                try:
+                    place = self._place(call, topic, one.partition_index)
+                except BrokerError as error:
+                    partition.error_code = coordinator_code_of(error)
+                    continue
+                offsets.append(
+                    NewOffset(
+                        place, one.committed_offset, one.committed_leader_epoch, one.committed_metadata or ""
+                    )
+                )
+                answers.append(partition)
+            topics.append(
+                response.OffsetCommitResponseTopic(
+                    name=topic.name, topic_id=topic.topic_id, partitions=partitions
+                )
+            )
+        answer = call.answer_later()
+
+        def answered(outcome: list[BrokerError | None] | BrokerError) -> None:
+            _fill(call, answers, outcome)
+            answer(response(topics=topics))
+
+        by = Committer(request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
+        retention_ms = request.retention_time_ms if request.retention_time_ms >= 0 else NO_RETENTION
+        self._committed.commit(request.group_id, by, offsets, retention_ms, answered)
+
+    # -- OffsetFetch
+
+    def offset_fetch(self, call: Call, request: Any) -> None:
+        """Answered with what is durable. From version 8 on, for many groups at once."""
+        answer = call.answer_later()
+        response = messages.OffsetFetchResponse
+        if call.version < _MANY_GROUPS_FROM:
+            self._fetch(
+                call,
+                request,
+                Committer(),
+                request.require_stable,
+                lambda outcome: answer(_one(call, outcome)),
+            )
+            return
+        groups = [response.OffsetFetchResponseGroup(group_id=one.group_id) for one in request.groups]
+        left = len(groups)
+        if not left:
+            answer(response(groups=[]))
+
+        def fetched(group: Any, outcome: Any) -> None:
+            nonlocal left
+            group.topics, group.error_code = outcome
+            left -= 1
+            if not left:
+                answer(response(groups=groups))
+
+        for group, one in zip(groups, request.groups, strict=True):
+            by = Committer(one.member_id or "", one.member_epoch)
+            self._fetch(call, one, by, request.require_stable, partial(fetched, group))
+
+    def _fetch(
+        self, call: Call, request: Any, by: Committer, require_stable: bool, done: Callable[[Any], None]
+    ) -> None:
+        """`done` gets the topics of one group and its error code."""
+        wanted: list[Place] | None = None
+        if request.topics is not None:
+            wanted = [
+                Place(name, index)
+                for topic in request.topics
+                if (name := self._name(call, topic)) is not None
+                for index in topic.partition_indexes
+            ]
+
+        def answered(outcome: dict[Place, Committed | BrokerError | None] | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                code = coordinator_code_of(outcome)
+                done((self._refused(call, request, code) if call.version < _GROUP_ERROR_FROM else [], code))
+            elif request.topics is None:
+                done((self._all(call, outcome), 0))
+            else:
+                done((self._asked(call, request.topics, outcome), 0))
+
+        self._committed.fetch(request.group_id, by, wanted, answered, require_stable=require_stable)
+
+    def _name(self, call: Call, topic: Any) -> str | None:
+        """The topic's name; None for an id that is not known. A name need not be: its offsets are then none."""
+        if call.version < _BY_ID_FROM:
+            return str(topic.name)
+        try:
+            return self._catalog.topic_by_id(topic.topic_id).name
+        except UnknownTopicId:
+            return None
+
+    def _asked(self, call: Call, topics: Sequence[Any], found: dict[Place, Any]) -> list[Any]:
+        answers = []
+        for topic in topics:
+            name = self._name(call, topic)
+            if name is None:
+                code = int(ErrorCode.UNKNOWN_TOPIC_ID)
+                partitions = [_partition(call, one, None, code) for one in topic.partition_indexes]
+            else:
+                partitions = [
+                    _partition(call, one, found[Place(name, one)]) for one in topic.partition_indexes
+                ]
+            answers.append(_topic(call, topic.name, getattr(topic, "topic_id", bytes(16)), partitions))
+        return answers
+
+    def _all(self, call: Call, found: dict[Place, Any]) -> list[Any]:
+        by_topic: dict[str, list[Any]] = {}
+        for place, one in found.items():
+            by_topic.setdefault(place.topic, []).append(_partition(call, place.partition, one))
+        answers = []
+        for name, partitions in by_topic.items():
+            topic = self._catalog.find(name)
+            if topic is not None or call.version < _BY_ID_FROM:
+                answers.append(_topic(call, name, topic.id if topic is not None else bytes(16), partitions))
+        return answers
+
+    def _refused(self, call: Call, request: Any, code: int) -> list[Any]:
+        """Before there was an error for the whole, each partition carried it."""
+        return [
+            _topic(
+                call, topic.name, b"", [_partition(call, one, None, code) for one in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+
+    # -- OffsetDelete
+
+    def offset_delete(self, call: Call, request: Any) -> None:
+        """Answered when they are gone for good."""
+        response = messages.OffsetDeleteResponse
+        wanted: list[Place] = []
+        answers: list[Any] = []
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for one in topic.partitions:
+                partition = response.OffsetDeleteResponsePartition(partition_index=one.partition_index)
+                partitions.append(partition)
+                try:
+                    wanted.append(self._place(call, topic, one.partition_index))
+                    answers.append(partition)
+                except BrokerError as error:
+                    partition.error_code = coordinator_code_of(error)
+            topics.append(response.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+        answer = call.answer_later()
+
+        def answered(outcome: list[BrokerError | None] | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                answer(response(error_code=coordinator_code_of(outcome), topics=[]))
+                return
+            _fill(call, answers, outcome)
+            answer(response(topics=topics))
+
+        self._committed.remove(request.group_id, wanted, answered)
+
+
+def _fill(call: Call, answers: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:
+    """Give every partition its own error, or all of them the one that concerns all."""
+    if isinstance(outcome, BrokerError):
+        if isinstance(outcome, UnknownGroup) and call.version < _UNKNOWN_GROUP_FROM:
+            code = int(ErrorCode.ILLEGAL_GENERATION)
+        else:
+            code = coordinator_code_of(outcome)
+        for answer in answers:
+            answer.error_code = code
+        return
+    for answer, error in zip(answers, outcome, strict=True):
+        if error is not None:
+            answer.error_code = coordinator_code_of(error)
+
+
+def _partition(call: Call, index: int, found: Committed | BrokerError | None, code: int = 0) -> Any:
+    response = messages.OffsetFetchResponse
+    many = call.version >= _MANY_GROUPS_FROM
+    kind = response.OffsetFetchResponsePartitions if many else response.OffsetFetchResponsePartition
+    if isinstance(found, Committed):
+        return kind(
+            partition_index=index,
+            committed_offset=found.offset,
+            committed_leader_epoch=found.leader_epoch,
+            metadata=found.metadata,
+        )
+    if found is not None:
+        code = coordinator_code_of(found)
+    return kind(
+        partition_index=index,
+        committed_offset=NO_OFFSET,
+        committed_leader_epoch=NO_EPOCH,
+        metadata="",
+        error_code=code,
+    )
+
+
+def _topic(call: Call, name: str, topic_id: bytes, partitions: list[Any]) -> Any:
+    response = messages.OffsetFetchResponse
+    if call.version < _MANY_GROUPS_FROM:
+        return response.OffsetFetchResponseTopic(name=name, partitions=partitions)
+    return response.OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
+
+
+def _one(call: Call, outcome: tuple[list[Any], int]) -> Any:
+    topics, code = outcome
+    return messages.OffsetFetchResponse(
+        topics=topics, error_code=code if call.version >= _GROUP_ERROR_FROM else 0
+    )

@@ -1,0 +1,144 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: the protocol in which the broker assigns. Never decides itself."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from penstock.core.errors import BrokerError, UnknownTopicId
+from penstock.core.machines.assignors import Assignment
+from penstock.core.machines.consumer_group import Beat, BeatAnswer, ConsumerGroup
+from penstock.core.machines.consumer_group_events import JOIN_EPOCH, Member
+from penstock.core.machines.consumer_group_targets import preferred_assignor
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.errors import coordinator_code_of
+from penstock.node.broker import Broker
+from penstock.wire.kafka import messages
+
+_OWN_ID_FROM = 1
+"""From this version on clients choose their member ids themselves."""
+
+_NATIVE, _CLASSIC = 1, 0
+"""How a member is told apart in descriptions: it speaks this protocol, or the classic one."""
+
+
+class ConsumerGroupHandlers:
+    """Answers members of consumer groups, and those who look at them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._groups = broker.coordination.consumer
+
+    def heartbeat(self, call: Call, request: Any) -> None:
+        """A member joins, lives, acknowledges or leaves."""
+        answer = call.answer_later()
+
+        def answered(outcome: BeatAnswer | BrokerError) -> None:
+            answer(_error(outcome) if isinstance(outcome, BrokerError) else _beaten(outcome))
+
+        self._groups.heartbeat(request.group_id, self._beat(call, request), answered)
+
+    def _beat(self, call: Call, request: Any) -> Beat:
+        member_id = request.member_id
+        if not member_id and call.version < _OWN_ID_FROM and request.member_epoch == JOIN_EPOCH:
+            member_id = self._groups.fresh_member_id()
+        names, owned = request.subscribed_topic_names, request.topic_partitions
+        return Beat(
+            member_id=member_id,
+            epoch=request.member_epoch,
+            instance_id=request.instance_id,
+            rack_id=request.rack_id,
+            client_id=call.client_id or "",
+            client_host=f"/{call.connection.address}",
+            rebalance_ms=request.rebalance_timeout_ms,
+            topic_names=None if names is None else tuple(names),
+            topic_regex=request.subscribed_topic_regex,
+            assignor=request.server_assignor,
+            owned=None if owned is None else {one.topic_id: frozenset(one.partitions) for one in owned},
+        )
+
+    def describe(self, call: Call, request: Any) -> None:
+        """Groups with their members, what these have and what they are to have."""
+        answer = call.answer_later()
+        group_ids = list(dict.fromkeys(request.group_ids))
+        described: dict[str, Any] = {}
+
+        def collect(group_id: str, outcome: ConsumerGroup | BrokerError) -> None:
+            described[group_id] = (
+                _refused(group_id, outcome) if isinstance(outcome, BrokerError) else self._described(outcome)
+            )
+            if len(described) == len(group_ids):
+                answer(messages.ConsumerGroupDescribeResponse(groups=[described[one] for one in group_ids]))
+
+        if not group_ids:
+            answer(messages.ConsumerGroupDescribeResponse(groups=[]))
+        for group_id in group_ids:
+            self._groups.describe(group_id, partial(collect, group_id))
+
+    def _described(self, group: ConsumerGroup) -> Any:
+        members = [self._described_member(group, one, member) for one, member in sorted(group.members.items())]
+        return messages.ConsumerGroupDescribeResponse.DescribedGroup(
+            group_id=group.id,
+            group_state=group.state_name,
+            group_epoch=group.epoch,
+            assignment_epoch=group.target_epoch,
+            assignor_name=preferred_assignor(group),
+            members=members,
+        )
+
+    def _described_member(self, group: ConsumerGroup, member_id: str, member: Member) -> Any:
+        standing = group.standing(member_id)
+        return messages.ConsumerGroupDescribeResponse.Member(
+            member_id=member_id,
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            member_epoch=standing.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=list(member.topic_names),
+            subscribed_topic_regex=member.topic_regex,
+            assignment=self._named(standing.assigned),
+            target_assignment=self._named(group.target(member_id)),
+            member_type=_NATIVE if member.classic is None else _CLASSIC,
+        )
+
+    def _named(self, assignment: Assignment) -> Any:
+        """An assignment with the names of its topics; a topic that was deleted meanwhile is left out."""
+        response = messages.ConsumerGroupDescribeResponse
+        named = []
+        for topic_id in sorted(assignment):
+            try:
+                name = self._broker.catalog.topic_by_id(topic_id).name
+            except UnknownTopicId:
+                continue
+            partitions = sorted(assignment[topic_id])
+            named.append(response.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions))
+        return response.Assignment(topic_partitions=named)
+
+
+def _beaten(outcome: BeatAnswer) -> Any:
+    response = messages.ConsumerGroupHeartbeatResponse
+    assignment = None
+    if outcome.assignment is not None:
+        assignment = response.Assignment(
+            topic_partitions=[
+                response.TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+                for topic_id, partitions in sorted(outcome.assignment.items())
+            ]
+        )
+    return response(
+        member_id=outcome.member_id,
+        member_epoch=outcome.epoch,
+        heartbeat_interval_ms=outcome.heartbeat_ms,
+        assignment=assignment,
+    )
+
+
+def _error(error: BrokerError) -> Any:
+    return messages.ConsumerGroupHeartbeatResponse(error_code=coordinator_code_of(error), error_message=str(error))
+
+
+def _refused(group_id: str, error: BrokerError) -> Any:
+    return messages.ConsumerGroupDescribeResponse.DescribedGroup(
+        group_id=group_id, error_code=coordinator_code_of(error), error_message=str(error), members=[]
+    )

@@ -1,0 +1,120 @@
+"""DescribeGroups, ListGroups, DeleteGroups: what tools ask about groups. Describes classic groups only."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from penstock.core.errors import BrokerError, UnknownGroup
+from penstock.core.machines.group import Group
+from penstock.core.machines.group_state import State
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.errors import coordinator_code_of
+from penstock.node.broker import Broker
+from penstock.wire.kafka import messages
+
+_NOT_FOUND_FROM = 6
+"""Before this version a group that is not there is described as dead, without an error."""
+_GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""Read, delete, describe, describe configs, alter configs: everybody may, there are no ACLs."""
+_NOT_ASKED = -(2**31)
+
+
+class GroupAdminHandlers:
+    """Answers the calls about groups from outside."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._coordination = broker.coordination
+
+    # -- DescribeGroups
+
+    def describe_groups(self, call: Call, request: Any) -> None:
+        """Answered when what is told of every group is durable."""
+        answer = call.answer_later()
+        response = messages.DescribeGroupsResponse
+        described = [response.DescribedGroup(group_id=group_id) for group_id in request.groups]
+        left = len(described)
+        if not left:
+            answer(response(groups=[]))
+
+        def told(one: Any, outcome: Group | BrokerError) -> None:
+            nonlocal left
+            _describe(call, one, outcome)
+            if request.include_authorized_operations:
+                one.authorized_operations = _GROUP_OPERATIONS
+            left -= 1
+            if not left:
+                answer(response(groups=described))
+
+        for one in described:
+            self._coordination.classic.describe(one.group_id, partial(told, one))
+
+    # -- ListGroups
+
+    def list_groups(self, call: Call, request: Any) -> Any:
+        """Every group, or those in the states and of the kinds asked for; case does not matter."""
+        response = messages.ListGroupsResponse
+        states = {state.lower() for state in request.states_filter}
+        kinds = {kind.lower() for kind in request.types_filter}
+        try:
+            listed = self._coordination.groups.list()
+        except BrokerError as error:
+            return response(error_code=coordinator_code_of(error), groups=[])
+        return response(
+            groups=[
+                response.ListedGroup(
+                    group_id=one.group_id,
+                    protocol_type=one.protocol_type,
+                    group_state=one.state_name,
+                    group_type=one.kind.value,
+                )
+                for one in listed
+                if (not states or one.state_name.lower() in states) and (not kinds or one.kind.value in kinds)
+            ]
+        )
+
+    # -- DeleteGroups
+
+    def delete_groups(self, call: Call, request: Any) -> None:
+        """Answered when they are gone for good."""
+        answer = call.answer_later()
+        response = messages.DeleteGroupsResponse
+        results = [response.DeletableGroupResult(group_id=group_id) for group_id in request.groups_names]
+        left = len(results)
+        if not left:
+            answer(response(results=[]))
+
+        def removed(result: Any, outcome: BrokerError | None) -> None:
+            nonlocal left
+            result.error_code = 0 if outcome is None else coordinator_code_of(outcome)
+            left -= 1
+            if not left:
+                answer(response(results=results))
+
+        for result in results:
+            self._coordination.groups.remove(result.group_id, partial(removed, result))
+
+
+def _describe(call: Call, one: Any, outcome: Group | BrokerError) -> None:
+    """Fill in what is known. What members say about themselves counts only once they have agreed."""
+    if isinstance(outcome, BrokerError):
+        is_missing = isinstance(outcome, UnknownGroup)
+        one.group_state = State.DEAD.value if is_missing else ""
+        if not is_missing or call.version >= _NOT_FOUND_FROM:
+            one.error_code, one.error_message = coordinator_code_of(outcome), str(outcome)
+        return
+    is_stable = outcome.state is State.STABLE
+    one.group_state = outcome.state_name
+    one.protocol_type = outcome.protocol_type or ""
+    one.protocol_data = (outcome.protocol or "") if is_stable else ""
+    one.members = [
+        messages.DescribeGroupsResponse.DescribedGroupMember(
+            member_id=member.id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata_for(outcome.protocol) if is_stable else b"",
+            member_assignment=member.assignment if is_stable else b"",
+        )
+        for member in outcome.members.values()
+    ]

@@ -1,0 +1,202 @@
+"""Who coordinates, and what members of classic groups call: join, sync, heartbeat, leave. Never decides anything."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.core.errors import BrokerError, InconsistentProtocol, MemberIdRequired, UnknownMember
+from penstock.core.machines.group_values import (
+    Assigned,
+    JoinCommand,
+    Joined,
+    LeaveCommand,
+    Protocol,
+    SyncCommand,
+)
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.errors import coordinator_code_of
+from penstock.node.addresses import Address
+from penstock.node.broker import Broker
+from penstock.wire.kafka import ErrorCode, messages
+
+logger = logging.getLogger("penstock.kafka")
+
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_MANY_KEYS_FROM = 4
+_OWN_REBALANCE_TIMEOUT_FROM = 1
+_KNOWN_ID_FROM = 4
+_NULL_PROTOCOL_FROM = 7
+_SKIP_FROM = 9
+_PROTOCOL_STATED_FROM = 5
+_MANY_LEAVE_FROM = 3
+_ANY_CLIENT = "member"
+"""What a member's id starts with when its client gives no name."""
+
+
+class GroupHandlers:
+    """Answers FindCoordinator, JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._coordination = broker.coordination
+        self.advertised = Address("", 0)
+
+    # -- FindCoordinator
+
+    def find_coordinator(self, call: Call, request: Any) -> Any | Coroutine[Any, Any, Any]:
+        """This node, for everything. The first to ask makes it ready."""
+        if self._coordination.is_open:
+            return self._found(call, request, None)
+        return self._open_and_find(call, request)
+
+    async def _open_and_find(self, call: Call, request: Any) -> Any:
+        try:
+            await self._coordination.open()
+        except BrokerError as error:
+            logger.error("groups cannot be coordinated: %s", error)
+            return self._found(call, request, error)
+        return self._found(call, request, None)
+
+    def _found(self, call: Call, request: Any, error: BrokerError | None) -> Any:
+        code, message, where = 0, None, self.advertised
+        node_id = self._broker.identity.node_id
+        if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
+            code, message = (
+                int(ErrorCode.INVALID_REQUEST),
+                f"there are no coordinators of type {request.key_type}",
+            )
+        elif error is not None:
+            code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), str(error)
+        if code:
+            node_id, where = -1, Address("", -1)
+        place = {"node_id": node_id, "host": where.host, "port": where.port}
+        place |= {"error_code": code, "error_message": message}
+        response = messages.FindCoordinatorResponse
+        if call.version < _MANY_KEYS_FROM:
+            return response(**place)
+        return response(
+            coordinators=[response.Coordinator(key=key, **place) for key in request.coordinator_keys]
+        )
+
+    # -- JoinGroup
+
+    def join_group(self, call: Call, request: Any) -> None:
+        """Answered when the round of joining closes."""
+        answer = call.answer_later()
+        own_rebalance_ms = call.version >= _OWN_REBALANCE_TIMEOUT_FROM and request.rebalance_timeout_ms >= 0
+        name = request.group_instance_id or call.client_id or _ANY_CLIENT
+        command = JoinCommand(
+            member_id=request.member_id,
+            fresh_id=self._coordination.classic.fresh_member_id(name),
+            instance_id=request.group_instance_id,
+            client_id=call.client_id or "",
+            client_host=f"/{call.connection.address}",
+            session_ms=request.session_timeout_ms,
+            rebalance_ms=request.rebalance_timeout_ms if own_rebalance_ms else request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=tuple(Protocol(one.name, bytes(one.metadata)) for one in request.protocols),
+            needs_known_id=call.version >= _KNOWN_ID_FROM,
+            may_skip=call.version >= _SKIP_FROM,
+        )
+        self._coordination.classic.join(
+            request.group_id, command, lambda outcome: answer(_joined(call, request.member_id, outcome))
+        )
+
+    # -- SyncGroup
+
+    def sync_group(self, call: Call, request: Any) -> None:
+        """Answered when the leader has assigned."""
+        if call.version >= _PROTOCOL_STATED_FROM and None in (request.protocol_type, request.protocol_name):
+            error = InconsistentProtocol("a sync of this version has to state the protocol")
+            call.answer(_synced(error))
+            return
+        answer = call.answer_later()
+        command = SyncCommand(
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            protocol_type=request.protocol_type,
+            protocol=request.protocol_name,
+            assignments={one.member_id: bytes(one.assignment) for one in request.assignments},
+        )
+        self._coordination.classic.sync(request.group_id, command, lambda outcome: answer(_synced(outcome)))
+
+    # -- Heartbeat
+
+    def heartbeat(self, call: Call, request: Any) -> None:
+        answer = call.answer_later()
+
+        def answered(outcome: BrokerError | None) -> None:
+            answer(messages.HeartbeatResponse(error_code=_code(outcome)))
+
+        self._coordination.classic.heartbeat(
+            request.group_id, request.member_id, request.group_instance_id, request.generation_id, answered
+        )
+
+    # -- LeaveGroup
+
+    def leave_group(self, call: Call, request: Any) -> None:
+        """From version 3 on many members may leave at once, each with an answer of its own."""
+        answer = call.answer_later()
+        if call.version < _MANY_LEAVE_FROM:
+            leaving = [LeaveCommand(request.member_id, None)]
+        else:
+            leaving = [LeaveCommand(one.member_id, one.group_instance_id) for one in request.members]
+        self._coordination.classic.leave(
+            request.group_id, leaving, lambda outcome: answer(_left(call, leaving, outcome))
+        )
+
+
+def _code(outcome: object) -> int:
+    return coordinator_code_of(outcome) if isinstance(outcome, BrokerError) else 0
+
+
+def _joined(call: Call, member_id: str, outcome: Joined | BrokerError) -> Any:
+    response = messages.JoinGroupResponse
+    if isinstance(outcome, BrokerError):
+        return response(
+            error_code=_code(outcome),
+            protocol_name=None if call.version >= _NULL_PROTOCOL_FROM else "",
+            member_id=outcome.member_id if isinstance(outcome, MemberIdRequired) else member_id,
+        )
+    return response(
+        generation_id=outcome.generation,
+        protocol_type=outcome.protocol_type,
+        protocol_name=outcome.protocol,
+        leader=outcome.leader,
+        skip_assignment=outcome.skip_assignment,
+        member_id=outcome.member_id,
+        members=[
+            response.JoinGroupResponseMember(
+                member_id=one.member_id, group_instance_id=one.instance_id, metadata=one.metadata
+            )
+            for one in outcome.members
+        ],
+    )
+
+
+def _synced(outcome: Assigned | BrokerError) -> Any:
+    if isinstance(outcome, BrokerError):
+        return messages.SyncGroupResponse(error_code=_code(outcome))
+    return messages.SyncGroupResponse(
+        protocol_type=outcome.protocol_type, protocol_name=outcome.protocol, assignment=outcome.assignment
+    )
+
+
+def _left(call: Call, leaving: list[LeaveCommand], outcome: list[BrokerError | None] | BrokerError) -> Any:
+    response = messages.LeaveGroupResponse
+    if isinstance(outcome, UnknownMember) and call.version >= _MANY_LEAVE_FROM:
+        outcome = [outcome] * len(leaving)
+    if isinstance(outcome, BrokerError):
+        return response(error_code=_code(outcome))
+    if call.version < _MANY_LEAVE_FROM:
+        return response(error_code=_code(outcome[0]))
+    members = [
+        response.MemberResponse(
+            member_id=one.member_id, group_instance_id=one.instance_id, error_code=_code(error)
+        )
+        for one, error in zip(leaving, outcome, strict=True)
+    ]
+    return response(members=members)

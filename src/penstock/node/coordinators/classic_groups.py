@@ -1,0 +1,121 @@
+"""What members of classic groups ask of the coordinator: join, sync, heartbeat, leave; and what tools ask: describe.
+
+Every call is answered exactly once, through its callback, with the machine's answer or a BrokerError. Never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from penstock.core.errors import BrokerError, InconsistentProtocol, UnknownGroup, UnknownMember
+from penstock.core.machines import consumer_group_classic
+from penstock.core.machines.consumer_group import ConsumerGroup
+from penstock.core.machines.consumer_group_targets import Topics
+from penstock.core.machines.group import Group
+from penstock.core.machines.group_kinds import Decision, GroupKind, Moment
+from penstock.core.machines.group_values import JoinCommand, LeaveCommand, SyncCommand
+from penstock.core.ports import Rng
+from penstock.node.coordinators.group_shard import Answered, GroupShard
+from penstock.node.coordinators.groups import Groups, check_group_id
+
+Decide = Callable[[Group, Moment], Decision]
+DecideAmong = Callable[[ConsumerGroup, Moment], Decision]
+"""The same for a member of the classic protocol in a consumer group."""
+
+
+class ClassicGroups:
+    """The classic protocol, on the groups of one node."""
+
+    def __init__(self, groups: Groups, rng: Rng, topics: Callable[[], Topics]) -> None:
+        self._groups = groups
+        self._rng = rng
+        self._topics = topics
+
+    def fresh_member_id(self, name: str) -> str:
+        """An id that nobody had: the client's or the static member's own name, and chance."""
+        return f"{name}-{UUID(bytes=self._rng.bytes(16), version=4)}"
+
+    def join(self, group_id: str, command: JoinCommand, answered: Answered) -> None:
+        """Answered with Joined when the round closes, or with MemberIdRequired at once."""
+        try:
+            shard = self._groups.shard_of(check_group_id(group_id))
+            decision = self._decide_join(shard, group_id, command)
+        except BrokerError as error:
+            answered(error)
+            return
+        shard.carry_out(group_id, decision, answered)
+
+    def _decide_join(self, shard: GroupShard, group_id: str, command: JoinCommand) -> Decision:
+        """A consumer group takes classic members in; any other kind makes room only once it is empty."""
+        group = shard.roster.find_or_make(group_id, GroupKind.CLASSIC)
+        if isinstance(group, Group):
+            return group.decide_join(command, shard.moment())
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return consumer_group_classic.decide_join(group, command, self._topics(), shard.moment())
+        if not group.is_empty:
+            raise InconsistentProtocol(f"group {group_id!r} is a {group.kind.value} group")
+        removal = group.decide_remove()
+        fresh = shard.roster.make(group_id, GroupKind.CLASSIC)
+        assert isinstance(fresh, Group)
+        decision = fresh.decide_join(command, shard.moment())
+        decision.events[:0] = removal
+        return decision
+
+    def sync(self, group_id: str, command: SyncCommand, answered: Answered) -> None:
+        """Answered with Assigned once the leader has assigned."""
+        self._with_group(
+            group_id,
+            lambda group, now: group.decide_sync(command, now),
+            lambda group, now: consumer_group_classic.decide_sync(group, command, self._topics().catalog, now),
+            answered,
+        )
+
+    def heartbeat(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int, answered: Answered
+    ) -> None:
+        """Answered with None, or with why the member has to do something."""
+        self._with_group(
+            group_id,
+            lambda group, now: group.decide_heartbeat(member_id, instance_id, generation, now),
+            lambda group, now: consumer_group_classic.decide_heartbeat(group, member_id, instance_id, generation, now),
+            answered,
+        )
+
+    def leave(self, group_id: str, commands: list[LeaveCommand], answered: Answered) -> None:
+        """Answered with a list: for each member None, or why it could not leave."""
+        self._with_group(
+            group_id,
+            lambda group, now: group.decide_leave(commands, now),
+            lambda group, now: consumer_group_classic.decide_leave(group, commands, now),
+            answered,
+        )
+
+    def _with_group(self, group_id: str, decide: Decide, decide_among: DecideAmong, answered: Answered) -> None:
+        try:
+            shard = self._groups.shard_of(check_group_id(group_id))
+            group = shard.roster.find(group_id)
+            if isinstance(group, Group):
+                decision = decide(group, shard.moment())
+            elif isinstance(group, ConsumerGroup):
+                decision = decide_among(group, shard.moment())
+            else:
+                raise UnknownMember(f"there is no group {group_id!r} of consumers, so it has no members")
+        except BrokerError as error:
+            answered(error)
+            return
+        shard.carry_out(group_id, decision, answered)
+
+    def describe(self, group_id: str, answered: Answered) -> None:
+        """Answered with the Group, to be read at once and not kept; UnknownGroup if there is none of this kind."""
+        try:
+            shard = self._groups.shard_of(group_id)
+            group = shard.roster.find(group_id)
+            if group is None:
+                raise UnknownGroup(f"Group {group_id} not found.")
+            if not isinstance(group, Group):
+                raise UnknownGroup(f"Group {group_id} is not a classic group.")
+        except BrokerError as error:
+            answered(error)
+            return
+        shard.carry_out(group_id, Decision(answer=group), answered)

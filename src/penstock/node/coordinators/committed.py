@@ -1,0 +1,238 @@
+"""Committed offsets of all groups: commit, fetch, remove, expire; and those that a transaction commits when it ends.
+
+The group says who may commit; the topics' existence is the caller's to check. Every call is answered exactly once,
+through its callback, when what it did is durable. Never raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.core.errors import BrokerError, GroupSubscribed, UnknownGroup, UnstableOffset
+from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment
+from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event, Place
+from penstock.node.coordinators.group_shard import Answered, GroupShard
+from penstock.node.coordinators.groups import Groups
+from penstock.node.partition import Settled
+
+logger = logging.getLogger("penstock.groups")
+
+NO_RETENTION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Who commits: a member at its generation or member epoch, or (-1, "", None) somebody outside of the group."""
+
+    member_id: str = ""
+    epoch: int = -1
+    instance_id: str | None = None
+
+
+class NewOffset(NamedTuple):
+    """An offset to be committed."""
+
+    place: Place
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+class CommittedOffsets:
+    """The offsets of the groups of one node."""
+
+    def __init__(self, groups: Groups, retention_ms: int) -> None:
+        self._groups = groups
+        self._retention_ms = retention_ms
+
+    def commit(
+        self,
+        group_id: str,
+        by: Committer,
+        offsets: Sequence[NewOffset],
+        retention_ms: int,
+        answered: Answered,
+    ) -> None:
+        """Answered with a list: for each offset None, or why it was not taken."""
+        try:
+            shard = self._groups.shard_of(group_id)
+            moment = shard.moment()
+            seen = self._check_committer(shard, group_id, by, moment, transactional=False)
+        except BrokerError as error:
+            answered(error)
+            return
+        machine = shard.roster.offsets
+        expire_ms = (
+            NO_EXPIRY if retention_ms == NO_RETENTION else min(moment.wall_ms + retention_ms, NEVER_MS)
+        )
+
+        def decide(one: NewOffset) -> Event:
+            return machine.decide_commit(group_id, one.place, _committed(one, moment, expire_ms))
+
+        shard.carry_out(group_id, _each(offsets, decide, seen), answered)
+
+    def _check_committer(
+        self, shard: GroupShard, group_id: str, by: Committer, moment: Moment, *, transactional: bool
+    ) -> list[object]:
+        """Raises unless this one may commit; returns the events that note that the member lives."""
+        group = shard.roster.find(group_id)
+        if group is None:
+            if by.epoch >= 0:
+                raise UnknownGroup(f"there is no group {group_id!r}")
+            return []
+        group.check_commit(by.member_id, by.epoch, by.instance_id, transactional=transactional)
+        return group.decide_seen(by.member_id, moment)
+
+    def fetch(
+        self,
+        group_id: str,
+        by: Committer,
+        wanted: Sequence[Place] | None,
+        answered: Answered,
+        *,
+        require_stable: bool,
+    ) -> None:
+        """Answered with {place: Committed, None or UnstableOffset}; `wanted` None asks for all there are."""
+        try:
+            shard = self._groups.shard_of(group_id)
+            group = shard.roster.find(group_id)
+            if group is not None:
+                group.check_fetch(by.member_id or None, by.epoch)
+        except BrokerError as error:
+            answered(error)
+            return
+        machine = shard.roster.offsets
+        places = machine.of_group(group_id) if wanted is None else wanted
+        found: dict[Place, Committed | UnstableOffset | None] = {}
+        for place in places:
+            if require_stable and machine.is_unstable(group_id, place):
+                found[place] = UnstableOffset(f"a transaction is about to commit an offset of {place}")
+            else:
+                found[place] = machine.find(group_id, place)
+        shard.carry_out(group_id, Decision(answer=found), answered)
+
+    def remove(self, group_id: str, wanted: Sequence[Place], answered: Answered) -> None:
+        """Answered with a list: for each place None, or why its offset has to stay."""
+        try:
+            shard = self._groups.shard_of(group_id)
+            group = shard.roster.find(group_id)
+            if group is None:
+                raise UnknownGroup(f"there is no group {group_id!r}")
+            group.check_remove_offsets()
+        except BrokerError as error:
+            answered(error)
+            return
+        decision, outcomes = Decision(), list[BrokerError | None]()
+        for place in wanted:
+            if group.is_subscribed(place.topic):
+                outcomes.append(GroupSubscribed(f"members of group {group_id!r} read {place.topic!r}"))
+            else:
+                decision.events += shard.roster.offsets.decide_remove(group_id, place)
+                outcomes.append(None)
+        decision.answer = outcomes
+        shard.carry_out(group_id, decision, answered)
+
+    # -- for transactions
+
+    def pend(
+        self,
+        group_id: str,
+        by: Committer,
+        producer: tuple[int, int],
+        offsets: Sequence[NewOffset],
+        answered: Answered,
+    ) -> None:
+        """Keep offsets until the transaction of this (producer id, epoch) ends. Answered like `commit`.
+
+        The caller has made sure that the producer's transaction is open and includes this group.
+        """
+        try:
+            shard = self._groups.shard_of(group_id)
+            moment = shard.moment()
+            seen = self._check_committer(shard, group_id, by, moment, transactional=True)
+        except BrokerError as error:
+            answered(error)
+            return
+        machine = shard.roster.offsets
+
+        def decide(one: NewOffset) -> Event:
+            return machine.decide_pend(group_id, *producer, one.place, _committed(one, moment, NO_EXPIRY))
+
+        shard.carry_out(group_id, _each(offsets, decide, seen), answered)
+
+    def settle(self, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
+        """The producer's transaction has ended: its offsets count, or are dropped. May be repeated after a crash.
+
+        Called back once it is durable on every partition, with the first error if there was one: then repeat it.
+        """
+        shards = [shard for shard in self._groups.shards if producer_id in shard.roster.offsets.producers]
+        gathering = _Gathering(len(shards), settled)
+        for shard in shards:
+            events = shard.roster.offsets.decide_settle(producer_id, is_commit=is_commit)
+            shard.keep(events, gathering.one_settled)
+
+    # -- what ends by itself
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted: a later one of that name starts without readers."""
+        for shard in self._groups.shards:
+            shard.keep(shard.roster.offsets.decide_remove_topic(topic), _logged)
+
+    def expire(self, shard: GroupShard, group_id: str) -> None:
+        """Drop a group's offsets that are due, and the group itself if it is empty and has none left."""
+        group = shard.roster.find(group_id)
+        if group is None:
+            return
+        machine, moment = shard.roster.offsets, shard.moment()
+        events: list[object] = list(
+            machine.decide_expire(group_id, group.offsets_expire_from_ms, moment.wall_ms, self._retention_ms)
+        )
+        if _is_spent(group, len(machine.of_group(group_id)) - len(events), machine.has_pended(group_id)):
+            events += group.decide_remove()
+        shard.keep(events, _logged)
+
+
+def _is_spent(group: GroupMachine, offsets_left: int, has_pended: bool) -> bool:
+    return group.is_empty and not offsets_left and not has_pended and group.wake_ms == NEVER_MS
+
+
+def _committed(one: NewOffset, moment: Moment, expire_ms: int) -> Committed:
+    return Committed(one.offset, one.leader_epoch, one.metadata, moment.wall_ms, expire_ms)
+
+
+def _each(offsets: Sequence[NewOffset], decide: Callable[[NewOffset], Event], seen: list[object]) -> Decision:
+    """One decision for many offsets, of which some may be refused."""
+    decision, outcomes = Decision(seen), list[BrokerError | None]()
+    for one in offsets:
+        try:
+            decision.events.append(decide(one))
+            outcomes.append(None)
+        except BrokerError as error:
+            outcomes.append(error)
+    decision.answer = outcomes
+    return decision
+
+
+def _logged(error: BrokerError | None) -> None:
+    if error is not None:
+        logger.warning("offsets that are over could not be dropped now: %s", error)
+
+
+class _Gathering:
+    """Waits for several shards and tells once."""
+
+    def __init__(self, count: int, settled: Settled) -> None:
+        self._left = count
+        self._settled = settled
+        self._error: BrokerError | None = None
+        if not count:
+            settled(None)
+
+    def one_settled(self, error: BrokerError | None) -> None:
+        self._error = self._error or error
+        self._left -= 1
+        if not self._left:
+            self._settled(self._error)

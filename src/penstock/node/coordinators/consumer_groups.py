@@ -1,0 +1,87 @@
+"""What members of consumer groups ask of the coordinator: heartbeats, which are all; and what tools ask: describe.
+
+Every call is answered exactly once, through its callback, with the machine's answer or a BrokerError. Never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from penstock.core.errors import BrokerError, UnknownGroup
+from penstock.core.machines.consumer_group import Beat, ConsumerGroup
+from penstock.core.machines.consumer_group_events import JOIN_EPOCH
+from penstock.core.machines.consumer_group_targets import Topics
+from penstock.core.machines.group import Group
+from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine, Moment
+from penstock.core.machines.group_upgrade import decide_upgrade
+from penstock.core.ports import Rng
+from penstock.node.coordinators.group_shard import Answered, GroupShard
+from penstock.node.coordinators.groups import Groups, check_group_id
+
+
+class ConsumerGroups:
+    """The consumer protocol, on the groups of one node. `topics` tells which topics there are now."""
+
+    def __init__(self, groups: Groups, rng: Rng, topics: Callable[[], Topics]) -> None:
+        self._groups = groups
+        self._rng = rng
+        self._topics = topics
+
+    def fresh_member_id(self) -> str:
+        """An id that nobody had, for clients that let the broker choose."""
+        return str(UUID(bytes=self._rng.bytes(16), version=4))
+
+    def heartbeat(self, group_id: str, beat: Beat, answered: Answered) -> None:
+        """Answered with BeatAnswer."""
+        try:
+            shard = self._groups.shard_of(check_group_id(group_id))
+            beat.check()
+            decision = self._decide(shard, group_id, beat)
+        except BrokerError as error:
+            answered(error)
+            return
+        shard.carry_out(group_id, decision, answered)
+
+    def _decide(self, shard: GroupShard, group_id: str, beat: Beat) -> Decision:
+        """A classic group of consumers becomes a consumer group; any other makes room only once it is empty."""
+        group, topics, moment = shard.roster.find(group_id), self._topics(), shard.moment()
+        if isinstance(group, ConsumerGroup):
+            return group.decide_heartbeat(beat, topics, moment)
+        if beat.epoch != JOIN_EPOCH:
+            raise UnknownGroup(f"Consumer group {group_id} not found.")
+        fresh = shard.roster.make(group_id, GroupKind.CONSUMER)
+        assert isinstance(fresh, ConsumerGroup)
+        before = _cleared(group, topics, moment)
+        for event in before.events:
+            if event.kind is GroupKind.CONSUMER:
+                fresh.apply(event)
+        decision = fresh.decide_heartbeat(beat, topics, moment)
+        decision.events[:0] = before.events
+        decision.replies = before.replies
+        return decision
+
+    def describe(self, group_id: str, answered: Answered) -> None:
+        """Answered with the ConsumerGroup, to be read at once and not kept; UnknownGroup if it is not of this kind."""
+        try:
+            shard = self._groups.shard_of(group_id)
+            group = shard.roster.find(group_id)
+            if group is None:
+                raise UnknownGroup(f"Group {group_id} not found.")
+            if not isinstance(group, ConsumerGroup):
+                raise UnknownGroup(f"Group {group_id} is not a consumer group.")
+        except BrokerError as error:
+            answered(error)
+            return
+        shard.carry_out(group_id, Decision(answer=group), answered)
+
+
+def _cleared(group: GroupMachine | None, topics: Topics, moment: Moment) -> Decision:
+    """What becomes of the group that stands where a consumer group is wanted."""
+    if group is None:
+        return Decision()
+    if group.is_empty:
+        return Decision(group.decide_remove())
+    if isinstance(group, Group):
+        return decide_upgrade(group, topics.catalog, moment)
+    raise UnknownGroup(f"Group {group.id} is not a consumer group.")

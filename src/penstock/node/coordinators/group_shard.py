@@ -1,0 +1,183 @@
+"""One partition of the groups' topic, live: its roster, the calls that wait, the timers. Knows no kind of group.
+
+Every change goes through `carry_out`: append what is kept, apply everything, file the caller if it has to wait, and
+answer once everything that the group has kept so far is durable. A timer per group calls its `decide_tick`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from penstock.core.errors import BrokerError, NotCoordinator, Rebalancing
+from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment, Records, Waiter
+from penstock.core.machines.roster import Roster
+from penstock.node.coordinators.shard import Shard
+from penstock.node.partition import Partition, Settled
+from penstock.node.runtime import Runtime
+
+logger = logging.getLogger("penstock.groups")
+
+RETRY_MS = 1_000
+"""When time's work could not be written, it is tried again this much later."""
+
+Answered = Callable[[Any], None]
+"""Called once, with the machine's answer or with a BrokerError."""
+
+
+class GroupShard:
+    """Owns every group that hashes to its partition."""
+
+    def __init__(self, partition: Partition, roster: Roster, records: Records, runtime: Runtime) -> None:
+        self.partition = partition
+        self.roster = roster
+        self._records = records
+        self._runtime = runtime
+        self._shard: Shard[Any] = Shard(partition, roster, records.encode, records.decode, runtime)
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[str, dict[Waiter, Answered]] = {}
+        self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        self._kept: dict[str, int] = {}
+        """Group → the offset that must be durable before anything more is said about it."""
+
+    # -- life
+
+    def recover(self) -> None:
+        """Read the partition; members that were known get a whole session to show up."""
+        self._shard.replay()
+        moment = self.moment()
+        for group in self.roster.groups:
+            self._apply(group.decide_revive(moment).events)
+            self._arm(group)
+
+    def close(self) -> None:
+        """Answer everybody that waits, because this node stops coordinating."""
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        waiting, self._waiting = self._waiting, {}
+        for calls in waiting.values():
+            for answered in calls.values():
+                answered(NotCoordinator("the broker is stopping"))
+
+    def check_ready(self) -> None:
+        self._shard.check_ready()
+
+    def moment(self) -> Moment:
+        return Moment(int(self._loop.time() * 1000), self._runtime.clock.now_ms())
+
+    # -- changing
+
+    def carry_out(self, group_id: str, decision: Decision, answered: Answered | None = None) -> None:
+        """Make a decision happen and answer whom it concerns. If it cannot be kept, nothing happens but that answer."""
+        try:
+            self._keep(group_id, decision.events)
+        except BrokerError as error:
+            if answered is None:
+                raise
+            answered(error)
+            return
+        self._apply(decision.events)
+        if decision.waits is not None:
+            assert answered is not None, decision
+            self._file(group_id, decision.waits, answered)
+        elif answered is not None:
+            self._tell(group_id, answered, decision.answer)
+        for waiter, answer in decision.replies:
+            self._reply(group_id, waiter, answer)
+        self._settle_timer(group_id)
+
+    def keep(self, events: Sequence[Any], settled: Settled) -> None:
+        """Make events happen that no member asked for, of any number of groups; call back once they are durable."""
+        try:
+            end_offset = self._shard.append(events) if events else 0
+        except BrokerError as error:
+            settled(error)
+            return
+        for event in events:
+            self._kept[event.group_id] = end_offset
+        self._apply(events)
+        self.partition.when_durable(end_offset, settled)
+
+    def _keep(self, group_id: str, events: Iterable[Any]) -> None:
+        self._shard.check_ready()
+        kept = [event for event in events if self._records.keeps(event)]
+        if kept:
+            self._kept[group_id] = self._shard.append(kept)
+
+    def _apply(self, events: Iterable[Any]) -> None:
+        for event in events:
+            self.roster.apply(event)
+
+    def _file(self, group_id: str, waiter: Waiter, answered: Answered) -> None:
+        """A call that repeats one still waiting takes its place; the earlier one, whose client gave up, is let go."""
+        calls = self._waiting.setdefault(group_id, {})
+        earlier = calls.pop(waiter, None)
+        calls[waiter] = answered
+        if earlier is not None:
+            earlier(Rebalancing("the member has asked again meanwhile"))
+
+    def _reply(self, group_id: str, waiter: Waiter, answer: Any) -> None:
+        calls = self._waiting.get(group_id, {})
+        answered = calls.pop(waiter, None)
+        if not calls:
+            self._waiting.pop(group_id, None)
+        if answered is not None:
+            self._tell(group_id, answered, answer)
+
+    def _tell(self, group_id: str, answered: Answered, answer: Any) -> None:
+        """Answer once all that is kept of the group is durable: what is said must survive."""
+        self.when_kept(group_id, lambda error: answered(answer if error is None else error))
+
+    def when_kept(self, group_id: str, settled: Callable[[BrokerError | None], None]) -> None:
+        """Call back once everything that was decided about a group so far is durable."""
+        end_offset = self._kept.get(group_id)
+        if end_offset is not None and self.partition.high_watermark >= end_offset:
+            del self._kept[group_id]
+            end_offset = None
+        if end_offset is None:
+            settled(None)
+        else:
+            self.partition.when_durable(end_offset, settled)
+
+    # -- time
+
+    def _settle_timer(self, group_id: str) -> None:
+        self.roster.sweep(group_id)
+        group = self.roster.find(group_id)
+        if group is not None:
+            self._arm(group)
+
+    def _arm(self, group: GroupMachine) -> None:
+        """Wake the group when it wants to be woken. An earlier timer is left alone: waking early does no harm."""
+        wake_ms = group.wake_ms
+        if wake_ms == NEVER_MS:
+            return
+        armed = self._timers.get(group.id)
+        if armed is not None:
+            if armed[0] <= wake_ms:
+                return
+            armed[1].cancel()
+        timer = self._loop.call_at((wake_ms + 1) / 1000, partial(self._tick, group.id))
+        self._timers[group.id] = wake_ms, timer
+
+    def _tick(self, group_id: str) -> None:
+        del self._timers[group_id]
+        group = self.roster.find(group_id)
+        if group is None:
+            return
+        try:
+            self.carry_out(group_id, group.decide_tick(self.moment()))
+        except BrokerError as error:
+            if error.retriable:
+                logger.warning("a group's timeouts wait for the disk: %s", error, extra={"group": group_id})
+                again_ms = self.moment().now_ms + RETRY_MS
+                self._timers[group_id] = (
+                    again_ms,
+                    self._loop.call_at(again_ms / 1000, partial(self._tick, group_id)),
+                )
+            else:
+                logger.error("a group is no longer coordinated: %s", error, extra={"group": group_id})

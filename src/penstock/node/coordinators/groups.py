@@ -1,0 +1,121 @@
+"""The group coordinator of a node: which groups there are, of any kind, and where each lives. Speaks no protocol.
+
+Groups live on the partitions of the internal topic `__consumer_offsets`, by a hash of their id. The topic is made when
+the first client looks for a coordinator. What one kind of group can do is in its own module beside this one
+(`classic_groups`, …), as are committed offsets (`committed`); all of them go through a shard's `carry_out`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+from zlib import crc32
+
+from penstock.core.errors import BrokerError, CoordinatorUnavailable, InvalidGroup, UnknownGroup
+from penstock.core.limits import GROUP_RECORD_BYTES_MAX
+from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine
+from penstock.core.machines.roster import Roster
+from penstock.node.coordinators.group_shard import Answered, GroupShard
+from penstock.node.coordinators.kinds import group_kinds
+from penstock.node.partition import Partition
+from penstock.node.runtime import Runtime
+from penstock.node.settings import Settings
+
+TOPIC = "__consumer_offsets"
+TOPIC_CONFIG: Mapping[str, str] = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(100 << 20),
+    "max.message.bytes": str(GROUP_RECORD_BYTES_MAX),
+    "compression.type": "producer",
+    "penstock.durability": "fsync",
+}
+
+OpenTopic = Callable[[str, int, Mapping[str, str]], Awaitable[list[Partition]]]
+
+
+class ListedGroup(NamedTuple):
+    """One line of a list of groups."""
+
+    group_id: str
+    kind: GroupKind
+    protocol_type: str
+    state_name: str
+
+
+class Groups:
+    """Every group of this node. `open` before use; until then there is no coordinator."""
+
+    def __init__(self, settings: Settings, runtime: Runtime, open_topic: OpenTopic) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._open_topic = open_topic
+        self._shards: list[GroupShard] = []
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._shards)
+
+    async def open(self) -> None:
+        """Make the topic if it is not there, and read it. Once it is open this costs nothing."""
+        if self._shards:
+            return
+        partitions = await self._open_topic(TOPIC, self._settings.group_topic_partitions, TOPIC_CONFIG)
+        if self._shards:
+            return
+        kinds, records = group_kinds(self._settings)
+        shards = [GroupShard(partition, Roster(kinds), records, self._runtime) for partition in partitions]
+        for shard in shards:
+            shard.recover()
+        self._shards = shards
+
+    def close(self) -> None:
+        """Let go of every call that waits."""
+        for shard in self._shards:
+            shard.close()
+
+    @property
+    def shards(self) -> list[GroupShard]:
+        return self._shards
+
+    def shard_of(self, group_id: str) -> GroupShard:
+        """Where a group lives, whether or not it is there. Raises while there is no coordinator, or its disk failed."""
+        if not self._shards:
+            raise CoordinatorUnavailable("nobody has looked for a coordinator yet")
+        shard = self._shards[crc32(group_id.encode()) % len(self._shards)]
+        shard.check_ready()
+        return shard
+
+    def find(self, group_id: str) -> GroupMachine | None:
+        """The group of that id, of whatever kind."""
+        return self.shard_of(group_id).roster.find(group_id)
+
+    def list(self) -> list[ListedGroup]:
+        """Every group there is, sorted by id."""
+        listed = []
+        for shard in self._shards:
+            shard.check_ready()
+            for group_id in shard.roster.ids:
+                group = shard.roster.find(group_id)
+                assert group is not None, group_id
+                listed.append(ListedGroup(group_id, group.kind, group.protocol_type or "", group.state_name))
+        return sorted(listed)
+
+    def remove(self, group_id: str, answered: Answered) -> None:
+        """Remove a group that has no members, with its offsets."""
+        try:
+            shard = self.shard_of(check_group_id(group_id))
+            group = shard.roster.find(group_id)
+            if group is None:
+                raise UnknownGroup(f"there is no group {group_id!r}")
+            events = [*shard.roster.offsets.decide_remove_group(group_id), *group.decide_remove()]
+        except BrokerError as error:
+            answered(error)
+            return
+        shard.carry_out(group_id, Decision(events), answered)
+
+
+def check_group_id(group_id: str) -> str:
+    """Kafka's only rule for group ids."""
+    if not group_id:
+        raise InvalidGroup("a group id cannot be empty")
+    return group_id

@@ -1,0 +1,37 @@
+"""Which kinds of groups this node knows: how each is made and how its events are kept. The one list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.core.machines.consumer_group import ConsumerGroup, ConsumerGroupTerms
+from penstock.core.machines.consumer_group_records import CONSUMER_GROUP_RECORDS
+from penstock.core.machines.group import Group
+from penstock.core.machines.group_kinds import GroupKind, Records
+from penstock.core.machines.group_records import GROUP_RECORDS
+from penstock.core.machines.group_values import GroupLimits
+from penstock.core.machines.offset_records import OFFSET_RECORDS
+from penstock.core.machines.roster import MakeGroup
+from penstock.node.settings import Settings
+
+
+def group_kinds(settings: Settings) -> tuple[Mapping[GroupKind, MakeGroup], Records]:
+    """How to make a group of each kind, and the record forms of all their events and of offsets."""
+    limits = GroupLimits(
+        session_ms_min=settings.group_session_ms_min,
+        session_ms_max=settings.group_session_ms_max,
+        initial_rebalance_ms=settings.group_initial_rebalance_ms,
+        size_max=settings.group_size_max,
+    )
+    terms = ConsumerGroupTerms(
+        session_ms=settings.consumer_group_session_ms,
+        heartbeat_ms=settings.consumer_group_heartbeat_ms,
+        size_max=settings.group_size_max,
+        classic_session_ms_min=settings.group_session_ms_min,
+        classic_session_ms_max=settings.group_session_ms_max,
+    )
+    kinds: Mapping[GroupKind, MakeGroup] = {
+        GroupKind.CLASSIC: lambda group_id: Group(group_id, limits),
+        GroupKind.CONSUMER: lambda group_id: ConsumerGroup(group_id, terms),
+    }
+    return kinds, OFFSET_RECORDS | GROUP_RECORDS | CONSUMER_GROUP_RECORDS
