@@ -267,6 +267,9 @@ def test_commits_follow_the_state_of_the_group() -> None:
     play.join(fresh="ann")
     with pytest.raises(UnknownMember):
         play.group.check_commit("", -1, None, transactional=False)
+    play.group.check_commit("", -1, None, transactional=True)
+    with pytest.raises(UnknownMember):
+        play.group.check_commit("eve", -1, None, transactional=True)
     play.wait(100)
     with pytest.raises(Rebalancing):
         play.group.check_commit("ann", 1, None, transactional=False)
