@@ -38,7 +38,7 @@ ROWS = {
     "start": Entry(starting.measure, "exec to ready, to the first record; idle memory", (7, 7)),
     "partitions": Entry(partitions.measure, "1,000 topics × 10 partitions: files and memory", (3, 3)),
     "reopen": Entry(reopening.measure, "opening a 1 GB log, clean and after kill -9", (21, 9)),
-    "replay": Entry(replaying.measure, "a 1 GB backlog to one reader", (10, 7)),
+    "replay": Entry(replaying.measure, "a 1 GB backlog to one reader", (7, 5)),
 }
 
 

@@ -63,7 +63,13 @@ class Figure:
 
     @property
     def is_met(self) -> bool | None:
-        return None if self.target is None else self.target.holds(self.value)
+        """None without a target, and when samples far apart fall on both sides of it: that run decides nothing."""
+        if self.target is None:
+            return None
+        verdicts = {self.target.holds(sample) for sample in self.samples}
+        if len(verdicts) > 1 and self.is_noisy:
+            return None
+        return self.target.holds(self.value)
 
     def as_json(self) -> dict[str, Any]:
         target = self.target

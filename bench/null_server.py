@@ -65,6 +65,8 @@ def _serve_file(frame_bytes: int, answer: bytes, body: Body) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     connection, _ = listening.accept()
+    # Without this the end of each answer waits for the acknowledgement of what came before it.
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     source = os.open(body.path, os.O_RDONLY)
     while connection.recv(frame_bytes, socket.MSG_WAITALL):
         connection.sendall(answer, socket.MSG_MORE)

@@ -45,7 +45,11 @@ def show(console: Console, figures: Mapping[str, list[Figure]], others: Mapping[
             )
     judged = [one for found in figures.values() for one in found if one.target is not None]
     met = sum(1 for one in judged if one.is_met)
-    console.print(f"{met} of {len(judged)} targets met; figures without a target are reported only")
+    unclear = sum(1 for one in judged if one.is_met is None)
+    console.print(
+        f"{met} of {len(judged)} targets met, {unclear} unclear (samples too far apart, on both sides of the target);"
+        " figures without a target are reported only"
+    )
 
 
 def save(
@@ -83,6 +87,8 @@ def _bound(target: Target | None) -> str:
 def _verdict(one: Figure) -> str:
     if one.target is None:
         return ""
+    if one.is_met is None:
+        return "[yellow]unclear"
     if one.is_met:
         return "[green]yes"
     return f"[red]no, {one.target.shortfall(one.value):.2f}×"

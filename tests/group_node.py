@@ -60,16 +60,22 @@ class Node:
         return await self.ask(self.coordination.classic.sync, group, command)
 
     async def beat(self, group: str, joined: Joined) -> Any:
-        return await self.ask(self.coordination.classic.heartbeat, group, joined.member_id, None, joined.generation)
+        return await self.ask(
+            self.coordination.classic.heartbeat, group, joined.member_id, None, joined.generation
+        )
 
     async def leave(self, group: str, member_id: str) -> Any:
         return await self.ask(self.coordination.classic.leave, group, [LeaveCommand(member_id, None)])
 
-    async def commit(self, group: str, offset: int, by: Committer = NOBODY, topic: str = "t", partition: int = 0) -> Any:
+    async def commit(
+        self, group: str, offset: int, by: Committer = NOBODY, topic: str = "t", partition: int = 0
+    ) -> Any:
         new = NewOffset(Place(topic, partition), offset, -1, "")
         return await self.ask(self.coordination.committed.commit, group, by, [new], NO_RETENTION)
 
-    async def fetch(self, group: str, topic: str = "t", partition: int = 0, *, require_stable: bool = False) -> Any:
+    async def fetch(
+        self, group: str, topic: str = "t", partition: int = 0, *, require_stable: bool = False
+    ) -> Any:
         """The committed offset, None, or an error."""
         place = Place(topic, partition)
         found = await self.ask(

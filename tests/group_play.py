@@ -137,7 +137,9 @@ class Play:
 
     def leave(self, *who: str, instance: str | None = None) -> Any:
         leaving = [LeaveCommand(one, instance) for one in who]
-        return self.act(", ".join(who), f"{', '.join(who)} leaves", lambda: self.group.decide_leave(leaving, self.moment))
+        return self.act(
+            ", ".join(who), f"{', '.join(who)} leaves", lambda: self.group.decide_leave(leaving, self.moment)
+        )
 
     def wait(self, ms: int) -> None:
         """Let time pass, waking the group whenever it wants to be woken."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from struct import Struct
 
 from bench.figures import Figure, at_most, figure
 from bench.frames import VALUE_BYTES
+from bench.kernel_floor import floor_s_per_gb
 from bench.rdkafka import run_client
 from bench.server import Server
 from bench.session import TOPIC, Session, data_file
@@ -14,39 +16,58 @@ IN_MAX = 1.0
 OUT_MAX = 0.5
 _LENGTH = Struct(">8xi")
 _PREFIX_BYTES = 12
+BARE_BYTES = 256_000_000
+"""Enough for the kernel to settle, little enough to repeat."""
 UNIT = "CPU-s per GB"
+
+
+@dataclass(slots=True)
+class Costs:
+    """Samples of one direction: the broker's, and the kernel's alone, taken in turns."""
+
+    broker: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
+    seen: str = ""
+
+    def figures(self, name: str, bound: float, bare_words: str) -> list[Figure]:
+        bare = figure("bare", UNIT, self.bare, "").value
+        ratios = [ours / theirs for ours, theirs in zip(self.broker, self.bare, strict=True)]
+        return [
+            figure(name, UNIT, self.broker, self.seen, at_most(bound)),
+            figure(
+                f"{name}, against the kernel",
+                "×",
+                ratios,
+                f"{bare_words} alone, best of 3 each time: {bare:.2f} {UNIT}",
+            ),
+        ]
 
 
 def measure(session: Session) -> list[Figure]:
     count = session.pick(1_000_000, 250_000)
-    repeats = session.pick(3, 1)
     figures: list[Figure] = []
     for durability in ("os", "fsync"):
-        ins: list[float] = []
-        outs: list[float] = []
-        rates: list[str] = []
-        for _ in range(repeats):
+        ins, outs = Costs(), Costs()
+        for _ in range(session.pick(3, 1)):
             session.step(f"librdkafka in and out, {durability}")
             with session.broker(durability=durability) as server:
-                rates = _round(session, server, count, ins, outs)
-        figures.append(
-            figure(f"in, librdkafka, {durability}", UNIT, ins, f"{rates[0]}, {rates[2]}", at_most(IN_MAX))
-        )
+                _round(session, server, count, ins, outs)
+        figures += ins.figures(f"in, librdkafka, {durability}", IN_MAX, "recv and pwrite")
         if durability == "os":
-            figures.append(figure("out, librdkafka", UNIT, outs, rates[1], at_most(OUT_MAX)))
+            figures += outs.figures("out, librdkafka", OUT_MAX, "sendfile")
     return figures
 
 
-def _round(session: Session, server: Server, count: int, ins: list[float], outs: list[float]) -> list[str]:
-    """Produce everything, read everything; returns what the client saw."""
-    seen: list[str] = []
-    for verb, costs in (("produce", ins), ("consume", outs)):
+def _round(session: Session, server: Server, count: int, ins: Costs, outs: Costs) -> None:
+    """Produce everything, read everything, and let the kernel alone do the same after each."""
+    bare_path = server.home / "bare"
+    for verb, bare_verb, costs in (("produce", "sink", ins), ("consume", "source", outs)):
         before_s = server.cpu_s()
         done = run_client(session.cpus.loader, verb, server.bootstrap, TOPIC, count)
-        costs.append((server.cpu_s() - before_s) / (done.value_bytes / 1e9))
-        seen.append(f"client: {done.value_bytes / 1e6 / done.seconds:.0f} MB/s of {VALUE_BYTES} B records")
-    seen.append(f"{count / _batches(server):.0f} records a batch")
-    return seen
+        costs.broker.append((server.cpu_s() - before_s) / (done.value_bytes / 1e9))
+        costs.bare.append(floor_s_per_gb(session.cpus.server, bare_verb, bare_path, BARE_BYTES))
+        costs.seen = f"client: {done.value_bytes / 1e6 / done.seconds:.0f} MB/s of {VALUE_BYTES} B records"
+    ins.seen += f", {count / _batches(server):.0f} a batch"
 
 
 def _batches(server: Server) -> int:

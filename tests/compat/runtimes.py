@@ -66,19 +66,10 @@ def maven_jars(pom: Path) -> Path:
     return _prepared("jars", [pom], build) / "lib"
 
 
-def java_command(bootstrap: str) -> list[str]:
-    """The command that runs the Java driver against a broker."""
-    return [*_java_program("Driver"), bootstrap]
-
-
-def java_member_command() -> list[str]:
-    """The command that runs one member of a group with the Java client."""
-    return _java_program("Member")
-
-
-def _java_program(name: str) -> list[str]:
+def java_command(*arguments: str, program: str = "Driver") -> list[str]:
+    """The command that runs a Java program of ours, by default the driver, which wants the broker's address."""
     java, javac = _program("java", "default-jdk-headless"), _program("javac", "default-jdk-headless")
-    pom, source = HERE / "java" / "pom.xml", HERE / "java" / f"{name}.java"
+    pom, source = HERE / "java" / "pom.xml", HERE / "java" / f"{program}.java"
     jars = f"{maven_jars(pom)}/*"
     classes = _prepared(
         "classes",
@@ -87,11 +78,11 @@ def _java_program(name: str) -> list[str]:
     )
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return [java, *quick, quiet, "-cp", f"{classes}{os.pathsep}{jars}", name]
+    return [java, *quick, quiet, "-cp", f"{classes}{os.pathsep}{jars}", program, *arguments]
 
 
-def node_command(bootstrap: str) -> list[str]:
-    """The command that runs the Node driver against a broker."""
+def node_command(bootstrap: str, *arguments: str, program: str = "driver") -> list[str]:
+    """The command that runs a Node program of ours, by default the driver, against a broker."""
     node, npm = _program("node", "nodejs"), _program("npm", "npm")
     files = [HERE / "node" / "package.json", HERE / "node" / "package-lock.json"]
 
@@ -100,4 +91,5 @@ def node_command(bootstrap: str) -> list[str]:
             shutil.copy(path, room)
         _run(npm, "ci", "--no-audit", "--no-fund", cwd=room)
 
-    return [node, str(HERE / "node" / "driver.mjs"), bootstrap, str(_prepared("node", files, build))]
+    script = str(HERE / "node" / f"{program}.mjs")
+    return [node, script, bootstrap, str(_prepared("node", files, build)), *arguments]

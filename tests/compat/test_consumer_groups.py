@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from compat.members import CONFLUENT, JAVA, Member, await_shares, await_that
+from compat.group_members import CONFLUENT, JAVA, Member, await_shares, await_that
 from compat.vocabulary import MissingRuntime
 from penstock.testing import Broker, running_broker
 

@@ -47,7 +47,7 @@ ASSIGNORS = ["uniform", "range", "roundrobin"]
 
 @dataclass
 class Client:
-    """A well-behaved member: it uses only what it was given, and gives up what it is told to when it comes to it."""
+    """A well-behaved member: it uses only what it was given, and gives up what it is told to in its own time."""
 
     member_id: str
     instance_id: str | None
@@ -55,6 +55,7 @@ class Client:
     assignor: str
     epoch: int = JOIN_EPOCH
     owned: dict[bytes, set[int]] = field(default_factory=dict)
+    told: dict[bytes, set[int]] = field(default_factory=dict)
     is_in: bool = False
 
     def beat(self) -> Beat:
@@ -74,10 +75,14 @@ class Client:
     def hear(self, epoch: int, assignment: Assignment | None) -> None:
         self.epoch, self.is_in = epoch, True
         if assignment is not None:
-            self.owned = {topic: set(partitions) for topic, partitions in assignment.items()}
+            self.told = {topic: set(partitions) for topic, partitions in assignment.items()}
+
+    def obey(self) -> None:
+        """Stop using what was taken away, begin to use what was given."""
+        self.owned = {topic: set(partitions) for topic, partitions in self.told.items()}
 
     def lose_all(self) -> None:
-        self.epoch, self.owned, self.is_in = JOIN_EPOCH, {}, False
+        self.epoch, self.owned, self.told, self.is_in = JOIN_EPOCH, {}, {}, False
 
 
 def seen(state: ConsumerGroupState) -> dict[str, Any]:
@@ -150,7 +155,6 @@ class World:
         except BrokerError:
             return
         client.hear(answer.epoch, answer.assignment)
-        self.check_safety()
 
     def leave(self, client: Client, epoch: int) -> None:
         if not client.is_in:
@@ -175,7 +179,7 @@ class World:
         gone -= set(self.group.members)
         for client in self.clients:
             if client.member_id in gone:
-                client.owned = {}  # its own session has ended as well: it stops using what it had
+                client.owned = client.told = {}  # its own session has ended as well: it stops using what it had
 
     def restart(self) -> None:
         """Only what was kept comes back."""
@@ -216,6 +220,10 @@ def compacted(log: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes 
 STEPS = st.one_of(
     st.tuples(st.just("start"), st.integers(0, 5), st.integers(0, 2), st.booleans()),
     st.tuples(st.just("beat"), st.integers(0, 5)),
+    st.tuples(st.just("beat"), st.integers(0, 5)),
+    st.tuples(st.just("obey"), st.integers(0, 5)),
+    st.tuples(st.just("obey all")),
+    st.tuples(st.just("beat all")),
     st.tuples(st.just("beat all")),
     st.tuples(st.just("leave"), st.integers(0, 5)),
     st.tuples(st.just("pause"), st.integers(0, 5)),
@@ -239,6 +247,10 @@ def act(world: World, step: tuple[Any, ...]) -> None:
         case ("beat all",):
             for client in world.clients:
                 world.heartbeat(client)
+        case ("obey all",):
+            for client in world.clients:
+                client.obey()
+                world.check_safety()
         case ("wait", wait_ms):
             world.now_ms += wait_ms
             world.tick()
@@ -254,6 +266,9 @@ def act(world: World, step: tuple[Any, ...]) -> None:
             match verb:
                 case "beat":
                     world.heartbeat(client)
+                case "obey":
+                    client.obey()
+                    world.check_safety()
                 case "leave":
                     world.leave(client, LEAVE_EPOCH)
                 case "pause" if client.instance_id is not None:
@@ -266,7 +281,8 @@ def act(world: World, step: tuple[Any, ...]) -> None:
 
 def run(steps: list[tuple[Any, ...]]) -> World:
     world = World()
-    for step in steps:
+    opening = (("start", 2, 0, False), ("obey all",), ("start", 2, 0, False))
+    for step in (*opening, *steps):
         act(world, step)
     return world
 
@@ -295,9 +311,21 @@ def test_once_changes_end_every_member_gets_its_target_and_every_topic_is_read(s
     for client in world.clients:
         client.lose_all()
     world.clients = world.clients[: TERMS.size_max]
+    check_settles(world)
+    world.set_topic("a", 9)
+    check_settles(world)
+    world.drop_topic("b")
+    check_settles(world)
+
+
+def check_settles(world: World) -> None:
+    """A few rounds of heartbeats, and everybody has what is theirs."""
     for _ in range(4):
         for client in world.clients:
+            client.obey()
             world.heartbeat(client)
+            client.obey()
+            world.check_safety()
     group = world.group
     assert group.members.keys() == {client.member_id for client in world.clients}
     assert group.state_name == ("Stable" if world.clients else "Empty")

@@ -1,7 +1,7 @@
 """Laws of classic groups: deciding changes nothing, replay gives back what was kept, records survive their bytes.
 
-A walk plays a whole world: members that join, rejoin, sync, beat, leave, fall silent, in any order, with stale and wrong
-ids and generations thrown in. After every step the invariants of a group must hold.
+A walk plays a whole world: members that join, rejoin, sync, beat, leave, fall silent, in any order, with stale and
+wrong ids and generations thrown in. After every step the invariants of a group must hold.
 """
 
 from __future__ import annotations
@@ -52,7 +52,16 @@ class World:
         return Moment(self.now_ms, self.now_ms + 10**12)
 
     def step(self) -> None:
-        actions = [self.join, self.join, self.join, self.sync, self.sync, self.heartbeat, self.leave, self.tick]
+        actions = [
+            self.join,
+            self.join,
+            self.join,
+            self.sync,
+            self.sync,
+            self.heartbeat,
+            self.leave,
+            self.tick,
+        ]
         decide = self.random.choice(actions)
         before = visible(self.group)
         try:
@@ -125,7 +134,11 @@ class World:
         return self.group.decide_heartbeat(member_id, self.random.choice(INSTANCES), generation, self.moment)
 
     def leave(self) -> Decision:
-        leaving = [LeaveCommand(self.random.choice(["", *self.group.members, *self.ids]), self.random.choice(INSTANCES))]
+        leaving = [
+            LeaveCommand(
+                self.random.choice(["", *self.group.members, *self.ids]), self.random.choice(INSTANCES)
+            )
+        ]
         leaving += leaving if self.random.random() < 0.2 else []
         return self.group.decide_leave(leaving, self.moment)
 
@@ -163,7 +176,9 @@ class World:
 
 def visible(group: Group) -> object:
     """Everything there is to a group, by value and in order."""
-    return {name: list(value.items()) if isinstance(value, dict) else value for name, value in vars(group).items()}
+    return {
+        name: list(value.items()) if isinstance(value, dict) else value for name, value in vars(group).items()
+    }
 
 
 def durable(group: Group) -> object:

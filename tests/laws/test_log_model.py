@@ -49,6 +49,8 @@ class LogMachine(RuleBasedStateMachine):
         self.synced = 0
         self.epoch = 0
         self.sequences: dict[int, int] = {}
+        self.deleted_upto = 0
+        """How far records were ever deleted: a log opened since then knows their producers by snapshots only."""
 
     # -- writing
 
@@ -154,6 +156,7 @@ class LogMachine(RuleBasedStateMachine):
         self.stored_start = offset
         self.log.advance_start(offset)
         self.start = offset
+        self.deleted_upto = max(self.deleted_upto, offset)
         self._drop_lost_segments()
 
     @precondition(lambda self: len(self.log.segments) > 1)
@@ -248,7 +251,7 @@ class LogMachine(RuleBasedStateMachine):
             return  # of producers whose batches are gone only the snapshots tell
         fresh = Producers(MemoryFiles(), DIRECTORY, Transactions(MemoryFiles(), DIRECTORY))
         for one in self.kept:
-            if one.header.next_offset > self.start:
+            if one.header.next_offset > max(self.start, self.deleted_upto):
                 fresh.observe(one.header, one.header.base_offset, 1_000, one.raw)
         for producer_id, known in fresh.items():
             mine = dict(self.log.producers.items())[producer_id]

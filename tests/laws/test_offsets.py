@@ -22,7 +22,9 @@ COMMITTED = st.builds(
     commit_ms=st.integers(0, 100),
     expire_ms=st.just(-1),
 )
-EXPIRING = st.builds(Committed, st.integers(0, 9), st.just(-1), st.text(max_size=5), st.integers(0, 9), st.integers(0, 99))
+EXPIRING = st.builds(
+    Committed, st.integers(0, 9), st.just(-1), st.text(max_size=5), st.integers(0, 9), st.integers(0, 99)
+)
 PRODUCERS = st.integers(0, 2)
 
 Decide = Callable[[Offsets], list[Event]]
@@ -81,7 +83,9 @@ def replay(records: list[tuple[bytes, bytes | None]]) -> Offsets:
 
 
 @given(st.lists(COMMANDS, max_size=30), st.integers(0, 60))
-def test_replaying_a_log_compacted_anywhere_gives_the_live_state(commands: list[Decide], cleaned: int) -> None:
+def test_replaying_a_log_compacted_anywhere_gives_the_live_state(
+    commands: list[Decide], cleaned: int
+) -> None:
     machine, events = live(commands)
     records = [OFFSET_RECORDS.encode(event) for event in events]
     last = {key: place for place, (key, _) in enumerate(records[:cleaned])}
@@ -91,7 +95,9 @@ def test_replaying_a_log_compacted_anywhere_gives_the_live_state(commands: list[
 
 
 @given(st.lists(COMMANDS, max_size=30), PRODUCERS, st.booleans())
-def test_a_transaction_settles_once_and_whole(commands: list[Decide], producer_id: int, is_commit: bool) -> None:
+def test_a_transaction_settles_once_and_whole(
+    commands: list[Decide], producer_id: int, is_commit: bool
+) -> None:
     machine, _ = live(commands)
     expected = {group: machine.of_group(group) for group in ("g", "h")}
     if is_commit:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from penstock.core.machines.overlay import Overlay
 
 KEYS = st.integers(0, 6)
-CHANGES = st.lists(st.tuples(st.sampled_from(["set", "del", "clear", "pop"]), KEYS, st.integers()), max_size=30)
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["set", "del", "clear", "pop"]), KEYS, st.integers()), max_size=30
+)
 
 
 @given(st.dictionaries(KEYS, st.integers()), CHANGES)

@@ -41,7 +41,9 @@ async def be_a_member(node: Node, group: str, story: Story, first: int) -> None:
 async def check(node: Node, story: Story) -> None:
     for group, offset in story.committed.items():
         found = await node.fetch(group)
-        assert (-1 if found is None else found) >= offset, f"{group}: {offset} was acknowledged, {found} is there"
+        assert (-1 if found is None else found) >= offset, (
+            f"{group}: {offset} was acknowledged, {found} is there"
+        )
         machine = node.coordination.groups.find(group)
         if story.generations[group]:
             assert machine is not None and machine.saved.generation >= story.generations[group]  # type: ignore[attr-defined]
@@ -58,7 +60,9 @@ async def lives(loop: SimLoop) -> Story:
             if life:
                 await asyncio.sleep(8)
             machine.interrupt_at(chance.randint(1, 250), power=chance.random() < 0.7)
-            await asyncio.gather(*(be_a_member(node, group, story, life * 1_000) for group in story.committed))
+            await asyncio.gather(
+                *(be_a_member(node, group, story, life * 1_000) for group in story.committed)
+            )
 
         living = machine.boot(live)
         await asyncio.wait([living], timeout=120)

@@ -93,6 +93,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         if settings.storage is Storage.MEMORY
         else DiskFiles(Path(settings.data_dir), settings.open_files_max)
     )
+    gc.disable()  # what recovery makes is there to stay; `_settle_memory` turns it on again
     try:
         broker = await start_broker(settings, Runtime(SystemClock(), SystemRng(), files, workers))
     except BrokerError as error:
@@ -108,9 +109,9 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         logger.info("stopping")
         await door.close()
     finally:
-        await broker.stop()
+        is_clean = await broker.stop()
         workers.close()
-    logger.info("stopped clean")
+    logger.info("stopped clean" if is_clean else "stopped; the next start has to check the logs")
     return 0
 
 
@@ -141,3 +142,4 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()

@@ -204,6 +204,10 @@ class InvalidRegex(Refused):
     """A regular expression that does not follow the syntax, or is too large."""
 
 
+class NotHeld(Refused):
+    """The message is not, or no longer, with this member: its time was up, or it was settled before."""
+
+
 class MemberIdRequired(Refused):
     """The member has been given an id and is to join again with it."""
 

@@ -19,7 +19,7 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 TEMPORARY_SUFFIX = ".tmp"
 
 
-def _disk_error(error: OSError, doing: str, path: Path) -> BrokerError:
+def _disk_error(error: OSError, doing: str, path: str) -> BrokerError:
     words = f"{doing} {path}: {error.strerror or error}"
     return DiskFull(words) if error.errno in _FULL else DiskFailed(words)
 
@@ -44,7 +44,7 @@ class DiskFile:
         "path",
     )
 
-    def __init__(self, files: DiskFiles, path: str, full_path: Path, fd: int) -> None:
+    def __init__(self, files: DiskFiles, path: str, full_path: str, fd: int) -> None:
         self._files = files
         self.path = path
         self._full_path = full_path
@@ -142,7 +142,11 @@ class DiskFile:
     def pin(self) -> None:
         self._pins += 1
         if self._fd is None:
-            self._files.reopen(self)
+            try:
+                self._files.reopen(self)
+            except BrokerError:
+                self._pins -= 1
+                raise
 
     def unpin(self) -> None:
         self._pins -= 1
@@ -160,14 +164,14 @@ class DiskFiles:
     """A directory tree. Keeps at most `open_files_max` descriptors, closing the least recently opened idle ones."""
 
     def __init__(self, root: Path, open_files_max: int, *, read_only: bool = False) -> None:
-        self._root = root
+        self._root = str(root)
         self._access = os.O_RDONLY if read_only else os.O_RDWR
         self._open_files_max = open_files_max
         self._open: OrderedDict[DiskFile, None] = OrderedDict()
         self._lock = RLock()
 
-    def _full(self, path: str) -> Path:
-        return self._root / path
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}"
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         full_path = self._full(path)
@@ -176,7 +180,7 @@ class DiskFiles:
             self._open[file] = None
         return file
 
-    def _open_fd(self, full_path: Path, create: bool) -> int:
+    def _open_fd(self, full_path: str, create: bool) -> int:
         self._make_room(self._open_files_max)
         flags = self._access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
@@ -253,34 +257,36 @@ class DiskFiles:
 
     def names(self, directory: str) -> list[str]:
         try:
-            return sorted(os.listdir(self._full(directory)))  # noqa: PTH208 - one call, many partitions
+            return sorted(os.listdir(self._full(directory)))
         except FileNotFoundError:
             return []
 
     def exists(self, path: str) -> bool:
-        return self._full(path).exists()
+        return os.path.exists(self._full(path))
 
     def size(self, path: str) -> int:
         try:
-            return self._full(path).stat().st_size
+            return os.stat(self._full(path)).st_size
         except FileNotFoundError as error:
             raise TornSegment(f"{self._full(path)} is not there") from error
 
     def make_dir(self, path: str) -> None:
         try:
-            self._full(path).mkdir(parents=True, exist_ok=True)
+            os.makedirs(self._full(path), exist_ok=True)
         except OSError as error:
             raise _disk_error(error, "cannot create", self._full(path)) from error
 
     def rename(self, source: str, target: str) -> None:
         try:
-            self._full(source).replace(self._full(target))
+            os.replace(self._full(source), self._full(target))
         except OSError as error:
             raise _disk_error(error, "cannot rename", self._full(source)) from error
 
     def remove(self, path: str) -> None:
         try:
-            self._full(path).unlink(missing_ok=True)
+            os.unlink(self._full(path))
+        except FileNotFoundError:
+            return
         except OSError as error:
             raise _disk_error(error, "cannot remove", self._full(path)) from error
 
@@ -315,7 +321,8 @@ class DiskFiles:
 
     def read_whole(self, path: str) -> bytes | None:
         try:
-            return self._full(path).read_bytes()
+            with open(self._full(path), "rb", buffering=0) as file:
+                return file.readall()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -323,17 +330,17 @@ class DiskFiles:
 
     def write_whole(self, path: str, content: bytes, *, sync: bool = True) -> None:
         full_path = self._full(path)
-        temporary = full_path.with_name(full_path.name + TEMPORARY_SUFFIX)
+        temporary = full_path + TEMPORARY_SUFFIX
         try:
-            with temporary.open("wb") as out:
+            with open(temporary, "wb") as out:
                 out.write(content)
                 out.flush()
                 if sync:
                     os.fsync(out.fileno())
-            temporary.replace(full_path)
+            os.replace(temporary, full_path)
         except OSError as error:
             with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+                os.unlink(temporary)
             raise _disk_error(error, "cannot write", full_path) from error
         if sync:
             self.sync_dir(path.rpartition("/")[0])

@@ -19,6 +19,7 @@ from penstock.core.errors import (
     BrokerError,
     CorruptBatch,
     DiskFailed,
+    DiskFull,
     Fenced,
     NotEnoughReplicas,
     NoTransactionalId,
@@ -80,12 +81,12 @@ class Partition:
         self.index = index
         self.log = log
         self._runtime = runtime
-        self.configure(config)
         self.leader_epoch = leader_epoch
         self.failure: BrokerError | None = None
         self.durable_offset = log.visible.offset
         """Everything before it was synced; what recovery may rely on."""
         self._loop = asyncio.get_running_loop()
+        self._is_full = False
         self._is_syncing = False
         self._sync_is_due = False
         self._unflushed_records = 0
@@ -96,12 +97,29 @@ class Partition:
         self._listeners: dict[Callable[[], None], None] = {}
         self._is_notifying = False
         self._start_turn = asyncio.Lock()
+        self._take_over(config)
+
+    @property
+    def _names(self) -> dict[str, str | int]:
+        return {"topic": self.topic, "partition": self.index}
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
 
     def configure(self, config: TopicConfig) -> None:
-        """Take over new settings of the topic; they count from the next batch on."""
+        """Take over new settings of the topic; they count from the next batch on, and for flushing at once."""
+        self._take_over(config)
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if not self.log.is_dirty:
+            return
+        if config.durability is Durability.FSYNC:
+            self.start_sync()
+        elif config.durability is Durability.INTERVAL:
+            self._schedule_flush(0)
+
+    def _take_over(self, config: TopicConfig) -> None:
         self.config = config
         self._needs_admission = needs_admission(config)
         jitter_ms = self._runtime.rng.below(min(config.segment_jitter_ms, config.segment_ms) + 1)
@@ -157,12 +175,12 @@ class Partition:
         header = check_produced(batch)
         config = self.config
         if len(batch) > config.message_bytes_max:
-            raise TooLarge(
-                f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {config.message_bytes_max}"
-            )
+            raise self._too_large(batch)
         now_ms = self._runtime.clock.now_ms()
         if self._needs_admission or header.max_timestamp_ms > now_ms + config.timestamp_after_ms_max:
             batch, header = admit(batch, header, config, now_ms)
+            if len(batch) > config.message_bytes_max:
+                raise self._too_large(batch)
         if header.attributes & TRANSACTIONAL and not in_transaction:
             raise NoTransactionalId(f"{self}: a batch of a transaction came without its transactional id")
         if header.producer_id >= 0:
@@ -172,6 +190,10 @@ class Partition:
         offset = self._write(batch, header, now_ms)
         append_time_ms = header.max_timestamp_ms if header.has_append_time else NO_TIMESTAMP
         return Appended(offset, offset + header.last_offset_delta + 1, append_time_ms)
+
+    def _too_large(self, batch: memoryview) -> TooLarge:
+        bytes_max = self.config.message_bytes_max
+        return TooLarge(f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {bytes_max}")
 
     def append_marker(
         self, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool = False
@@ -192,9 +214,15 @@ class Partition:
     def _write(self, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
         try:
             offset = self.log.append(batch, header, self.leader_epoch, now_ms)
+        except DiskFull as error:
+            self._note_full(error)
+            raise
         except DiskFailed as error:
             self.fail(error)
             raise
+        if self._is_full:
+            self._is_full = False
+            logger.info("there is space again: writes are taken", extra=self._names)
         durability = self.config.durability
         if durability is Durability.FSYNC:
             if not self._is_syncing and not self._sync_is_due:
@@ -205,6 +233,12 @@ class Partition:
             if durability is Durability.INTERVAL:
                 self._schedule_flush(header.count)
         return offset
+
+    def _note_full(self, error: DiskFull) -> None:
+        """Say so once, not for every write that is refused."""
+        if not self._is_full:
+            self._is_full = True
+            logger.error("writes are refused until there is space: %s", error, extra=self._names)
 
     def _schedule_flush(self, count: int) -> None:
         self._unflushed_records += count
@@ -226,10 +260,10 @@ class Partition:
 
     def start_sync(self) -> None:
         """Flush what is dirty, unless a flush is under way: that one is followed by another."""
-        self._sync_is_due = False
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+        self._sync_is_due = self._is_syncing
         if self._is_syncing or self.failure is not None or not self.log.is_dirty:
             return
         self._is_syncing = True
@@ -240,8 +274,13 @@ class Partition:
         )
 
     async def flush(self) -> None:
-        """Wait until nothing is dirty any more, or the partition has failed."""
-        while self.failure is None and (self._is_syncing or self.log.is_dirty):
+        """Wait until everything that is dirty now is flushed, or the partition has failed.
+
+        What is being flushed already, then the rest: two waits are enough, however much is written meanwhile.
+        """
+        for _ in range(2):
+            if self.failure is not None or not (self._is_syncing or self.log.is_dirty):
+                return
             self.start_sync()
             done = self._loop.create_future()
             self._flush_waiters.append(done)
@@ -263,14 +302,21 @@ class Partition:
                 waiter.set_result(None)
         self._flush_waiters.clear()
         if outcome is not None:
-            if not isinstance(outcome, BrokerError):
-                raise outcome
-            self.fail(outcome)
+            self._sync_failed(outcome)
             return
         self.durable_offset = max(self.durable_offset, mark.offset)
         self._publish(mark)
-        if self.log.is_dirty and self.config.durability is Durability.FSYNC:
+        is_due, self._sync_is_due = self._sync_is_due, False
+        if self.log.is_dirty and (is_due or self._waiters or self.config.durability is Durability.FSYNC):
             self.start_sync()
+
+    def _sync_failed(self, outcome: BaseException) -> None:
+        """Whatever kept the flush from ending well, a later one cannot make up for it."""
+        if isinstance(outcome, BrokerError):
+            self.fail(outcome)
+            return
+        self.fail(DiskFailed(f"the flush of {self} crashed: {outcome!r}"))
+        raise outcome
 
     def _publish(self, mark: Mark) -> None:
         self.log.publish(mark)
@@ -287,7 +333,7 @@ class Partition:
             return
         self.failure = error
         logger.critical(
-            "partition is offline: %s", error, extra={"topic": self.topic, "partition": self.index}
+            "partition is offline: %s", error, extra=self._names
         )
         self._settle_all(Offline(f"{self} is offline: {error}"))
 
@@ -311,7 +357,7 @@ class Partition:
             logger.error(
                 "a damaged batch was not served: %s",
                 error,
-                extra={"topic": self.topic, "partition": self.index},
+                extra=self._names,
             )
             raise
         except DiskFailed as error:
@@ -429,13 +475,13 @@ class Partition:
         self.durable_offset = self.log.visible.offset
 
     async def settle(self) -> bool:
-        """Flush and save everything before a clean stop; False when the disk does not let us."""
-        try:
-            await self.flush()
-            if self.failure is None:
+        """Before a clean stop: flush everything, save what spares the next start work. False when a flush failed."""
+        await self.flush()
+        if self.failure is None:
+            try:
                 self.log.save_state()
-        except BrokerError as error:
-            self.fail(error)
+            except (DiskFull, DiskFailed) as error:
+                logger.warning("%r: the next start has to rebuild its state: %s", self, error)
         return self.failure is None
 
     def close(self, error: BrokerError) -> None:

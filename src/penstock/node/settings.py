@@ -363,6 +363,13 @@ class Settings:
         high=_INT32_MAX,
         kafka="socket.request.max.bytes",
     )
+    frame_ms_max: int = _ms(
+        "limits",
+        60_000,
+        "A request that is not complete this long after its first bytes ends its connection.",
+        low=1,
+        high=_INT32_MAX,
+    )
     inflight_bytes_max: int = _bytes(
         "limits",
         256 * _MIB,

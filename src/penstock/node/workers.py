@@ -23,32 +23,43 @@ class Workers(Protocol):
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None: ...
 
 
+class _Worker:
+    """One thread with a queue of its own, so that a job wakes just one thread."""
+
+    __slots__ = ("jobs", "load", "thread")
+
+    def __init__(self, number: int, run: Callable[[_Worker], None]) -> None:
+        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self.load = 0
+        """Jobs given and not yet handed back. Only the loop's thread touches it."""
+        self.thread = Thread(target=run, args=(self,), name=f"penstock-worker-{number}", daemon=True)
+        self.thread.start()
+
+
 class ThreadWorkers:
-    """A few threads on one queue; outcomes are handed to the loop in bunches, one wake-up for many."""
+    """A few threads; outcomes are handed to the loop in bunches, one wake-up for many."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
         self._loop = loop
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._finished: deque[tuple[Done, Any]] = deque()
+        self._finished: deque[tuple[_Worker, Done, Any]] = deque()
         self._is_woken = False
-        self._threads = [
-            Thread(target=self._run, name=f"penstock-worker-{n}", daemon=True) for n in range(threads)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._workers = [_Worker(number, self._run) for number in range(threads)]
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        self._jobs.put((work, done))
+        """Give the work to the first of the least busy threads: the same one again and again while there is little."""
+        worker = min(self._workers, key=_load_of)
+        worker.load += 1
+        worker.jobs.put((work, done))
 
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
+    def _run(self, worker: _Worker) -> None:
+        while (job := worker.jobs.get()) is not None:
             work, done = job
             outcome: Any
             try:
                 outcome = work()
             except BaseException as error:  # noqa: BLE001 - handed over whole to whoever asked for the work
                 outcome = error
-            self._finished.append((done, outcome))
+            self._finished.append((worker, done, outcome))
             if not self._is_woken:
                 self._is_woken = True
                 self._loop.call_soon_threadsafe(self._drain)
@@ -56,7 +67,8 @@ class ThreadWorkers:
     def _drain(self) -> None:
         self._is_woken = False
         while self._finished:
-            done, outcome = self._finished.popleft()
+            worker, done, outcome = self._finished.popleft()
+            worker.load -= 1
             try:
                 done(outcome)
             except Exception as error:  # noqa: BLE001 - a defect in one callback must not keep the others waiting
@@ -66,10 +78,14 @@ class ThreadWorkers:
 
     def close(self) -> None:
         """Let queued work finish and end the threads."""
-        for _ in self._threads:
-            self._jobs.put(None)
-        for thread in self._threads:
-            thread.join()
+        for worker in self._workers:
+            worker.jobs.put(None)
+        for worker in self._workers:
+            worker.thread.join()
+
+
+def _load_of(worker: _Worker) -> int:
+    return worker.load
 
 
 async def run_blocking(workers: Workers, work: Callable[[], T]) -> T:

@@ -1,8 +1,8 @@
-"""One member of a group as a process of its own, with confluent-kafka. Never decides what is right: it tells what it sees.
+"""One member of a group as a process of its own, with confluent-kafka. Never decides what is right: it tells all.
 
-The only argument is JSON: {"config": …, "topics": […]}. Each line on stdout is JSON: {"holds": [[topic, partition], …]} after
-every change, {"records": [[topic, partition, offset, value], …]} before these are committed, {"committed": true} after it.
-A line on stdin makes it leave.
+The only argument is JSON: {"config": …, "topics": […]}. Each line on stdout is JSON: {"holds": [[topic, partition], …]}
+after every change, {"records": [[topic, partition, offset, value], …]} before these are committed, {"committed": true}
+after it. A line on stdin makes it leave.
 """
 
 from __future__ import annotations

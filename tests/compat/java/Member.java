@@ -1,121 +1,132 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Comparator;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import org.apache.kafka.clients.consumer.CommitFailedException;
+import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.SubscriptionPattern;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.RebalanceInProgressException;
-import org.apache.kafka.common.errors.RetriableException;
-import org.apache.kafka.common.errors.TimeoutException;
-import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** One member of a group with the Java client; the same arguments and lines as clients/confluent_member.py. */
-public final class Member implements ConsumerRebalanceListener {
+/** One member of a consumer group through the Java client. Speaks the words of member.py; never ends by itself. */
+public final class Member {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static volatile boolean leaving = false;
+    private static final Duration POLL = Duration.ofMillis(100);
 
-    private final Set<TopicPartition> held = new HashSet<>();
-
-    public static void main(String[] args) throws Exception {
-        JsonNode asked = JSON.readTree(args[0]);
-        Map<String, Object> config = new HashMap<>();
-        asked.get("config").fields().forEachRemaining(one -> config.put(one.getKey(), one.getValue().asText()));
-        Thread listener = new Thread(Member::awaitLine);
-        listener.setDaemon(true);
-        listener.start();
-        List<String> topics = new ArrayList<>();
-        asked.get("topics").forEach(one -> topics.add(one.asText()));
-        try (KafkaConsumer<String, String> consumer =
-                 new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
-            Member member = new Member();
-            if (topics.get(0).startsWith("^")) {
-                consumer.subscribe(new SubscriptionPattern(topics.get(0).substring(1)), member);
-            } else {
-                consumer.subscribe(topics, member);
-            }
-            while (!leaving) {
-                work(consumer);
-            }
-        }
-        tell(JSON.createObjectNode().put("left", true));
-    }
-
-    private static void awaitLine() {
-        try {
-            System.in.read();
-        } catch (IOException gone) {
-            // Whoever listened to us is gone, so there is no reason to stay.
-        }
-        leaving = true;
-    }
-
-    private static void work(KafkaConsumer<String, String> consumer) {
-        try {
-            ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(100));
-            if (records.isEmpty()) {
-                return;
-            }
-            ArrayNode seen = JSON.createArrayNode();
-            for (ConsumerRecord<String, String> one : records) {
-                seen.addArray().add(one.topic()).add(one.partition()).add(one.offset()).add(one.value());
-            }
-            tell(JSON.createObjectNode().set("records", seen));
-            consumer.commitSync(Duration.ofSeconds(15));
-            tell(JSON.createObjectNode().put("committed", true));
-        } catch (CommitFailedException | RebalanceInProgressException | TimeoutException passing) {
-            // Another member has these partitions now, or the broker is away: what is not committed is read again.
-        } catch (RetriableException passing) {
-            // The same.
-        } catch (KafkaException error) {
-            tell(JSON.createObjectNode().put("error", Errors.forException(error).name() + " " + error.getMessage()));
-        }
-    }
-
-    private static synchronized void tell(JsonNode what) {
-        System.out.println(what);
+    private static void say(String name, Object value) throws IOException {
+        System.out.println(JSON.writeValueAsString(Map.of(name, value)));
         System.out.flush();
     }
 
-    private void tellHeld() {
-        List<TopicPartition> sorted = new ArrayList<>(held);
-        sorted.sort(Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition));
-        ObjectNode what = JSON.createObjectNode();
-        ArrayNode holds = what.putArray("holds");
-        sorted.forEach(one -> holds.addArray().add(one.topic()).add(one.partition()));
-        tell(what);
+    public static void main(String[] args) throws IOException {
+        JsonNode options = JSON.readTree(args[1]);
+        boolean autoCommit = options.path("auto_commit").asBoolean(false);
+        try (KafkaConsumer<String, String> consumer =
+                new KafkaConsumer<>(settings(args[0], options), new StringDeserializer(), new StringDeserializer())) {
+            TreeSet<Integer> assigned = new TreeSet<>();
+            consumer.subscribe(List.of(options.get("topic").asText()), new Listener(assigned));
+            watchInput();
+            while (!closed) {
+                for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
+                    say("read", List.of(record.partition(), record.offset(), record.value()));
+                    if (!autoCommit) {
+                        commit(consumer, record);
+                    }
+                }
+            }
+        }
+        System.exit(0);
     }
 
-    @Override
-    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-        held.addAll(partitions);
-        tellHeld();
+    private static volatile boolean closed;
+
+    /** The end of the input is the word to leave. */
+    private static void watchInput() {
+        Thread watcher = new Thread(() -> {
+            try {
+                while (System.in.read() != -1) {
+                    continue;
+                }
+            } catch (IOException error) {
+                System.err.println("the input cannot be read: " + error);
+            }
+            closed = true;
+        });
+        watcher.setDaemon(true);
+        watcher.start();
     }
 
-    @Override
-    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-        held.removeAll(partitions);
-        tellHeld();
+    private static void commit(KafkaConsumer<String, String> consumer, ConsumerRecord<String, String> record)
+            throws IOException {
+        TopicPartition partition = new TopicPartition(record.topic(), record.partition());
+        try {
+            consumer.commitSync(Map.of(partition, new OffsetAndMetadata(record.offset() + 1)));
+            say("committed", Map.of(record.partition(), record.offset() + 1));
+        } catch (KafkaException error) {
+            say("refused", error.getClass().getSimpleName());
+        }
     }
 
-    @Override
-    public void onPartitionsLost(Collection<TopicPartition> partitions) {
-        onPartitionsRevoked(partitions);
+    private static Map<String, Object> settings(String bootstrap, JsonNode options) {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("group.id", options.get("group").asText());
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("enable.auto.commit", options.path("auto_commit").asBoolean(false));
+        settings.put("auto.commit.interval.ms", 100);
+        settings.put("max.poll.records", 20);
+        settings.put("reconnect.backoff.max.ms", 300);
+        String protocol = options.path("protocol").asText("classic");
+        settings.put("group.protocol", protocol);
+        if (protocol.equals("classic")) {
+            settings.put("session.timeout.ms", options.get("session_ms").asInt());
+            settings.put("heartbeat.interval.ms", 300);
+            settings.put("partition.assignment.strategy", assignor(options.path("strategy").asText("range")));
+        }
+        if (options.has("instance")) {
+            settings.put("group.instance.id", options.get("instance").asText());
+        }
+        return settings;
+    }
+
+    private static String assignor(String strategy) {
+        String name = strategy.equals("cooperative-sticky") ? "CooperativeStickyAssignor" : "RangeAssignor";
+        return "org.apache.kafka.clients.consumer." + name;
+    }
+
+    /** Tells the whole assignment whenever it changes. */
+    private static final class Listener implements ConsumerRebalanceListener {
+        private final TreeSet<Integer> assigned;
+
+        Listener(TreeSet<Integer> assigned) {
+            this.assigned = assigned;
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            partitions.forEach(one -> assigned.remove(one.partition()));
+            tell();
+        }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            partitions.forEach(one -> assigned.add(one.partition()));
+            tell();
+        }
+
+        private void tell() {
+            try {
+                say("assigned", assigned);
+            } catch (IOException error) {
+                throw new IllegalStateException(error);
+            }
+        }
     }
 }

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from penstock.apps.cli.options import output_option
-from penstock.core.log.inspect import Dumped, Finding, Severity, dump, segment_bases, verify
+from penstock.core.log.inspect import Dumped, Finding, Severity, dump, verify
+from penstock.core.log.segment import segment_bases
 from penstock.core.model import Record
 from penstock.core.records.compression import CODEC_NAMES
 from penstock.node.disk import DiskFiles

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import zip_longest
 from typing import NamedTuple
 from zlib import crc32
 
@@ -12,7 +13,7 @@ from penstock.core.log import checked, cleaner_state, epochs, index
 from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, Entry
 from penstock.core.log.log import START_FILE
 from penstock.core.log.producers import SNAPSHOT_SUFFIX
-from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Found, Segment, name_of
+from penstock.core.log.segment import INDEX_SUFFIX, Found, Segment, name_of, segment_bases
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Record
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader
@@ -48,16 +49,10 @@ class Dumped(NamedTuple):
     error: str | None = None
 
 
-def segment_bases(files: Files, directory: str) -> list[int]:
-    """Where the segments of a log start, in order; empty when there is no log."""
-    names = [name[: -len(LOG_SUFFIX)] for name in files.names(directory) if name.endswith(LOG_SUFFIX)]
-    return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
-
-
 def dump(files: Files, directory: str, *, start_offset: int = 0, with_records: bool = False) -> Iterator[Dumped]:
     """Every batch that reaches `start_offset` or lies behind it. After a damaged one the next segment follows."""
     bases = segment_bases(files, directory)
-    for base, next_base in zip(bases, [*bases[1:], None], strict=True):
+    for base, next_base in zip_longest(bases, bases[1:]):
         if next_base is not None and next_base <= start_offset:
             continue
         segment = Segment(files, directory, base, create=False)
@@ -88,7 +83,7 @@ def verify(files: Files, directory: str) -> Iterator[Finding]:
     states: list[Finding] = []
     gaps_before = cleaner_state.read(files, directory, lambda _: None).gaps_before
     bases = segment_bases(files, directory)
-    for base, next_base in zip(bases, [*bases[1:], None], strict=True):
+    for base, next_base in zip_longest(bases, bases[1:]):
         yield from _verify_segment(files, directory, base, next_base, is_cleaned=base < gaps_before)
     for name in files.names(directory):
         path = f"{directory}/{name}"

@@ -96,7 +96,7 @@ class Log:
         self.end_offset = active.next_offset
         if leader_epoch > self.epochs.latest:
             self.epochs.observe(leader_epoch, offset)
-            self.epochs.save()
+            self.epochs.save_if_possible()
         if header.producer_id >= 0:
             self.producers.observe(header, offset, now_ms, batch)
         if not self._dirty_files or self._dirty_files[-1] is not active.file:
@@ -134,7 +134,12 @@ class Log:
     def mark_dirty(self, segment: Segment) -> None:
         """What recovery found in this segment may be in the page cache only: it has to be synced before it counts."""
         self._dirty_files.append(segment.file)
-        self._dirty_directories.append(self.directory)
+        self.mark_names_dirty()
+
+    def mark_names_dirty(self) -> None:
+        """The names that recovery found may be in the page cache only: they are synced with what is written next."""
+        if self.directory not in self._dirty_directories:
+            self._dirty_directories += [self.directory, *parents_of(self.directory)]
 
     def settle_age(self, now_ms: int) -> None:
         """After recovery the age of the last segment counts from its first record, if that has a time."""

@@ -12,7 +12,8 @@ from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import cleaner_state, swap
 from penstock.core.log.log import Log, LogLimits
-from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of
+from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of, segment_bases
+from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
 from penstock.core.records.batch import MAGIC, MAGIC_AT, check, size_at
 
@@ -23,13 +24,21 @@ SALVAGE_BYTES_MAX = 64 << 20
 
 
 def open_log(
-    files: Files, directory: str, limits: LogLimits, *, recovery_offset: int, now_ms: int, report: Report
+    files: Files,
+    directory: str,
+    limits: LogLimits,
+    *,
+    recovery_offset: int,
+    now_ms: int,
+    report: Report,
+    is_synced_by_batch: bool = False,
 ) -> Log:
-    """Open or create the log in `directory`."""
+    """Open or create the log in `directory`. If its owner flushes every batch before it writes the next one, then no
+    crash tears anything but the last: whole batches behind a tear mean damage, and the log refuses to open."""
     swap.settle(files, directory, report)
     log = Log(files, directory, limits)
     gaps_before = cleaner_state.read(files, directory, report).gaps_before
-    bases = _segment_bases(files, directory)
+    bases = segment_bases(files, directory)
     for at, base in enumerate(bases):
         segment = Segment(files, directory, base, create=False)
         segment.is_cleaned = base < gaps_before
@@ -37,24 +46,23 @@ def open_log(
         log.adopt(segment)
         if next_base is not None and next_base <= recovery_offset:
             segment.seal(next_base)
-        elif not _recover_segment(log, segment, recovery_offset, next_base, report):
+        elif not _recover_segment(log, segment, recovery_offset, next_base, report, is_synced_by_batch):
             _set_aside(files, directory, bases[at + 1 :], report)
             break
     _settle(log, recovery_offset, now_ms, report)
     return log
 
 
-def _segment_bases(files: Files, directory: str) -> list[int]:
-    names = [name for name in files.names(directory) if name.endswith(LOG_SUFFIX)]
-    return sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if name[: -len(LOG_SUFFIX)].isdigit())
-
-
-def _recover_segment(log: Log, segment: Segment, recovery_offset: int, next_base: int | None, report: Report) -> bool:
+def _recover_segment(
+    log: Log, segment: Segment, recovery_offset: int, next_base: int | None, report: Report, is_synced_by_batch: bool
+) -> bool:
     """Prove everything behind the recovery point; False when a tear was cut, so that nothing behind it counts."""
     size = segment.size
     start = segment.resume(recovery_offset)
     if size > start:
         log.mark_dirty(segment)
+    elif not size:
+        log.mark_names_dirty()
     try:
         segment.take_in(start, size, log.limits.index_interval_bytes)
         if next_base is not None and segment.next_offset != next_base and not segment.is_cleaned:
@@ -64,6 +72,9 @@ def _recover_segment(log: Log, segment: Segment, recovery_offset: int, next_base
     except CorruptBatch as tear:
         if segment.next_offset < recovery_offset:
             raise
+        if is_synced_by_batch and (next_base is not None or _holds_whole_batch(_tail_of(segment))):
+            raise TornSegment(f"{tear}; whole batches lie behind it, so no crash did this: restore the file") from None
+        log.mark_dirty(segment)
         _cut(segment, str(tear), report)
         return False
     _note_first_time(segment)
@@ -78,7 +89,7 @@ def _cut(segment: Segment, why: str, report: Report) -> None:
     """Cut what lies behind the proven part. Whole batches found there are kept beside it, for a person to look at."""
     position = segment.size
     length = segment.file.size() - position
-    tail = segment.file.read(position, min(length, SALVAGE_BYTES_MAX))
+    tail = _tail_of(segment)
     words = f"cut {length} bytes after offset {segment.next_offset} ({why})"
     if _holds_whole_batch(tail):
         kept = f"{segment.file.path}.{position}{CUT_SUFFIX}"
@@ -86,6 +97,11 @@ def _cut(segment: Segment, why: str, report: Report) -> None:
         words += f"; whole batches lay behind the tear, kept in {kept}"
     segment.truncate(position)
     report(words)
+
+
+def _tail_of(segment: Segment) -> bytes:
+    """What lies behind the proven part."""
+    return segment.file.read(segment.size, min(segment.file.size() - segment.size, SALVAGE_BYTES_MAX))
 
 
 def _holds_whole_batch(tail: bytes) -> bool:
@@ -166,21 +182,24 @@ def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
     if not known or not _epochs_agree(log, recovery_offset):
         log.epochs.clear()
         for found in log.headers_from(log.start_offset):
-            log.epochs.observe(found.header.leader_epoch, found.header.base_offset)
+            is_first = log.epochs.latest == NO_EPOCH
+            log.epochs.observe(found.header.leader_epoch, log.start_offset if is_first else found.header.base_offset)
     log.epochs.cut_start(log.start_offset)
 
 
 def _epochs_agree(log: Log, recovery_offset: int) -> bool:
     """Compare the file with the batches from just before the recovery point on; add the epochs that only they know."""
-    for found in log.headers_from(log.start_offset):
-        if log.epochs.at_offset(max(log.start_offset, found.header.base_offset)) != found.header.leader_epoch:
+    known = log.epochs
+    if log.end_offset > log.start_offset and known.at_offset(log.start_offset) == NO_EPOCH:
+        return False
+    for found in log.headers_from(max(log.start_offset, min(recovery_offset, log.end_offset) - 1)):
+        header = found.header
+        if known.at_offset(max(log.start_offset, header.base_offset)) != header.leader_epoch:
             return False
         break
-    trusted_to = min(recovery_offset, log.end_offset)
-    for found in log.headers_from(max(log.start_offset, trusted_to - 1)):
-        header = found.header
-        if header.base_offset >= trusted_to:
-            log.epochs.observe(header.leader_epoch, header.base_offset)
-        if log.epochs.at_offset(header.base_offset) != header.leader_epoch:
+    for epoch, offset in [start for segment in log.segments for start in segment.epoch_starts]:
+        if offset >= recovery_offset:
+            known.observe(epoch, offset)
+        if offset >= log.start_offset and known.at_offset(offset) != epoch:
             return False
     return True

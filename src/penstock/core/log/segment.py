@@ -17,7 +17,7 @@ from penstock.core.log.index import CHAINED_BYTES, Entry, Index, SavedIndex, Spa
 from penstock.core.log.proven import Proven
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP
 from penstock.core.ports import File, Files
-from penstock.core.records.batch import CONTROL, PREFIX_BYTES, BatchHeader, Buffer, check, decode_header
+from penstock.core.records.batch import CONTROL, PREFIX_BYTES, BatchHeader, Buffer, checksum, decode_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -54,12 +54,19 @@ def name_of(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
+def segment_bases(files: Files, directory: str) -> list[int]:
+    """Where the segments of a log start, in order; empty when there is no log."""
+    names = [name.removesuffix(LOG_SUFFIX) for name in files.names(directory) if name.endswith(LOG_SUFFIX)]
+    return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+
+
 class Segment:
     """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
 
     __slots__ = (
-        "_chain", "_files", "_index", "_index_path", "_indexed_at", "_proven", "_time_is_known", "_written_from",
-        "base_offset", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
+        "_chain", "_files", "_index", "_index_path", "_indexed_at", "_proven", "_time_is_known", "_witnesses",
+        "_written_from",
+        "base_offset", "epoch_starts", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
     )  # fmt: skip
 
     def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool, suffix: str = "") -> None:
@@ -73,6 +80,8 @@ class Segment:
         self.next_offset = base_offset
         self.is_cleaned = False
         """Whether compaction may have left gaps between the offsets of its batches."""
+        self.epoch_starts: list[tuple[int, int]] = []
+        """(epoch, offset) of each first batch of an epoch among those that were taken in."""
         self.max_time_ms = NO_TIMESTAMP
         self.first_time_ms = NO_TIMESTAMP
         self._time_is_known = create
@@ -80,6 +89,7 @@ class Segment:
         self._indexed_at = 0
         self._chain = 0
         self._proven = Proven()
+        self._witnesses: list[Entry] = []
         self._written_from = self.size
         """From here on everything was written by this process."""
 
@@ -113,26 +123,46 @@ class Segment:
         they do, either of two batches may be the damaged one, so neither counts.
         """
         self.size = position
+        self.epoch_starts = []
         held: Found | None = None
+        epoch = NO_EPOCH
         try:
             for found in self.walk(position, end, prove=True):
                 self._check_offset(found, self.next_offset if held is None else held.header.next_offset)
-                if found.header.leader_epoch < (NO_EPOCH if held is None else held.header.leader_epoch):
+                if found.header.leader_epoch < epoch:
                     held = None
                     raise CorruptBatch(f"{self.file.path} at byte {found.position}: its epoch goes back")
                 if held is not None:
-                    self.note(held.position, held.header, held.header.base_offset, held.raw, interval)
-                held = found
+                    self._take(held, interval)
+                    held = None
+                if self._witnesses and found.position >= self._witnesses[-1].position:
+                    self._hear_witness()
+                held, epoch = found, found.header.leader_epoch
         finally:
             if held is not None:
-                self.note(held.position, held.header, held.header.base_offset, held.raw, interval)
+                self._take(held, interval)
             self._proven.add(position, self.size)
             self._time_is_known = True
+        if self._witnesses and self.size >= self._witnesses[-1].position:
+            self._hear_witness()
+        self._witnesses = []
+
+    def _take(self, found: Found, interval: int) -> None:
+        header = found.header
+        if not self.epoch_starts or self.epoch_starts[-1][0] != header.leader_epoch:
+            self.epoch_starts.append((header.leader_epoch, header.base_offset))
+        self.note(found.position, header, header.base_offset, found.raw, interval)
 
     def _check_offset(self, found: Found, expected: int) -> None:
         offset = found.header.base_offset
         if offset < expected or (offset > expected and not self.is_cleaned):
             raise CorruptBatch(f"{self.file.path} at byte {found.position}: offset {offset} came, {expected} is next")
+
+    def _hear_witness(self) -> None:
+        """An entry behind the recovery point: batches may be missing there, but whole ones must be those it knew."""
+        entry = self._witnesses.pop()
+        if (entry.position, entry.chain) != (self.size, self._chain):
+            raise TornSegment(f"{self.file.path}: the batches before byte {entry.position} contradict its index")
 
     def truncate(self, position: int) -> None:
         """Cut the file at a batch boundary, its index first: an index must never know of batches that were replaced."""
@@ -143,6 +173,7 @@ class Segment:
         self.file.truncate(position)
         self.size = position
         self._proven.cut(position)
+        self._witnesses = []
         self._written_from = min(self._written_from, position)
 
     def keep_aside(self, path: str, content: bytes) -> None:
@@ -162,20 +193,15 @@ class Segment:
         """Read the index up to an offset into memory and go on from there; returns the position that it covers.
 
         Raises CorruptBatch if the batches are not those that the index was made from. What the file knows of batches
-        behind the offset serves as witness only: they may be torn, but whole ones must not contradict it.
+        behind the offset is heard as a witness when they are taken in.
         """
         index = sparse.decode(self._files.read_whole(self._index_path) or b"", self.size)
         trusted = index.count_at_most(max(0, offset_max - self.base_offset))
-        for at in range(max(0, trusted - 1), len(index)):
-            entry = index.entry(at)
-            try:
-                chain = self._chain_over(index.before(at), entry.position, prove=False)
-            except CorruptBatch:
-                if at < trusted:
-                    raise
-                break
-            if chain != entry.chain:
-                raise CorruptBatch(f"{self.file.path}: the batches before byte {entry.position} contradict its index")
+        if trusted:
+            last = index.entry(trusted - 1)
+            if self._chain_over(index.before(trusted - 1), last.position, prove=False) != last.chain:
+                raise CorruptBatch(f"{self.file.path}: the batches before byte {last.position} contradict its index")
+        self._witnesses = [index.entry(at) for at in range(len(index) - 1, trusted - 1, -1)]
         index.keep(trusted)
         self._trim_index_file(index)
         self._adopt(index)
@@ -316,8 +342,8 @@ class Segment:
                 if (prove or header.attributes & CONTROL) and header.size > len(chunk):
                     chunk = memoryview(self.file.read(position, header.size))
             raw = chunk[at : at + header.size]
-            if prove:
-                self._prove(raw, position)
+            if prove and checksum(raw) != header.crc:
+                raise CorruptBatch(f"{self.file.path} at byte {position}: the checksum does not match the bytes")
             yield Found(position, header, raw)
             position += header.size
 
@@ -331,12 +357,6 @@ class Segment:
                 f"{self.file.path} at byte {position}: a batch of {header.size} bytes, {end - position} are left"
             )
         return header
-
-    def _prove(self, raw: memoryview, position: int) -> None:
-        try:
-            check(raw)
-        except CorruptBatch as error:
-            raise CorruptBatch(f"{self.file.path} at byte {position}: {error}") from None
 
     def find(self, offset: int, end: int) -> Found | None:
         """The first batch before `end` that reaches `offset`. What it passed over is proven too: a flip may hide it."""

@@ -125,7 +125,9 @@ class Group(GroupState):
             if holder is None:
                 raise UnknownMember(f"group {self.id!r} has no static member {instance_id!r}")
             if holder != member_id:
-                raise FencedInstance(f"{instance_id!r} of group {self.id!r} is {holder!r} now, not {member_id!r}")
+                raise FencedInstance(
+                    f"{instance_id!r} of group {self.id!r} is {holder!r} now, not {member_id!r}"
+                )
         if member_id not in self.members:
             raise UnknownMember(f"group {self.id!r} has no member {member_id!r}")
 
@@ -158,7 +160,9 @@ class Group(GroupState):
             return round.decision
         member = _member(command, known.id, known.assignment)
         is_new = known.id in self.newcomers
-        round.emit(MemberPut(self.id, member, command.protocol_type, _session_end(member, moment, is_new), is_new))
+        round.emit(
+            MemberPut(self.id, member, command.protocol_type, _session_end(member, moment, is_new), is_new)
+        )
         return _await_join(round, member.id)
 
     def _decide_replace(self, round: Round, old_id: str, command: JoinCommand) -> Decision:
@@ -185,7 +189,10 @@ class Group(GroupState):
         """A member asks for its assignment; the leader's call brings everybody's and makes the group stable."""
         self._check_member(command.member_id, command.instance_id)
         self._check_generation(command.generation)
-        for stated, actual in ((command.protocol_type, self.protocol_type), (command.protocol, self.protocol)):
+        for stated, actual in (
+            (command.protocol_type, self.protocol_type),
+            (command.protocol, self.protocol),
+        ):
             if stated is not None and stated != actual:
                 raise InconsistentProtocol(f"group {self.id!r} goes by {actual!r}, not by {stated!r}")
         if self.state is State.PREPARING:
@@ -219,7 +226,9 @@ class Group(GroupState):
 
     # -- staying and leaving
 
-    def decide_heartbeat(self, member_id: str, instance_id: str | None, generation: int, moment: Moment) -> Decision:
+    def decide_heartbeat(
+        self, member_id: str, instance_id: str | None, generation: int, moment: Moment
+    ) -> Decision:
         """A member shows that it lives; while a round is open it is told to join it."""
         self._check_member(member_id, instance_id)
         self._check_generation(generation)
@@ -297,7 +306,9 @@ class Group(GroupState):
             raise GroupNotEmpty(f"group {self.id!r} has members, it is {self.state.value}")
         return [GroupRemoved(self.id)]
 
-    def check_commit(self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool) -> None:
+    def check_commit(
+        self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
+    ) -> None:
         """Members commit in their generation; an empty group takes offsets from anybody who names no generation."""
         if self.state is State.EMPTY and epoch < 0:
             return

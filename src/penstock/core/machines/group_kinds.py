@@ -111,7 +111,9 @@ class GroupMachine(Protocol):
     def decide_remove(self) -> list[Any]:
         """Events that make the group gone. Raises GroupNotEmpty while it has members."""
 
-    def check_commit(self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool) -> None:
+    def check_commit(
+        self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
+    ) -> None:
         """May this member, at this generation or member epoch, commit offsets? Raises if not."""
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:

@@ -39,7 +39,9 @@ def _decode(key: bytes, value: bytes | None) -> GroupSaved | GroupRemoved:
     reader.int16()
     group_id = reader.text()
     reader.end()
-    return GroupRemoved(group_id) if value is None else GroupSaved(group_id, _decode_value(FieldReader(value)))
+    return (
+        GroupRemoved(group_id) if value is None else GroupSaved(group_id, _decode_value(FieldReader(value)))
+    )
 
 
 def _decode_value(reader: FieldReader) -> SavedGroup:

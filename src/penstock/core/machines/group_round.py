@@ -47,9 +47,13 @@ class Round:
         """Take a member out; its calls that wait are answered."""
         state = self.state
         if member_id in state.joining:
-            self.reply(JOIN, member_id, UnknownMember(f"member {member_id!r} was dropped from group {state.id!r}"))
+            self.reply(
+                JOIN, member_id, UnknownMember(f"member {member_id!r} was dropped from group {state.id!r}")
+            )
         if member_id in state.syncing:
-            self.reply(SYNC, member_id, UnknownMember(f"member {member_id!r} was dropped from group {state.id!r}"))
+            self.reply(
+                SYNC, member_id, UnknownMember(f"member {member_id!r} was dropped from group {state.id!r}")
+            )
         self.emit(MemberGone(state.id, member_id))
 
     def fence(self, member_id: str) -> None:
@@ -57,7 +61,9 @@ class Round:
         state = self.state
         for slot, waiting in ((JOIN, state.joining), (SYNC, state.syncing)):
             if member_id in waiting:
-                self.reply(slot, member_id, FencedInstance(f"another member has taken over from {member_id!r}"))
+                self.reply(
+                    slot, member_id, FencedInstance(f"another member has taken over from {member_id!r}")
+                )
 
     # -- the round
 
@@ -111,7 +117,9 @@ class Round:
 
     def _become_empty(self) -> None:
         state = self.state
-        saved = SavedGroup(state.protocol_type or "", state.generation + 1, None, None, self.moment.wall_ms, ())
+        saved = SavedGroup(
+            state.protocol_type or "", state.generation + 1, None, None, self.moment.wall_ms, ()
+        )
         self.emit(GroupSaved(state.id, saved))
 
     def _begin_generation(self) -> None:
@@ -122,7 +130,12 @@ class Round:
         sync_deadline_ms = self.moment.now_ms + self._rebalance_ms()
         self.emit(
             RoundClosed(
-                state.id, state.generation + 1, choose_protocol(state), leader, self.moment.now_ms, sync_deadline_ms
+                state.id,
+                state.generation + 1,
+                choose_protocol(state),
+                leader,
+                self.moment.now_ms,
+                sync_deadline_ms,
             )
         )
         for member_id in joined:
@@ -135,7 +148,8 @@ def joined_answer(state: GroupState, member_id: str, *, skip_assignment: bool = 
     members: tuple[JoinedMember, ...] = ()
     if member_id == state.leader:
         members = tuple(
-            JoinedMember(one.id, one.instance_id, one.metadata_for(state.protocol)) for one in state.members.values()
+            JoinedMember(one.id, one.instance_id, one.metadata_for(state.protocol))
+            for one in state.members.values()
         )
     return Joined(
         member_id,

@@ -62,7 +62,17 @@ NEXT: dict[tuple[State, str], State] = {
 }
 """Every move there is. From PREPARING nothing opens a round: it is open."""
 
-_MAPPINGS = ("members", "statics", "pending", "deadlines", "joining", "syncing", "unsynced", "newcomers", "votes")
+_MAPPINGS = (
+    "members",
+    "statics",
+    "pending",
+    "deadlines",
+    "joining",
+    "syncing",
+    "unsynced",
+    "newcomers",
+    "votes",
+)
 
 
 class GroupState:
@@ -285,7 +295,9 @@ class GroupState:
             )
             for one in self.members.values()
         )
-        return SavedGroup(self.protocol_type or "", self.generation, self.protocol, self.leader, since_ms, members)
+        return SavedGroup(
+            self.protocol_type or "", self.generation, self.protocol, self.leader, since_ms, members
+        )
 
 
 def _live(saved: SavedMember, present: Member | None, protocol: str | None) -> Member:

@@ -39,11 +39,19 @@ def _encode_value(one: Committed) -> bytes:
     if one.expire_ms != NO_EXPIRY:
         times = int64(one.commit_ms) + int64(one.expire_ms)
         return int16(_VALUE_WITH_EXPIRY) + int64(one.offset) + text(one.metadata) + times
-    return _VALUE_PREFIX + int64(one.offset) + int32(one.leader_epoch) + text(one.metadata) + int64(one.commit_ms)
+    return (
+        _VALUE_PREFIX
+        + int64(one.offset)
+        + int32(one.leader_epoch)
+        + text(one.metadata)
+        + int64(one.commit_ms)
+    )
 
 
 def _encode_pended_key(group_id: str, producer_id: int, place: Place) -> bytes:
-    return int16(PENDED_KEY) + text(group_id) + int64(producer_id) + text(place.topic) + int32(place.partition)
+    return (
+        int16(PENDED_KEY) + text(group_id) + int64(producer_id) + text(place.topic) + int32(place.partition)
+    )
 
 
 def _committed(event: OffsetCommitted) -> Fields:

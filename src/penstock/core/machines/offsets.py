@@ -141,7 +141,9 @@ class Offsets:
 
     def decide_remove_group(self, group_id: str) -> list[Event]:
         """Drop all that is known of a group."""
-        events: list[Event] = [OffsetRemoved(group_id, place) for place in sorted(self._committed.get(group_id, {}))]
+        events: list[Event] = [
+            OffsetRemoved(group_id, place) for place in sorted(self._committed.get(group_id, {}))
+        ]
         for producer_id, pended in sorted(self._pended.get(group_id, {}).items()):
             events += [OffsetUnpended(group_id, producer_id, place) for place in sorted(pended)]
         return events
@@ -152,10 +154,14 @@ class Offsets:
         for group_id in self.group_ids:
             events += [OffsetRemoved(group_id, at) for at in self.of_group(group_id) if at.topic == topic]
             for producer_id, pended in sorted(self._pended.get(group_id, {}).items()):
-                events += [OffsetUnpended(group_id, producer_id, at) for at in sorted(pended) if at.topic == topic]
+                events += [
+                    OffsetUnpended(group_id, producer_id, at) for at in sorted(pended) if at.topic == topic
+                ]
         return events
 
-    def decide_expire(self, group_id: str, from_ms: ExpireFrom, wall_ms: int, retention_ms: int) -> list[Event]:
+    def decide_expire(
+        self, group_id: str, from_ms: ExpireFrom, wall_ms: int, retention_ms: int
+    ) -> list[Event]:
         """Drop offsets that nobody has used for long enough; one that a transaction is about to change stays."""
         events: list[Event] = []
         for place, one in self.of_group(group_id).items():

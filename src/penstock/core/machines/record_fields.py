@@ -68,7 +68,9 @@ class FieldReader:
     def _take(self, length: int) -> bytes:
         start = self._position
         if length < 0 or start + length > len(self._raw):
-            raise TornSegment(f"a coordinator's record holds a length of {length} at byte {start} that does not fit")
+            raise TornSegment(
+                f"a coordinator's record holds a length of {length} at byte {start} that does not fit"
+            )
         self._position = start + length
         return self._raw[start : self._position]
 
@@ -76,8 +78,13 @@ class FieldReader:
         self._take(length)
 
     def text(self) -> str:
+        start = self._position + 2
+        length = int.from_bytes(self._raw[self._position : start], "big", signed=True)
+        end = self._position = start + length
+        if length < 0 or end > len(self._raw):
+            raise TornSegment(f"a coordinator's record holds a text of {length} bytes at byte {start}: too long")
         try:
-            return self._take(self.int16()).decode()
+            return self._raw[start:end].decode()
         except UnicodeDecodeError:
             raise TornSegment(f"a coordinator's record holds no text before byte {self._position}") from None
 

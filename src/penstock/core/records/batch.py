@@ -23,6 +23,7 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 """The base timestamp is not a record's: it says when the tombstones of this batch may go. Set by compaction only."""
 
+_new = tuple.__new__
 _HEADER = Struct(">qiibIhiqqqhii")
 _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
@@ -100,7 +101,7 @@ def decode_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; CorruptBatch when it cannot be one."""
     if len(buffer) - position < BATCH_HEADER_BYTES:
         raise CorruptBatch(f"{len(buffer) - position} bytes are too few for a batch header")
-    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    header: BatchHeader = _new(BatchHeader, _HEADER.unpack_from(buffer, position))
     if header.magic != MAGIC:
         raise CorruptBatch(f"magic {header.magic} is not record batch v2")
     if header.length < BATCH_HEADER_BYTES - PREFIX_BYTES:

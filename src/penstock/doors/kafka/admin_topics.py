@@ -29,7 +29,7 @@ from penstock.doors.kafka.changes import (
     repeated,
 )
 from penstock.doors.kafka.config_entries import CreatedConfigs
-from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.errors import code_of, words_of
 from penstock.node.broker import Broker
 from penstock.node.partition import REPLICAS
 from penstock.wire.kafka import messages
@@ -189,7 +189,7 @@ def _tell(answer: Any, error: BrokerError | None) -> Any:
     """Write into an answer what went wrong, if anything did."""
     if error is not None:
         answer.error_code = code_of(error)
-        answer.error_message = str(error)
+        answer.error_message = words_of(error)
     return answer
 
 

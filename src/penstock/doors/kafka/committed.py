@@ -60,11 +60,15 @@ class CommittedHandlers:
                     partition.error_code = coordinator_code_of(error)
                     continue
                 offsets.append(
-                    NewOffset(place, one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "")
+                    NewOffset(
+                        place, one.committed_offset, one.committed_leader_epoch, one.committed_metadata or ""
+                    )
                 )
                 answers.append(partition)
             topics.append(
-                response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+                response.OffsetCommitResponseTopic(
+                    name=topic.name, topic_id=topic.topic_id, partitions=partitions
+                )
             )
         answer = call.answer_later()
 
@@ -83,7 +87,13 @@ class CommittedHandlers:
         answer = call.answer_later()
         response = messages.OffsetFetchResponse
         if call.version < _MANY_GROUPS_FROM:
-            self._fetch(call, request, Committer(), request.require_stable, lambda outcome: answer(_one(call, outcome)))
+            self._fetch(
+                call,
+                request,
+                Committer(),
+                request.require_stable,
+                lambda outcome: answer(_one(call, outcome)),
+            )
             return
         groups = [response.OffsetFetchResponseGroup(group_id=one.group_id) for one in request.groups]
         left = len(groups)
@@ -142,7 +152,9 @@ class CommittedHandlers:
                 code = int(ErrorCode.UNKNOWN_TOPIC_ID)
                 partitions = [_partition(call, one, None, code) for one in topic.partition_indexes]
             else:
-                partitions = [_partition(call, one, found[Place(name, one)]) for one in topic.partition_indexes]
+                partitions = [
+                    _partition(call, one, found[Place(name, one)]) for one in topic.partition_indexes
+                ]
             answers.append(_topic(call, topic.name, getattr(topic, "topic_id", bytes(16)), partitions))
         return answers
 
@@ -160,7 +172,9 @@ class CommittedHandlers:
     def _refused(self, call: Call, request: Any, code: int) -> list[Any]:
         """Before there was an error for the whole, each partition carried it."""
         return [
-            _topic(call, topic.name, b"", [_partition(call, one, None, code) for one in topic.partition_indexes])
+            _topic(
+                call, topic.name, b"", [_partition(call, one, None, code) for one in topic.partition_indexes]
+            )
             for topic in request.topics
         ]
 
@@ -241,4 +255,6 @@ def _topic(call: Call, name: str, topic_id: bytes, partitions: list[Any]) -> Any
 
 def _one(call: Call, outcome: tuple[list[Any], int]) -> Any:
     topics, code = outcome
-    return messages.OffsetFetchResponse(topics=topics, error_code=code if call.version >= _GROUP_ERROR_FROM else 0)
+    return messages.OffsetFetchResponse(
+        topics=topics, error_code=code if call.version >= _GROUP_ERROR_FROM else 0
+    )

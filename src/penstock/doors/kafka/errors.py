@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError
+from penstock.core.limits import ERROR_CHARS_MAX
 from penstock.wire.kafka import ErrorCode
 
 CODES: dict[type[BrokerError], ErrorCode] = {
@@ -48,6 +49,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.UnreleasedInstance: ErrorCode.UNRELEASED_INSTANCE_ID,
     errors.UnknownAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
     errors.InvalidRegex: ErrorCode.INVALID_REGULAR_EXPRESSION,
+    errors.NotHeld: ErrorCode.INVALID_RECORD_STATE,
     errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
     errors.InconsistentProtocol: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     errors.InvalidSession: ErrorCode.INVALID_SESSION_TIMEOUT,
@@ -95,3 +97,9 @@ def coordinator_code_of(error: BrokerError) -> int:
 def code_of(error: BrokerError) -> int:
     """Kafka's number for one of our errors."""
     return int(CODES[type(error)])
+
+
+def words_of(error: BrokerError) -> str:
+    """The error in words, short enough for every version of every response."""
+    words = str(error)
+    return words if len(words) <= ERROR_CHARS_MAX else f"{words[:ERROR_CHARS_MAX]}…"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.core.errors import BrokerError, MemberIdRequired, UnknownMember
+from penstock.core.errors import BrokerError, InconsistentProtocol, MemberIdRequired, UnknownMember
 from penstock.core.machines.group_values import (
     Assigned,
     JoinCommand,
@@ -29,6 +29,7 @@ _OWN_REBALANCE_TIMEOUT_FROM = 1
 _KNOWN_ID_FROM = 4
 _NULL_PROTOCOL_FROM = 7
 _SKIP_FROM = 9
+_PROTOCOL_STATED_FROM = 5
 _MANY_LEAVE_FROM = 3
 _ANY_CLIENT = "member"
 """What a member's id starts with when its client gives no name."""
@@ -62,7 +63,10 @@ class GroupHandlers:
         code, message, where = 0, None, self.advertised
         node_id = self._broker.identity.node_id
         if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
-            code, message = int(ErrorCode.INVALID_REQUEST), f"there are no coordinators of type {request.key_type}"
+            code, message = (
+                int(ErrorCode.INVALID_REQUEST),
+                f"there are no coordinators of type {request.key_type}",
+            )
         elif error is not None:
             code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), str(error)
         if code:
@@ -72,7 +76,9 @@ class GroupHandlers:
         response = messages.FindCoordinatorResponse
         if call.version < _MANY_KEYS_FROM:
             return response(**place)
-        return response(coordinators=[response.Coordinator(key=key, **place) for key in request.coordinator_keys])
+        return response(
+            coordinators=[response.Coordinator(key=key, **place) for key in request.coordinator_keys]
+        )
 
     # -- JoinGroup
 
@@ -102,6 +108,10 @@ class GroupHandlers:
 
     def sync_group(self, call: Call, request: Any) -> None:
         """Answered when the leader has assigned."""
+        if call.version >= _PROTOCOL_STATED_FROM and None in (request.protocol_type, request.protocol_name):
+            error = InconsistentProtocol("a sync of this version has to state the protocol")
+            call.answer(_synced(error))
+            return
         answer = call.answer_later()
         command = SyncCommand(
             member_id=request.member_id,
@@ -184,9 +194,9 @@ def _left(call: Call, leaving: list[LeaveCommand], outcome: list[BrokerError | N
     if call.version < _MANY_LEAVE_FROM:
         return response(error_code=_code(outcome[0]))
     members = [
-        response.MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=_code(error))
+        response.MemberResponse(
+            member_id=one.member_id, group_instance_id=one.instance_id, error_code=_code(error)
+        )
         for one, error in zip(leaving, outcome, strict=True)
     ]
     return response(members=members)
-
-

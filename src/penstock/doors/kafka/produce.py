@@ -10,7 +10,7 @@ from penstock.core.machines.transactions import Claim
 from penstock.core.model import Acks
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.errors import code_of, words_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
@@ -148,11 +148,11 @@ class Production:
         self._failed = error
         is_doubt = error is self.doubt
         answer.error_code = produce_code_of(self._call.version, error) if is_doubt else code_of(error)
-        answer.error_message = str(error)
+        answer.error_message = words_of(error)
         if isinstance(error, InvalidRecord):
             answer.record_errors = [
                 messages.ProduceResponse.BatchIndexAndErrorMessage(
-                    batch_index=index, batch_index_error_message=str(error)
+                    batch_index=index, batch_index_error_message=words_of(error)
                 )
                 for index in error.indexes
             ]

@@ -49,7 +49,12 @@ class CommittedOffsets:
         self._retention_ms = retention_ms
 
     def commit(
-        self, group_id: str, by: Committer, offsets: Sequence[NewOffset], retention_ms: int, answered: Answered
+        self,
+        group_id: str,
+        by: Committer,
+        offsets: Sequence[NewOffset],
+        retention_ms: int,
+        answered: Answered,
     ) -> None:
         """Answered with a list: for each offset None, or why it was not taken."""
         try:
@@ -60,7 +65,9 @@ class CommittedOffsets:
             answered(error)
             return
         machine = shard.roster.offsets
-        expire_ms = NO_EXPIRY if retention_ms == NO_RETENTION else min(moment.wall_ms + retention_ms, NEVER_MS)
+        expire_ms = (
+            NO_EXPIRY if retention_ms == NO_RETENTION else min(moment.wall_ms + retention_ms, NEVER_MS)
+        )
 
         def decide(one: NewOffset) -> Event:
             return machine.decide_commit(group_id, one.place, _committed(one, moment, expire_ms))
@@ -131,7 +138,12 @@ class CommittedOffsets:
     # -- for transactions
 
     def pend(
-        self, group_id: str, by: Committer, producer: tuple[int, int], offsets: Sequence[NewOffset], answered: Answered
+        self,
+        group_id: str,
+        by: Committer,
+        producer: tuple[int, int],
+        offsets: Sequence[NewOffset],
+        answered: Answered,
     ) -> None:
         """Keep offsets until the transaction of this (producer id, epoch) ends. Answered like `commit`.
 

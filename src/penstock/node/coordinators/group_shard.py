@@ -175,6 +175,9 @@ class GroupShard:
             if error.retriable:
                 logger.warning("a group's timeouts wait for the disk: %s", error, extra={"group": group_id})
                 again_ms = self.moment().now_ms + RETRY_MS
-                self._timers[group_id] = again_ms, self._loop.call_at(again_ms / 1000, partial(self._tick, group_id))
+                self._timers[group_id] = (
+                    again_ms,
+                    self._loop.call_at(again_ms / 1000, partial(self._tick, group_id)),
+                )
             else:
                 logger.error("a group is no longer coordinated: %s", error, extra={"group": group_id})

@@ -79,7 +79,9 @@ class Shard(Generic[EventT]):
         Raises when it cannot be appended, and then nothing has happened. Applying them is up to the caller.
         """
         self.check_ready()
-        batch = build_batch([NewRecord(*self._encode(event)) for event in events], self._runtime.clock.now_ms())
+        batch = build_batch(
+            [NewRecord(*self._encode(event)) for event in events], self._runtime.clock.now_ms()
+        )
         return self.partition.append(memoryview(batch)).end_offset
 
     def record(self, events: Sequence[EventT], settled: Settled) -> None:

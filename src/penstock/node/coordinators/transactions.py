@@ -136,7 +136,7 @@ class TransactionCoordinator:
         self._sweeping = asyncio.create_task(self._sweep_forever(), name="transactions")
 
     async def stop(self) -> None:
-        self._tasks.cancel()
+        await self._tasks.stop()
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)

@@ -17,6 +17,7 @@ from penstock.wire.kafka.codec import (
     encode_response,
 )
 from penstock.wire.kafka.error_codes import ErrorCode
+from penstock.wire.kafka.fast import encode_produced
 
 __all__ = [
     "API",
@@ -30,6 +31,7 @@ __all__ = [
     "decode_request",
     "decode_request_header",
     "decode_response",
+    "encode_produced",
     "encode_request",
     "encode_response",
     "messages",

@@ -135,6 +135,7 @@ def _produce_fixed(make: Make, generated: Decoder) -> Decoder:
 
     return decode
 
+
 _BUFFERS = (bytes, bytearray, memoryview)
 _SIZE_BYTES = 4
 _NAME_BYTES_MAX = 126
@@ -159,55 +160,68 @@ _FETCHED_FIXED_REST = struct.Struct(">iihqqqiii")
 _FETCHED_FIXED_BYTES = _FETCHED_FIXED_START.size + _FETCHED_FIXED_REST.size - _SIZE_BYTES
 
 
-def _produced_by_id(correlation_id: int, body: Any) -> list[Any] | None:
-    topic = body.responses[0]
-    p = topic.partition_responses[0]
-    if len(body.responses) > 1 or len(topic.partition_responses) > 1 or body.node_endpoints:
-        return None
-    if p.record_errors or p.error_message is not None or p.current_leader or len(topic.topic_id) != 16:
-        return None
-    return [
-        _PRODUCED_BY_ID.pack(
-            _PRODUCED_BY_ID_BYTES, correlation_id, 2, topic.topic_id, 2, p.index, p.error_code, p.base_offset,
-            p.log_append_time_ms, p.log_start_offset, 1, body.throttle_time_ms,
-        )
-    ]
+def encode_produced(
+    version: int,
+    correlation_id: int,
+    topic: str | bytes,
+    index: int,
+    base_offset: int,
+    append_time_ms: int,
+    start_offset: int,
+    error_code: int = 0,
+    throttle_time_ms: int = 0,
+) -> bytes | None:
+    """A whole Produce reply of one partition, without a message; None if this version has no shortcut.
 
-
-def _produced_flexible(correlation_id: int, body: Any) -> list[Any] | None:
-    topic = body.responses[0]
-    p = topic.partition_responses[0]
-    if len(body.responses) > 1 or len(topic.partition_responses) > 1 or body.node_endpoints:
-        return None
-    name = topic.name.encode()
+    The topic is named by its name, or by its id from version 13 on.
+    """
+    if version >= 13:
+        if len(topic) != 16:
+            return None
+        return _PRODUCED_BY_ID.pack(
+            _PRODUCED_BY_ID_BYTES, correlation_id, 2, topic, 2, index, error_code, base_offset, append_time_ms,
+            start_offset, 1, throttle_time_ms,
+        )  # fmt: skip
+    assert isinstance(topic, str)
+    name = topic.encode()
     size = len(name)
-    if p.record_errors or p.error_message is not None or p.current_leader or size > _NAME_BYTES_MAX:
+    if version >= 9:
+        if size > _NAME_BYTES_MAX:
+            return None
+        start = _PRODUCED_START.pack(_PRODUCED_BYTES + size, correlation_id, 2, size + 1)
+        return start + name + _PRODUCED_REST.pack(
+            2, index, error_code, base_offset, append_time_ms, start_offset, 1, throttle_time_ms
+        )  # fmt: skip
+    if not 5 <= version <= 7:
         return None
-    start = _PRODUCED_START.pack(_PRODUCED_BYTES + size, correlation_id, 2, size + 1)
-    return [
-        start + name + _PRODUCED_REST.pack(
-            2, p.index, p.error_code, p.base_offset, p.log_append_time_ms, p.log_start_offset, 1,
-            body.throttle_time_ms,
-        )
-    ]
-
-
-def _produced_fixed(correlation_id: int, body: Any) -> list[Any] | None:
-    topic = body.responses[0]
-    p = topic.partition_responses[0]
-    if len(body.responses) > 1 or len(topic.partition_responses) > 1:
-        return None
-    if body.node_endpoints or p.current_leader:
-        return None
-    name = topic.name.encode()
-    size = len(name)
     start = _PRODUCED_FIXED_START.pack(_PRODUCED_FIXED_BYTES + size, correlation_id, 1, size)
-    return [
-        start + name + _PRODUCED_FIXED_REST.pack(
-            1, p.index, p.error_code, p.base_offset, p.log_append_time_ms, p.log_start_offset,
-            body.throttle_time_ms,
-        )
-    ]
+    return start + name + _PRODUCED_FIXED_REST.pack(
+        1, index, error_code, base_offset, append_time_ms, start_offset, throttle_time_ms
+    )  # fmt: skip
+
+
+def _produced(version: int) -> Shortcut:
+    """The same for a message that has just one partition and nothing out of the ordinary."""
+
+    def encode(correlation_id: int, body: Any) -> list[Any] | None:
+        topic = body.responses[0]
+        p = topic.partition_responses[0]
+        if (
+            len(body.responses) > 1
+            or len(topic.partition_responses) > 1
+            or body.node_endpoints
+            or p.current_leader
+        ):
+            return None
+        if version >= 8 and (p.record_errors or p.error_message is not None):
+            return None
+        frame = encode_produced(
+            version, correlation_id, topic.topic_id if version >= 13 else topic.name, p.index, p.base_offset,
+            p.log_append_time_ms, p.log_start_offset, p.error_code, body.throttle_time_ms,
+        )  # fmt: skip
+        return None if frame is None else [frame]
+
+    return encode
 
 
 def _fetched_by_id(correlation_id: int, body: Any) -> list[Any] | None:
@@ -224,9 +238,21 @@ def _fetched_by_id(correlation_id: int, body: Any) -> list[Any] | None:
     length = len(records) if is_buffer else records.length
     count = write_varint(length + 1)
     start = _FETCHED_BY_ID.pack(
-        _FETCHED_BY_ID_BYTES + len(count) + length, correlation_id, body.throttle_time_ms, body.error_code,
-        body.session_id, 2, topic.topic_id, 2, p.partition_index, p.error_code, p.high_watermark,
-        p.last_stable_offset, p.log_start_offset, aborted is not None, p.preferred_read_replica,
+        _FETCHED_BY_ID_BYTES + len(count) + length,
+        correlation_id,
+        body.throttle_time_ms,
+        body.error_code,
+        body.session_id,
+        2,
+        topic.topic_id,
+        2,
+        p.partition_index,
+        p.error_code,
+        p.high_watermark,
+        p.last_stable_offset,
+        p.log_start_offset,
+        aborted is not None,
+        p.preferred_read_replica,
     )
     if is_buffer and length <= RECORDS_COPIED_BYTES_MAX:
         return [b"".join((start, count, records, _NO_TAGS))]
@@ -249,12 +275,23 @@ def _fetched_flexible(correlation_id: int, body: Any) -> list[Any] | None:
     length = len(records) if is_buffer else records.length
     count = write_varint(length + 1)
     start = _FETCHED_START.pack(
-        _FETCHED_BYTES + size + len(count) + length, correlation_id, body.throttle_time_ms, body.error_code,
-        body.session_id, 2, size + 1,
+        _FETCHED_BYTES + size + len(count) + length,
+        correlation_id,
+        body.throttle_time_ms,
+        body.error_code,
+        body.session_id,
+        2,
+        size + 1,
     )
     rest = _FETCHED_REST.pack(
-        2, p.partition_index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset,
-        aborted is not None, p.preferred_read_replica,
+        2,
+        p.partition_index,
+        p.error_code,
+        p.high_watermark,
+        p.last_stable_offset,
+        p.log_start_offset,
+        aborted is not None,
+        p.preferred_read_replica,
     )
     if is_buffer and length <= RECORDS_COPIED_BYTES_MAX:
         return [b"".join((start, name, rest, count, records, _NO_TAGS))]
@@ -273,12 +310,24 @@ def _fetched_fixed(correlation_id: int, body: Any) -> list[Any] | None:
     is_buffer = isinstance(records, _BUFFERS)
     length = len(records) if is_buffer else records.length
     start = _FETCHED_FIXED_START.pack(
-        _FETCHED_FIXED_BYTES + len(name) + length, correlation_id, body.throttle_time_ms, body.error_code,
-        body.session_id, 1, len(name),
+        _FETCHED_FIXED_BYTES + len(name) + length,
+        correlation_id,
+        body.throttle_time_ms,
+        body.error_code,
+        body.session_id,
+        1,
+        len(name),
     )
     rest = _FETCHED_FIXED_REST.pack(
-        1, p.partition_index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset,
-        -1 if aborted is None else 0, p.preferred_read_replica, length,
+        1,
+        p.partition_index,
+        p.error_code,
+        p.high_watermark,
+        p.last_stable_offset,
+        p.log_start_offset,
+        -1 if aborted is None else 0,
+        p.preferred_read_replica,
+        length,
     )
     if is_buffer and length <= RECORDS_COPIED_BYTES_MAX:
         return [b"".join((start, name, rest, records))]
@@ -288,11 +337,7 @@ def _fetched_fixed(correlation_id: int, body: Any) -> list[Any] | None:
 def shortcut_of(api_key: int, version: int) -> Shortcut | None:
     """The shortcut for replies of this API and version, if there is one."""
     if api_key == ApiKey.PRODUCE:
-        if version >= 13:
-            return _produced_by_id
-        if version >= 9:
-            return _produced_flexible
-        return _produced_fixed if 5 <= version <= 7 else None
+        return _produced(version)
     if api_key == ApiKey.FETCH:
         if version >= 13:
             return _fetched_by_id

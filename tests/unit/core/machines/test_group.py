@@ -22,7 +22,9 @@ from penstock.core.machines.group_values import Assigned, Joined, SyncCommand
 
 
 def state_of(group: Group) -> object:
-    return {name: list(value.items()) if isinstance(value, dict) else value for name, value in vars(group).items()}
+    return {
+        name: list(value.items()) if isinstance(value, dict) else value for name, value in vars(group).items()
+    }
 
 
 def test_a_new_member_is_sent_back_once_for_its_id_and_only_that_id_works() -> None:
@@ -56,9 +58,12 @@ def test_a_session_out_of_bounds_is_refused(session_ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocols", "protocol_type"), [("", "consumer"), ("range", ""), ("sticky", "consumer"), ("range", "connect")]
+    ("protocols", "protocol_type"),
+    [("", "consumer"), ("range", ""), ("sticky", "consumer"), ("range", "connect")],
 )
-def test_a_member_that_shares_no_protocol_is_refused_and_nothing_moves(protocols: str, protocol_type: str) -> None:
+def test_a_member_that_shares_no_protocol_is_refused_and_nothing_moves(
+    protocols: str, protocol_type: str
+) -> None:
     play = Play()
     play.stable("ann")
     before = state_of(play.group)

@@ -52,7 +52,9 @@ def test_a_pended_offset_is_unseen_until_its_transaction_commits(machine: Offset
 
 
 def test_an_aborted_transaction_leaves_everything_as_it_was(machine: Offsets) -> None:
-    apply(machine, machine.decide_pend("g", 9, 0, HERE, at(50)), machine.decide_pend("fresh", 9, 0, HERE, at(1)))
+    apply(
+        machine, machine.decide_pend("g", 9, 0, HERE, at(50)), machine.decide_pend("fresh", 9, 0, HERE, at(1))
+    )
     apply(machine, *machine.decide_settle(9, is_commit=False))
     assert machine.find("g", HERE) == at(5) and not machine.has_any("fresh")
 

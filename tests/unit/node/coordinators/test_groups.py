@@ -1,4 +1,4 @@
-"""The host of groups on virtual time: sessions and rounds end by its timers, answers wait for the disk, restart is replay."""
+"""The host of groups on virtual time: timers end sessions and rounds, answers wait for the disk, restart is replay."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_earlier_of_two_equal_calls_is_let_go() -> None:
 
 def test_groups_of_every_state_are_listed_and_only_empty_ones_removed() -> None:
     async def play(node: Node) -> None:
-        leader, _ = await pair(node, "busy")
+        await pair(node, "busy")
         await node.commit("simple", 5)
         groups = node.coordination.groups
         assert groups.list() == [
@@ -156,7 +156,9 @@ def test_unused_offsets_and_groups_go_after_their_retention() -> None:
             await asyncio.sleep(5)
             await node.beat("g", leader)
             await node.beat("g", other)
-        assert [one.group_id for one in node.coordination.groups.list()] == ["g"], "members keep their offsets"
+        assert [one.group_id for one in node.coordination.groups.list()] == ["g"], (
+            "members keep their offsets"
+        )
         await node.leave("g", leader.member_id)
         await node.leave("g", other.member_id)
         await asyncio.sleep(10)

@@ -1,0 +1,286 @@
+"""The subscription: messages of a partition go to many members in turn until they are settled. Decides; never writes.
+
+    to be delivered ── given to a member ──▶ held ── accepted ──────────────▶ done
+          ▲                                    │──── rejected ──────────────▶ dying ── in the dead letter topic ──▶ done
+          └──── released, or time is up ───────┘──── came back too often ───▶ dying
+
+Each member holds at most its window, all together at most `in_flight_max`: who does not settle is not given more.
+What is settled survives the node; who holds what does not, so a message may be delivered again, but is never lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from penstock.core.errors import NotHeld, UnknownMember
+from penstock.core.machines.group_kinds import NEVER_MS, Decision
+from penstock.core.machines.subscription_events import (
+    BLOCK_OFFSETS,
+    BlockSet,
+    Event,
+    Feed,
+    Freed,
+    Held,
+    Mark,
+    MarkState,
+    MemberGone,
+    MemberPut,
+    Skipped,
+    StartMoved,
+)
+from penstock.core.machines.subscription_state import FRESH, SubscriptionState
+
+
+class SubscriptionTerms(NamedTuple):
+    """What goes for everybody. Without dead letters, what dies is simply done."""
+
+    hold_ms: int
+    deliveries_max: int
+    in_flight_max: int
+    has_dead_letters: bool
+
+
+class Outcome(Enum):
+    """What a member says of a message that it holds."""
+
+    ACCEPT = "accept"
+    RELEASE = "release"
+    REJECT = "reject"
+
+
+class Available(NamedTuple):
+    """The messages that may be delivered next: all there are from the cursor on and before `upto`, ascending."""
+
+    offsets: Sequence[int]
+    upto_offset: int
+
+
+class Delivery(NamedTuple):
+    """A message for a member; `number` counts how often it was delivered, this time included."""
+
+    offset: int
+    member_id: str
+    number: int
+
+
+class DeadLetter(NamedTuple):
+    """A message to be put into the dead letter topic; tell `decide_bury` when it is safely there."""
+
+    offset: int
+    deliveries: int
+
+
+class Subscription(SubscriptionState):
+    """The machine of one subscription on one partition."""
+
+    def __init__(self, feed: Feed, terms: SubscriptionTerms) -> None:
+        super().__init__(feed)
+        self.terms = terms
+
+    @property
+    def wake_ms(self) -> int:
+        """When `decide_tick` is due."""
+        return next((hold.deadline_ms for hold in self.held.values()), NEVER_MS)
+
+    # -- coming and going
+
+    def decide_start(self, offset: int) -> list[Event]:
+        """Begin at an offset, unless it has begun already."""
+        return [] if self.start_offset is not None else [StartMoved(self.feed, offset)]
+
+    def decide_join(self, member_id: str, window: int) -> list[Event]:
+        """A member comes, or changes how many messages it can hold."""
+        assert window > 0, window
+        return [MemberPut(self.feed, member_id, window)]
+
+    def decide_leave(self, member_id: str, *, is_counted: bool) -> Decision:
+        """A member goes, and what it holds is for others. `is_counted`: it may have died of one of these messages."""
+        self._check_member(member_id)
+        offsets = [offset for offset, hold in self.held.items() if hold.member_id == member_id]
+        decision = self._settle({offset: self._returned(offset, is_counted) for offset in offsets})
+        decision.events.append(MemberGone(self.feed, member_id))
+        return decision
+
+    def _check_member(self, member_id: str) -> None:
+        if member_id not in self.windows:
+            raise UnknownMember(f"{self.feed.name!r} has no member {member_id!r}")
+
+    # -- delivering
+
+    def decide_dispatch(self, available: Available, now_ms: int, count_max: int) -> Decision:
+        """Deal messages out to all members in strict turn, passing over those whose window is full."""
+        return self._deliver(self._turns(), available, now_ms, count_max)
+
+    def decide_acquire(self, member_id: str, available: Available, now_ms: int, count_max: int) -> Decision:
+        """Give messages to the one member that asks."""
+        self._check_member(member_id)
+        room = self.windows[member_id] - self.holding[member_id]
+        return self._deliver(iter([member_id] * max(room, 0)), available, now_ms, count_max)
+
+    def _turns(self) -> Iterator[str]:
+        """Members with room, one after the other, from the one after the last that was served."""
+        names = list(self.windows)
+        first = names.index(self.served_last) + 1 if self.served_last in self.windows else 0
+        room = {name: self.windows[name] - self.holding[name] for name in names}
+        turns = deque(name for name in (*names[first:], *names[:first]) if room[name] > 0)
+        while turns:
+            name = turns.popleft()
+            yield name
+            room[name] -= 1
+            if room[name]:
+                turns.append(name)
+
+    def _deliver(self, turns: Iterator[str], available: Available, now_ms: int, count_max: int) -> Decision:
+        events: list[Event] = []
+        deliveries: list[Delivery] = []
+        next_ones = self._next_offsets(available, events)
+        while len(deliveries) < count_max and (member_id := next(turns, None)) is not None:
+            offset = next(next_ones, None)
+            if offset is None:
+                break
+            events.append(Held(self.feed, offset, member_id, now_ms + self.terms.hold_ms))
+            deliveries.append(Delivery(offset, member_id, self.mark(offset).deliveries + 1))
+        return Decision(list(events), deliveries)
+
+    def _next_offsets(self, available: Available, events: list[Event]) -> Iterator[int]:
+        """What came back first, then what is new while there is room; holes on the way are noted."""
+        yield from list(self.ready)
+        if self.start_offset is None:
+            return
+        room = self.terms.in_flight_max - self.in_flight_count
+        cursor = self.cursor
+        for offset in available.offsets:
+            assert offset >= cursor, (offset, cursor)
+            mark = self.mark(offset)
+            if mark.state is MarkState.READY and room <= 0:
+                return
+            if offset > cursor:
+                events.append(Skipped(self.feed, cursor, offset - 1))
+            if mark.state is MarkState.READY:
+                room -= 1
+                yield offset
+            cursor = offset + 1
+        if available.upto_offset > cursor:
+            events.append(Skipped(self.feed, cursor, available.upto_offset - 1))
+
+    # -- settling
+
+    def decide_settle(self, member_id: str, outcomes: Mapping[int, Outcome]) -> Decision:
+        """A member says what became of messages; all of them, or none if one is not its own. Answers dead letters."""
+        for offset in outcomes:
+            self._check_held(member_id, offset)
+        return self._settle({offset: self._verdict(offset, outcome) for offset, outcome in outcomes.items()})
+
+    def _check_held(self, member_id: str, offset: int) -> None:
+        hold = self.held.get(offset)
+        if hold is None or hold.member_id != member_id:
+            raise NotHeld(f"{self.feed.name!r}: the message at {offset} is not with member {member_id!r}")
+
+    def _verdict(self, offset: int, outcome: Outcome) -> Mark:
+        deliveries = self.mark(offset).deliveries + 1
+        match outcome:
+            case Outcome.ACCEPT:
+                return Mark(MarkState.DONE, deliveries)
+            case Outcome.REJECT:
+                return self._dead(deliveries)
+            case Outcome.RELEASE:
+                return self._returned(offset, is_counted=True)
+
+    def _returned(self, offset: int, is_counted: bool) -> Mark:
+        deliveries = self.mark(offset).deliveries + is_counted
+        if deliveries >= self.terms.deliveries_max:
+            return self._dead(deliveries)
+        return Mark(MarkState.READY, deliveries)
+
+    def _dead(self, deliveries: int) -> Mark:
+        return Mark(MarkState.DYING if self.terms.has_dead_letters else MarkState.DONE, deliveries)
+
+    def decide_renew(self, member_id: str, offsets: Iterable[int], now_ms: int) -> list[Event]:
+        """A member needs more time for what it holds."""
+        wanted = sorted(offsets)
+        for offset in wanted:
+            self._check_held(member_id, offset)
+        return [Held(self.feed, offset, member_id, now_ms + self.terms.hold_ms) for offset in wanted]
+
+    def decide_tick(self, now_ms: int) -> Decision:
+        """Messages whose time is up come back."""
+        late: dict[int, Mark] = {}
+        for offset, hold in self.held.items():
+            if hold.deadline_ms > now_ms:
+                break
+            late[offset] = self._returned(offset, is_counted=True)
+        return self._settle(late)
+
+    def decide_bury(self, offsets: Iterable[int]) -> list[Event]:
+        """These lie in the dead letter topic now. What is not dying was buried before: no harm in telling twice."""
+        dying = [offset for offset in offsets if self.mark(offset).state is MarkState.DYING]
+        return self._settle({one: Mark(MarkState.DONE, self.mark(one).deliveries) for one in dying}).events
+
+    def _settle(self, verdicts: Mapping[int, Mark]) -> Decision:
+        """New marks for these offsets; the start moves on over what is done. Answers which have to be buried."""
+        if not verdicts:
+            return Decision(answer=[])
+        events: list[Event] = [
+            Freed(self.feed, offset, mark.state is MarkState.READY)
+            for offset, mark in sorted(verdicts.items())
+            if offset in self.held
+        ]
+        start = self._advanced(verdicts)
+        if start != self.start_offset:
+            events.append(StartMoved(self.feed, start))
+        events += self._changed_blocks(verdicts, start)
+        letters = [
+            DeadLetter(offset, mark.deliveries)
+            for offset, mark in sorted(verdicts.items())
+            if mark.state is MarkState.DYING
+        ]
+        return Decision(list(events), letters)
+
+    def _advanced(self, verdicts: Mapping[int, Mark]) -> int:
+        assert self.start_offset is not None
+        offset = self.start_offset
+        while offset < self.cursor:
+            mark = verdicts.get(offset) or self.marks.get(offset)
+            if mark is not None and mark.state is MarkState.DONE:
+                offset += 1
+            elif offset in self.gaps:
+                offset = self.gaps[offset] + 1
+            else:
+                break
+        return offset
+
+    def _changed_blocks(self, verdicts: Mapping[int, Mark], start: int) -> list[Event]:
+        """Records of blocks that look different now, and the end of those that the start has passed."""
+        passed = [block for block in sorted(self.blocks) if (block + 1) * BLOCK_OFFSETS <= start]
+        events: list[Event] = [BlockSet(self.feed, block, None) for block in passed]
+        changed = {one for one, mark in verdicts.items() if one >= start and mark != self.mark(one)}
+        for block in sorted({offset // BLOCK_OFFSETS for offset in changed}):
+            first = block * BLOCK_OFFSETS
+            marks = {}
+            for offset in range(max(first, start), first + BLOCK_OFFSETS):
+                mark = verdicts.get(offset) or self.mark(offset)
+                if mark != FRESH:
+                    marks[offset] = mark
+            events.append(BlockSet(self.feed, block, marks or None))
+        return events
+
+    # -- from outside
+
+    def decide_trim(self, log_start_offset: int) -> list[Event]:
+        """The log has let go of its oldest messages, so nobody can settle them any more."""
+        if self.start_offset is None or log_start_offset <= self.start_offset:
+            return []
+        return [StartMoved(self.feed, log_start_offset), *self._changed_blocks({}, log_start_offset)]
+
+    def decide_reset(self, offset: int) -> list[Event]:
+        """Start over from an offset, whatever was settled; members stay and hold nothing."""
+        members: list[Event] = [MemberPut(self.feed, name, window) for name, window in self.windows.items()]
+        return [*self.decide_remove(), *members, StartMoved(self.feed, offset)]
+
+    def decide_remove(self) -> list[Event]:
+        """Nothing is to be left of it."""
+        blocks: list[Event] = [BlockSet(self.feed, block, None) for block in sorted(self.blocks)]
+        return [*blocks, StartMoved(self.feed, None)]

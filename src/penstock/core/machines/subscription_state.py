@@ -1,0 +1,166 @@
+"""The state of a subscription on one partition and its one writer, `apply`. Never decides; `subscription.py` does.
+
+Offsets from `start_offset` to `cursor` are in flight: held by a member, ready to be delivered again, or settled and
+waiting for those before them. Offsets from `cursor` on were not delivered since the node started.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from penstock.core.machines.subscription_events import (
+    BLOCK_OFFSETS,
+    BlockSet,
+    Feed,
+    Freed,
+    Held,
+    Mark,
+    MarkState,
+    MemberGone,
+    MemberPut,
+    Skipped,
+    StartMoved,
+)
+
+FRESH = Mark(MarkState.READY, 0)
+"""What goes for an offset without a mark: it was never delivered, as far as is kept."""
+
+
+class Hold(NamedTuple):
+    member_id: str
+    deadline_ms: int
+
+
+class SubscriptionState:
+    """All that a subscription knows of one partition. Read freely; write through `apply` only."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.start_offset: int | None = None
+        self.marks: dict[int, Mark] = {}
+        self.blocks: dict[int, None] = {}
+        """Blocks of marks that there is a record of."""
+        self.cursor = 0
+        self.held: dict[int, Hold] = {}
+        """In the order of their deadlines, because every hold lasts equally long."""
+        self.ready: list[int] = []
+        """Offsets before the cursor to be delivered again, ascending."""
+        self.gaps: dict[int, int] = {}
+        """First offset → last offset of what holds no messages."""
+        self.windows: dict[str, int] = {}
+        """Member → how many messages it may hold, in the order of coming."""
+        self.holding: dict[str, int] = {}
+        """Member → how many messages it holds."""
+        self.served_last: str | None = None
+        self.settled_count = 0
+        """Marks of offsets that are not to be delivered."""
+
+    # -- reading
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self.held) + len(self.ready) + self.settled_count
+
+    @property
+    def dying(self) -> list[int]:
+        """Offsets on their way to the dead letter topic, ascending."""
+        return sorted(offset for offset, mark in self.marks.items() if mark.state is MarkState.DYING)
+
+    def mark(self, offset: int) -> Mark:
+        return self.marks.get(offset, FRESH)
+
+    def has_room(self, member_id: str) -> bool:
+        return self.holding[member_id] < self.windows[member_id]
+
+    # -- writing
+
+    def apply(self, event: Any) -> None:
+        """Write what happened. Total: never refuses."""
+        _WRITERS[type(event)](self, event)
+
+    def _move_start(self, event: StartMoved) -> None:
+        if event.start_offset is None:
+            SubscriptionState.__init__(self, self.feed)
+            return
+        start = event.start_offset
+        for offset in self._passed(start):
+            self._put_mark(offset, None)
+            self._let_go(offset)
+        self.start_offset = start
+        self.cursor = max(self.cursor, start)
+        del self.ready[: bisect_left(self.ready, start)]
+        self.gaps = {max(first, start): last for first, last in self.gaps.items() if last >= start}
+
+    def _passed(self, start: int) -> Iterable[int]:
+        """Offsets before a new start of which something may be known: as few as there are, or as the move is long."""
+        old = self.start_offset
+        if old is not None and start - old < len(self.marks) + len(self.held):
+            return range(old, start)
+        return [offset for offset in (*self.marks, *self.held) if offset < start]
+
+    def _set_block(self, event: BlockSet) -> None:
+        first = event.block * BLOCK_OFFSETS
+        marks = event.marks or {}
+        if event.marks is None:
+            self.blocks.pop(event.block, None)
+        else:
+            self.blocks[event.block] = None
+        for offset in range(first, first + BLOCK_OFFSETS):
+            is_settled = self.start_offset is not None and offset < self.start_offset
+            self._put_mark(offset, None if is_settled else marks.get(offset))
+
+    def _put_mark(self, offset: int, mark: Mark | None) -> None:
+        old = self.marks.pop(offset, None)
+        self.settled_count -= old is not None and old.state is not MarkState.READY
+        if mark is not None:
+            self.marks[offset] = mark
+            self.settled_count += mark.state is not MarkState.READY
+
+    def _put_member(self, event: MemberPut) -> None:
+        self.windows[event.member_id] = event.window
+        self.holding.setdefault(event.member_id, 0)
+
+    def _drop_member(self, event: MemberGone) -> None:
+        self.windows.pop(event.member_id, None)
+        self.holding.pop(event.member_id, None)
+
+    def _hold(self, event: Held) -> None:
+        """A message goes to a member, or stays with it longer."""
+        if event.offset not in self.held:
+            self.served_last = event.member_id
+        self._let_go(event.offset)
+        place = bisect_left(self.ready, event.offset)
+        if place < len(self.ready) and self.ready[place] == event.offset:
+            del self.ready[place]
+        self.cursor = max(self.cursor, event.offset + 1)
+        self.held[event.offset] = Hold(event.member_id, event.deadline_ms)
+        if event.member_id in self.holding:
+            self.holding[event.member_id] += 1
+
+    def _let_go(self, offset: int) -> None:
+        hold = self.held.pop(offset, None)
+        if hold is not None and hold.member_id in self.holding:
+            self.holding[hold.member_id] -= 1
+
+    def _free(self, event: Freed) -> None:
+        self._let_go(event.offset)
+        place = bisect_left(self.ready, event.offset)
+        if event.is_ready and self.ready[place : place + 1] != [event.offset]:
+            self.ready.insert(place, event.offset)
+
+    def _skip(self, event: Skipped) -> None:
+        self.gaps[event.first_offset] = event.last_offset
+        self.cursor = max(self.cursor, event.last_offset + 1)
+
+
+_WRITERS: dict[type, Any] = {
+    StartMoved: SubscriptionState._move_start,
+    BlockSet: SubscriptionState._set_block,
+    MemberPut: SubscriptionState._put_member,
+    MemberGone: SubscriptionState._drop_member,
+    Held: SubscriptionState._hold,
+    Freed: SubscriptionState._free,
+    Skipped: SubscriptionState._skip,
+}

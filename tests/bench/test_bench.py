@@ -1,0 +1,65 @@
+"""The benchmarks run and judge; what they measure is nobody's business here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_row_names_its_machine_its_samples_and_what_they_are_compared_with(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    done = run("-m", "bench", "start", "--quick", "--dir", str(tmp_path), "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    content = json.loads(out.read_text())
+    assert {"penstock", "kernel", "disk", "append + fdatasync"} <= content["machine"].keys()
+    (row,) = content["rows"]
+    ready = row["figures"][0]
+    assert ready["name"] == "exec to ready"
+    assert len(ready["samples"]) == 7
+    assert ready["bound_is_floor"] is False
+    assert ready["is_met"] in (None, ready["value"] <= ready["bound"])
+    assert "python -c pass" in ready["compared_with"]
+    assert list(tmp_path.iterdir()) == [out], "the data of the run is gone"
+
+
+def test_an_unknown_row_is_refused_with_the_names_there_are() -> None:
+    done = run("-m", "bench", "nonsense")
+    assert done.returncode == 2
+    assert "group-commit" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("figure('x', 'ms', [20, 21, 22], '', at_most(21)).is_met", "True"),
+        ("figure('x', 'ms', [3, 1, 2], '', at_most(3)).is_met", "True"),
+        ("figure('x', 'ms', [3, 1, 2], '', at_most(0.5)).is_met", "False"),
+        ("figure('x', 'ms', [3, 1, 2], '', at_most(2)).is_met", "None"),
+        ("figure('x', '/s', [10], '', at_least(20)).target.shortfall(10)", "2.0"),
+        ("figure('x', 'ms', [3, 1, 2], '').is_met", "None"),
+        ("figure('x', 'ms', [10, 10, 12], '').is_noisy", "False"),
+        ("figure('x', 'ms', [10, 10, 14], '').is_noisy", "True"),
+    ],
+)
+def test_the_median_is_judged_and_the_spread_is_named(expression: str, expected: str) -> None:
+    done = run("-c", f"from bench.figures import at_least, at_most, figure; print({expression})")
+    assert done.stdout.strip() == expected, done.stderr

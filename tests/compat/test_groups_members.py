@@ -1,0 +1,198 @@
+"""Real clients in groups: they share, hand over, crash and come back; nothing is lost or, once committed, repeated."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat.members import Troop
+from compat.roster import AIOKAFKA, CONFLUENT, JAVA, KAFKA_PYTHON, KAFKAJS
+from compat.vocabulary import Client
+from penstock.testing import Broker, running_broker
+
+MEMBERS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KAFKAJS, JAVA)
+RANGE_SPEAKERS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, JAVA)
+STATIC = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, JAVA)
+COOPERATIVE = (CONFLUENT, JAVA)
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def group_broker() -> Iterator[Broker]:
+    with running_broker(group_session_ms_min=1_000) as broker:
+        yield broker
+
+
+class Stage:
+    """A broker, a fresh topic, a fresh group, and somebody who writes."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.topic = f"compat-{uuid.uuid4().hex[:12]}"
+        self.group = f"group-{uuid.uuid4().hex[:12]}"
+        self.ends = dict.fromkeys(range(PARTITIONS), 0)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result()
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+
+    def write(self, label: str, each: int = 25) -> list[str]:
+        """Write records to every partition, acknowledged; their values."""
+        values = []
+        for partition in range(PARTITIONS):
+            for number in range(each):
+                values.append(f"{label}-{partition}-{number}")
+                self._producer.produce(self.topic, values[-1], partition=partition)
+            self.ends[partition] += each
+        assert self._producer.flush(30) == 0
+        return values
+
+    def troop(self, **options: object) -> Troop:
+        return Troop(self.broker.bootstrap, self.topic, self.group, PARTITIONS, **options)
+
+
+@pytest.fixture
+def stage(group_broker: Broker) -> Stage:
+    return Stage(group_broker)
+
+
+@pytest.fixture
+def runnable(client_named: Callable[[str], Client]) -> Callable[[str], str]:
+    """A client's name, once it is known that it can run here."""
+
+    def check(name: str) -> str:
+        client_named(name)
+        return name
+
+    return check
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members_share_and_a_killed_one_is_replaced(
+    stage: Stage, runnable: Callable[[str], str], name: str
+) -> None:
+    client = runnable(name)
+    with stage.troop() as troop:
+        first, second = troop.add(client), troop.add(client)
+        troop.until_owned_by(first, second)
+        before = stage.write("before")
+        troop.until_read(before)
+        troop.until_committed(stage.ends)
+        committed = troop.committed()
+        second.kill()
+        after = stage.write("after")
+        troop.until_owned_by(first)
+        troop.until_read(after)
+        repeated = [
+            (partition, offset) for partition, offset in troop.repeated() if offset < committed[partition]
+        ]
+        assert repeated == [], "what was committed is not read again"
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_member_that_leaves_hands_over_what_it_did(
+    stage: Stage, runnable: Callable[[str], str], name: str
+) -> None:
+    client = runnable(name)
+    with stage.troop(session_ms=60_000) as troop:
+        first, second = troop.add(client), troop.add(client)
+        troop.until_owned_by(first, second)
+        values = stage.write("before")
+        troop.until_read(values)
+        troop.until_committed(stage.ends)
+        second.leave()
+        troop.until_owned_by(first)
+        troop.until_read(stage.write("after"))
+        assert troop.repeated() == []
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_what_is_committed_automatically_is_not_read_again(
+    stage: Stage, runnable: Callable[[str], str], name: str
+) -> None:
+    client = runnable(name)
+    values = stage.write("before")
+    with stage.troop(auto_commit=True) as troop:
+        troop.add(client)
+        troop.until_read(values)
+        troop.members[0].leave()
+        troop.add(client)
+        troop.until_read(stage.write("after"))
+        assert troop.repeated() == []
+
+
+def test_clients_of_every_kind_share_one_group(stage: Stage, runnable: Callable[[str], str]) -> None:
+    with stage.troop() as troop:
+        members = [troop.add(runnable(name)) for name in RANGE_SPEAKERS]
+        troop.until_owned_by(*members)
+        troop.until_read(stage.write("all"))
+        troop.until_committed(stage.ends)
+        assert troop.repeated() == []
+        members[0].kill()
+        members[1].leave()
+        troop.until_owned_by(*members[2:])
+        troop.until_read(stage.write("fewer"))
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_a_static_member_restarts_and_the_other_never_notices(
+    stage: Stage, runnable: Callable[[str], str], name: str
+) -> None:
+    client = runnable(name)
+    with stage.troop(session_ms=30_000) as troop:
+        first, second = troop.add(client, instance="one"), troop.add(client, instance="two")
+        troop.until_owned_by(first, second)
+        troop.until_read(stage.write("before"))
+        troop.until_committed(stage.ends)
+        owned, rounds = second.assigned, len(first.assignments)
+        second.kill()
+        again = troop.add(client, instance="two")
+        troop.until("it has its partitions back", lambda: again.assigned == owned)
+        troop.until_read(stage.write("after"))
+        assert len(first.assignments) == rounds
+        assert troop.repeated() == []
+
+
+@pytest.mark.parametrize("name", COOPERATIVE)
+def test_cooperative_members_keep_what_need_not_move(
+    stage: Stage, runnable: Callable[[str], str], name: str
+) -> None:
+    client = runnable(name)
+    with stage.troop(strategy="cooperative-sticky") as troop:
+        first = troop.add(client)
+        troop.until_owned_by(first)
+        values = stage.write("before")
+        troop.until_read(values)
+        troop.until_committed(stage.ends)
+        known = len(first.assignments)
+        second = troop.add(client)
+        troop.until_owned_by(first, second)
+        assert [] not in first.assignments[known:], "it never had to let go of everything"
+        troop.until_read(stage.write("after"))
+        assert troop.repeated() == []
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_killed_broker_loses_neither_the_group_nor_its_offsets(
+    runnable: Callable[[str], str], name: str
+) -> None:
+    client = runnable(name)
+    with running_broker(group_session_ms_min=1_000) as broker:
+        stage = Stage(broker)
+        with stage.troop(session_ms=10_000) as troop:
+            first, second = troop.add(client), troop.add(client)
+            troop.until_owned_by(first, second)
+            troop.until_read(stage.write("before"))
+            troop.until_committed(stage.ends)
+            committed = troop.committed()
+            broker.kill()
+            broker.start()
+            after = stage.write("after")
+            troop.until_read(after)
+            again = [
+                (partition, offset) for partition, offset in troop.repeated() if offset < committed[partition]
+            ]
+            assert again == [], "what was committed is not read again"

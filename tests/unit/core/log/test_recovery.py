@@ -1,0 +1,195 @@
+"""Opening a log after all that can happen to its files."""
+
+from __future__ import annotations
+
+import pytest
+
+from making import DIRECTORY, LIMITS, append, opaque_batch, reopen, sync
+from penstock.core.errors import CorruptBatch, TornSegment
+from penstock.core.log.log import Log
+from penstock.node.memory import MemoryFiles
+
+
+def written(count: int = 12, size: int = 240) -> tuple[MemoryFiles, Log]:
+    """Batches of one record, four to a segment."""
+    files = MemoryFiles()
+    log, _ = reopen(files)
+    for number in range(count):
+        append(log, opaque_batch(1, bytes([number]) * (size - 61), time_ms=number))
+    sync(log)
+    return files, log
+
+
+def path_of(base: int, suffix: str = ".log") -> str:
+    return f"{DIRECTORY}/{base:020d}{suffix}"
+
+
+def test_a_new_log_is_empty_and_has_no_files() -> None:
+    files = MemoryFiles()
+    log, words = reopen(files)
+    assert (log.start_offset, log.end_offset, log.visible.offset, words) == (0, 0, 0, [])
+    assert files.names("") == [] and log.read(0, 100, log.visible) is None
+
+
+def test_a_clean_start_reads_no_closed_segment() -> None:
+    files, log = written()
+    log.save_state()
+    log.close()
+    assert len(log.segments) == 3
+    files._contents[path_of(0)][:] = bytes(len(files._contents[path_of(0)]))
+    again, words = reopen(files, recovery_offset=12)
+    assert again.end_offset == 12 and words == []
+    with pytest.raises(CorruptBatch):
+        again.read(0, 100, again.visible)
+    assert again.read(4, 100, again.visible) is not None
+
+
+def test_what_is_found_behind_the_recovery_point_is_not_visible_before_it_is_synced() -> None:
+    files, _ = written()
+    again, _ = reopen(files, recovery_offset=4)
+    assert again.end_offset == 12 and again.visible.offset == 0 and again.is_dirty
+    sync(again)
+    assert again.visible.offset == 12
+
+
+def test_a_torn_tail_is_cut_and_told() -> None:
+    files, _ = written()
+    del files._contents[path_of(8)][-50:]
+    again, words = reopen(files, recovery_offset=8)
+    assert again.end_offset == 11
+    assert len(words) == 1 and "cut 190 bytes after offset 11" in words[0]
+
+
+def test_whole_batches_behind_a_tear_are_kept_aside() -> None:
+    files, _ = written()
+    files._contents[path_of(8)][100] ^= 1
+    again, words = reopen(files, recovery_offset=8)
+    assert again.end_offset == 8 and "kept in" in words[0]
+    assert files.exists(f"{path_of(8)}.0.cut")
+
+
+def test_segments_behind_a_tear_are_set_aside_and_never_overwritten() -> None:
+    files, _ = written()
+    for _ in range(2):
+        files._contents[path_of(4)][100] ^= 1
+        again, words = reopen(files, recovery_offset=4)
+        assert again.end_offset == 4 and any("set aside" in one for one in words)
+        for number in range(8):
+            append(again, opaque_batch(1, bytes([number]) * 179))
+        sync(again)
+    assert {name for name in files.names(DIRECTORY) if name.endswith(".cut") and ".log.cut" in name} == {
+        f"{8:020d}.log.cut",
+        f"{8:020d}.log.cut.cut",
+    }
+
+
+def test_damage_before_the_recovery_point_is_refused_and_nothing_is_cut() -> None:
+    files, log = written()
+    log.save_state()
+    files._contents[path_of(8)][100] ^= 1
+    before = bytes(files._contents[path_of(8)])
+    files.remove(path_of(8, ".index"))
+    with pytest.raises(CorruptBatch):
+        reopen(files, recovery_offset=12)
+    assert files.read_whole(path_of(8)) == before
+
+
+def test_a_log_that_lost_records_refuses_to_open() -> None:
+    files, _ = written()
+    files.remove(path_of(8))
+    with pytest.raises(TornSegment, match="up to offset 12"):
+        reopen(files, recovery_offset=12)
+
+
+def test_a_closed_segment_that_lost_its_tail_is_found_out_when_it_is_read() -> None:
+    for keep_index in (True, False):
+        files, log = written()
+        log.save_state()
+        del files._contents[path_of(4)][-240:]
+        if not keep_index:
+            files.remove(path_of(4, ".index"))
+        again, _ = reopen(files, recovery_offset=12)
+        with pytest.raises(TornSegment):
+            again.read(4, 10_000, again.visible)
+
+
+def test_a_missing_segment_in_the_middle_is_found_out() -> None:
+    files, log = written()
+    log.save_state()
+    files.remove(path_of(4))
+    again, _ = reopen(files, recovery_offset=12)
+    with pytest.raises(TornSegment):
+        again.read(5, 10_000, again.visible)
+
+
+def test_a_tail_that_was_lost_between_two_unsynced_segments_ends_the_log_there() -> None:
+    files, _ = written()
+    del files._contents[path_of(4)][-240:]
+    again, words = reopen(files, recovery_offset=0)
+    assert again.end_offset == 7 and any("set aside" in one for one in words)
+
+
+def test_an_index_never_remembers_batches_that_were_replaced() -> None:
+    """Cut, write other batches, sync, crash before the index is saved: the old entries must be gone."""
+    files, log = written(4, size=150)
+    log.save_state()
+    log.truncate(1, 1_000)
+    for number in range(3):
+        append(log, opaque_batch(1, bytes([40 + number]) * (30 + 50 * number)))
+    sync(log)
+    again, words = reopen(files, recovery_offset=4)
+    assert words == [] and again.end_offset == 4
+    sync(again)
+    for offset in range(4):
+        found = again.read(offset, 1, again.visible)
+        assert found is not None and int.from_bytes(found.read()[:8]) == offset
+
+
+def test_an_epoch_that_only_the_batches_know_starts_where_it_did() -> None:
+    files = MemoryFiles()
+    log, _ = reopen(files)
+    for epoch in (0, 0, 1, 1, 1):
+        append(log, opaque_batch(1), epoch=epoch)
+    sync(log)
+    files.remove(f"{DIRECTORY}/leader-epochs")
+    again, _ = reopen(files, recovery_offset=5)
+    assert again.epochs.end_of(0, 5) == (0, 2)
+
+
+def test_a_mark_from_before_a_cut_publishes_nothing() -> None:
+    _, log = written()
+    append(log, opaque_batch(1))
+    plan = log.take_dirty()
+    log.truncate(9, 1_000)
+    for _ in range(6):
+        append(log, opaque_batch(1))
+    log.publish(plan.mark)
+    assert log.visible.offset == 9
+
+
+def test_rolling_an_empty_segment_makes_no_other() -> None:
+    _, log = written(4)
+    log.roll(1_000)
+    log.roll(2_000)
+    assert [one.base_offset for one in log.segments] == [0, 4]
+    assert not log.active_is_older_than(1, 3_000)
+
+
+def test_a_batch_larger_than_a_segment_gets_its_own() -> None:
+    files = MemoryFiles()
+    log, _ = reopen(files)
+    for _ in range(3):
+        append(log, opaque_batch(1, bytes(5 * LIMITS.segment_bytes)))
+    sync(log)
+    assert [one.base_offset for one in log.segments] == [0, 1, 2]
+    found = log.read(1, 10, log.visible)
+    assert found is not None and found.length > 5 * LIMITS.segment_bytes
+
+
+def test_a_segment_rolls_by_age() -> None:
+    files = MemoryFiles()
+    log, _ = reopen(files, limits=LIMITS._replace(segment_ms=100))
+    append(log, opaque_batch(1), now_ms=1_000)
+    append(log, opaque_batch(1), now_ms=1_099)
+    append(log, opaque_batch(1), now_ms=1_100)
+    assert [one.base_offset for one in log.segments] == [0, 2]
