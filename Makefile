@@ -1,11 +1,14 @@
 # The same words here and on the build machine. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs bench fuzz crash clean
+.PHONY: help setup demo test check format docs bench fuzz crash chaos clean
 
 PYTHON ?= python3
 JOBS ?= 2
 FUZZ_SECONDS ?= 120
+CHAOS_RUNS ?= 30
+CHAOS_SECONDS ?= 20
+CHAOS_MODES ?= plain,groups,txn
 TESTS ?= tests
 PY := .venv/bin/python
 
@@ -42,6 +45,10 @@ fuzz: setup ## broken bytes at the decoders (FUZZ_SECONDS=120)
 
 crash: setup ## the long proofs: hundreds of kills, none may lose an acknowledged record
 	@$(PY) -m pytest -q -m slow tests
+
+chaos: setup ## clients and brokers killed under load, every history judged (CHAOS_RUNS=30 CHAOS_SECONDS=20)
+	@PYTHONPATH=tests $(PY) -m checker run --runs $(CHAOS_RUNS) --seconds $(CHAOS_SECONDS) \
+		--mode $(CHAOS_MODES) --crash-seconds 10
 
 clean: ## remove what can be made again
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -71,6 +71,12 @@ class Broker:
 
     def start(self) -> None:
         """Start and return once the ready file names the port."""
+        self.launch()
+        ready = self._await_ready()
+        self.host, self.port = str(ready["host"]), int(str(ready["port"]))
+
+    def launch(self) -> None:
+        """Start and do not wait: the process may be met, or killed, while it is still starting."""
         assert self._process is None, "the broker already runs"
         self.ready_path.unlink(missing_ok=True)
         command = [
@@ -85,8 +91,6 @@ class Broker:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
             )
-        ready = self._await_ready()
-        self.host, self.port = str(ready["host"]), int(str(ready["port"]))
 
     def kill(self) -> None:
         """kill -9: no drain, no flush, no goodbye."""

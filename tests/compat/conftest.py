@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.testing import running_broker
 from compat.raw import RawConnection
 from compat.roster import Roster
 from compat.vocabulary import Client, CreateTopic, MissingRuntime
+from penstock.testing import running_broker
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.testing import Broker, running_broker
 from compat.members import Troop
 from compat.roster import AIOKAFKA, CONFLUENT, JAVA, KAFKA_PYTHON, KAFKAJS
 from compat.vocabulary import Client
+from penstock.testing import Broker, running_broker
 
 MEMBERS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KAFKAJS, JAVA)
 RANGE_SPEAKERS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, JAVA)

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+
 from penstock.testing import Broker, running_broker
 
 SOURCE_DIR = Path(__file__).resolve().parents[2] / "src"

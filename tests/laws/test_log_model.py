@@ -14,12 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from making import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import OffsetOutOfRange
 from penstock.core.log.producers import Producers
+from penstock.core.log.transactions import Transactions
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.node.disk import DiskFiles
 from penstock.node.memory import MemoryFiles
 
-SIDE_FILES = (".index", ".snapshot", "leader-epochs", "log-start")
+SIDE_FILES = (".index", ".snapshot", "leader-epochs", "log-start", "aborted-transactions")
 
 
 class Kept(NamedTuple):
@@ -143,7 +144,7 @@ class LogMachine(RuleBasedStateMachine):
         self.synced = min(self.synced, self.end)
         self.sequences = {}
         for one in self.kept:
-            if one.header.producer_id >= 0:
+            if one.header.producer_id >= 0 and not one.header.is_control:
                 self.sequences[one.header.producer_id] = one.header.base_sequence + one.header.count
 
     @rule(data=st.data())
@@ -248,13 +249,13 @@ class LogMachine(RuleBasedStateMachine):
     def producers_agree(self) -> None:
         if not hasattr(self, "log") or (self.kept and self.kept[0].header.base_offset > 0) or not self.kept:
             return  # of producers whose batches are gone only the snapshots tell
-        fresh = Producers(MemoryFiles(), DIRECTORY)
+        fresh = Producers(MemoryFiles(), DIRECTORY, Transactions(MemoryFiles(), DIRECTORY))
         for one in self.kept:
             if one.header.next_offset > max(self.start, self.deleted_upto):
-                fresh.observe(one.header, one.header.base_offset, 1_000)
+                fresh.observe(one.header, one.header.base_offset, 1_000, one.raw)
         for producer_id, known in fresh.items():
             mine = dict(self.log.producers.items())[producer_id]
-            assert mine.batches[-1] == known.batches[-1]
+            assert mine.batches[-1:] == known.batches[-1:] or not known.batches
             assert mine.batches[-len(known.batches) :] == known.batches
 
     @invariant()

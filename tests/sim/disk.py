@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.core.errors import DiskFailed, TornSegment
+from penstock.core.errors import DiskFailed, DiskFull, TornSegment
 from sim.hosts import PowerLost
 from sim.platter import Change, Content, Directory, Node, Tree, parts_of
 
@@ -63,7 +63,8 @@ class SimDisk:
         self.tree.crash(self.chance)
 
     def fill_after(self, count: int) -> None:
-        """No space after `count` more bytes. Cutting and removing files makes room again."""
+        """No space after `count` more bytes: an append that does not fit leaves nothing. Cutting and removing
+        files makes room again."""
         self._capacity_bytes = self.used_bytes() + count
 
     def enlarge(self) -> None:
@@ -92,6 +93,12 @@ class SimDisk:
         return sum(len(content.cache) for content in self.tree.contents())
 
     # ---- asked by mounts
+
+    def space(self) -> tuple[int, int]:
+        """Bytes in all and bytes free; -1 where there is space without end."""
+        if self._capacity_bytes is None:
+            return -1, -1
+        return self._capacity_bytes, max(0, self._capacity_bytes - self.used_bytes())
 
     def operate(self, act: Callable[[], None], act_in_part: Callable[[], None] | None = None) -> None:
         """Do one operation, unless this is the one in which the process ends."""
@@ -150,10 +157,8 @@ class SimFile:
         self._disk.operate(lambda: self._append(data), lambda: self._content.append(part))
 
     def _append(self, data: bytes) -> None:
-        room = self._disk.room_for(len(data))
-        if room < len(data):
-            self._content.append(data[: self._disk.chance.randint(0, room)])
-            raise DiskFailed(f"{self._path}: no space left for {len(data)} bytes")
+        if self._disk.room_for(len(data)) < len(data):
+            raise DiskFull(f"{self._path}: no space left for {len(data)} bytes")
         self._content.append(data)
         self._disk.counters.appends += 1
         self._disk.counters.appended_bytes += len(data)
@@ -170,8 +175,10 @@ class SimFile:
         self._disk.operate(lambda: self._content.truncate(size))
 
     def sync(self) -> None:
-        self._check_open()
-        self._disk.operate(self._sync)
+        """A closed file needs no flush: whoever closed it either flushed it or does not want it any more."""
+        self._files.check_alive()
+        if not self._closed or self._pins:
+            self._disk.operate(self._sync)
 
     def _sync(self) -> None:
         self._disk.counters.file_syncs += 1
@@ -269,9 +276,6 @@ class SimFiles:
                 (self.remove_dir if isinstance(self._find(below), Directory) else self.remove)(below)
             self._change(Change(*self._place(path), None))
 
-    def space(self) -> tuple[int, int]:
-        return -1, -1
-
     def sync_dir(self, path: str) -> None:
         directory = self._find(path)
         if not isinstance(directory, Directory):
@@ -293,6 +297,10 @@ class SimFiles:
         self.rename(temporary, path)
         if sync:
             self.sync_dir(path.rpartition("/")[0])
+
+    def space(self) -> tuple[int, int]:
+        self.check_alive()
+        return self.disk.space()
 
     def check_alive(self) -> None:
         if not self.alive:

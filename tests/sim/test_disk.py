@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contract.files_contract import FilesContract
-from penstock.core.errors import DiskFailed
+from penstock.core.errors import DiskFailed, DiskFull
 from penstock.core.ports import File, Files
 from sim.disk import SimDisk
 from sim.hosts import PowerLost
@@ -160,6 +160,16 @@ def test_write_whole_leaves_the_old_or_the_new_at_every_point() -> None:
         assert _after_crash(disk, "d/state") in expected
 
 
+def test_write_whole_without_a_sync_may_leave_anything() -> None:
+    found = set()
+    for seed in SEEDS:
+        disk, files, _ = _disk(seed)
+        files.write_whole("d/state", b"old")
+        files.write_whole("d/state", b"new", sync=False)
+        found.add(_after_crash(disk, "d/state"))
+    assert {b"old", b"new"} < found
+
+
 def test_a_killed_process_keeps_its_page_cache_and_loses_its_files() -> None:
     disk, files, file = _disk()
     file.append([b"unsynced"])
@@ -186,13 +196,14 @@ def test_an_interrupted_append_may_be_there_in_part() -> None:
     assert len(sizes) > 50
 
 
-def test_a_full_disk_refuses_after_writing_some() -> None:
+def test_a_full_disk_refuses_whole_appends_until_there_is_space() -> None:
     disk, files, file = _disk()
     disk.fill_after(100)
     file.append([b"B" * 60])
-    with pytest.raises(DiskFailed, match="no space"):
+    assert files.space() == (1_100, 40)
+    with pytest.raises(DiskFull, match="no space"):
         file.append([b"C" * 60])
-    assert 1_060 <= file.size() <= 1_100
+    assert file.size() == 1_060
     file.truncate(500)
     file.append([b"D" * 500])
     files.remove("d/log")

@@ -109,9 +109,9 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         logger.info("stopping")
         await door.close()
     finally:
-        await broker.stop()
+        is_clean = await broker.stop()
         workers.close()
-    logger.info("stopped clean")
+    logger.info("stopped clean" if is_clean else "stopped; the next start has to check the logs")
     return 0
 
 

@@ -124,6 +124,38 @@ class UnknownProducer(Refused):
     """Nothing is known of this producer id although its sequence says it wrote before."""
 
 
+class FencedProducer(Refused):
+    """A newer producer has taken over this transactional id, or its transaction took too long."""
+
+
+class WrongProducer(Refused):
+    """The producer id is not the one that this transactional id stands for."""
+
+
+class InvalidTransactionState(Refused):
+    """The transaction is not in a state in which this can be done."""
+
+
+class TransactionAbortable(Refused):
+    """The transaction cannot go on; its producer may abort it and start another."""
+
+
+class InvalidTransactionTimeout(Refused):
+    """A transaction may not take as long as the producer wants."""
+
+
+class UnknownTransaction(Refused):
+    """There is no such transactional id."""
+
+
+class NoTransactionalId(Refused):
+    """Records of a transaction came without the transactional id that they belong to."""
+
+
+class StaleCoordinator(Refused):
+    """A later transaction coordinator has written already."""
+
+
 class Forbidden(Refused):
     """The caller may not do this."""
 
@@ -242,6 +274,10 @@ class NotCoordinator(NotNow):
 
 class Rebalancing(NotNow):
     """The group is agreeing on a new assignment; the member has to join again."""
+
+
+class TransactionBusy(NotNow):
+    """The transaction before is still being completed."""
 
 
 class UnstableOffset(NotNow):

@@ -45,6 +45,12 @@ GZIP_MEMBERS_MAX = 64
 PARTITIONS_TOTAL_MAX = 100_000
 """Every partition costs a directory, an owner and memory, so all topics together may not ask for more."""
 
+DESCRIBED_PARTITIONS_MAX = 2_000
+"""How many partitions one page of a description holds, whatever it asks for; Kafka's own limit."""
+
+ERROR_CHARS_MAX = 1_000
+"""An error quotes what a client sent; some versions of the protocol carry no text beyond 32,767 bytes."""
+
 FETCH_BYTES_MAX = 55 * 2**20
 """The most that one fetch answers with, whatever it asks for; Kafka's own limit."""
 

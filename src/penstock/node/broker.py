@@ -30,6 +30,9 @@ from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
 from penstock.node.coordinators.coordination import Coordination
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.coordinators.markers import Markers
+from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
+from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.inherited import inherited_settings
 from penstock.node.janitor import Janitor
 from penstock.node.metadata import Metadata
@@ -62,41 +65,53 @@ class Broker:
         self.coordination = Coordination(
             settings, runtime, self.internal_topic, lambda: Topics(self.catalog, self.changes)
         )
+        self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
+        self.transactions = TransactionCoordinator(
+            settings, runtime, self.internal_topic, self.new_producer_id, self.markers
+        )
 
     # -- life
 
     async def recover(self) -> None:
         """Read the catalog, open every log, and make durable what was found before anyone may read it."""
-        await self._metadata.recover()
+        removed = await self._metadata.recover()
         for topic in self.catalog.topics:
             self._open_topic(topic)
         await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
-        self._remove_strangers()
+        self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:
             await self.coordination.open()
+        if self.catalog.find(TRANSACTIONS_TOPIC) is not None:
+            await self.transactions.open()
         self._janitor.start()
 
-    async def stop(self) -> None:
-        """Flush everything, remember where it ends, and leave the mark of a clean stop."""
+    async def stop(self) -> bool:
+        """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
+        await self.transactions.stop()
         await self.coordination.stop()
         await self._janitor.stop()
         partitions = self.partitions()
         settled = await asyncio.gather(*(partition.settle() for partition in partitions))
         for partition, is_settled in zip(partitions, settled, strict=True):
             if is_settled:
-                self._recovery_points[partition.log.directory] = partition.end_offset
+                self._recovery_points[partition.log.directory] = partition.durable_offset
             partition.close(NotLeader("the broker is stopping"))
-        self._metadata.log.save_state()
-        self._recovery_points[metadata.DIRECTORY] = self._metadata.log.end_offset
-        self._metadata.log.close()
-        checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
-        if all(settled):
-            checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
+        is_healthy = all(settled) and self._metadata.is_online
+        try:
+            self._metadata.close()
+            self._recovery_points[metadata.DIRECTORY] = self._metadata.log.visible.offset
+            checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
+            if is_healthy:
+                checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
+        except BrokerError as error:
+            logger.error("this is not a clean stop, the next start has to check the logs: %s", error)
+            return False
+        return is_healthy
 
     def _open_metadata_log(self) -> Log:
-        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata")
+        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata", is_synced_by_batch=True)
 
-    def _open_log(self, directory: str, limits: LogLimits, name: str) -> Log:
+    def _open_log(self, directory: str, limits: LogLimits, name: str, *, is_synced_by_batch: bool = False) -> Log:
         return open_log(
             self.runtime.files,
             directory,
@@ -104,15 +119,20 @@ class Broker:
             recovery_offset=self._recovery_points.get(directory, 0),
             now_ms=self.runtime.clock.now_ms(),
             report=partial(logger.warning, "%s: %s", name),
+            is_synced_by_batch=is_synced_by_batch,
         )
 
-    def _remove_strangers(self) -> None:
-        """Directories of topics that the catalog does not know: their deletion was cut short."""
+    def _remove_leftovers(self, removed: set[bytes]) -> None:
+        """Finish deletions that were cut short. A directory that the catalog has never heard of is not ours to delete:
+        it may be all that is left of a topic."""
         known = {topic.id.hex() for topic in self.catalog.topics}
+        leftovers = {topic_id.hex() for topic_id in removed} - known
         for name in self.runtime.files.names(TOPICS_DIRECTORY):
-            if name not in known:
+            if name in leftovers:
                 logger.info("removing what is left of a deleted topic", extra={"directory": name})
                 self._remove_directory(f"{TOPICS_DIRECTORY}/{name}")
+            elif name not in known:
+                logger.error("this directory belongs to no topic; it is left alone", extra={"directory": name})
 
     def _remove_directory(self, directory: str) -> None:
         def removed(outcome: BaseException | None) -> None:
@@ -200,13 +220,16 @@ class Broker:
         self, name: str, partition_count: int, overrides: Mapping[str, str]
     ) -> list[Partition]:
         """The partitions of a topic that only the broker writes to; it is made if it is not there."""
-        if self.catalog.find(name) is None:
-            topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
-            await self.change(
-                lambda catalog: catalog.decide_create_topic(
-                    name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
-                )
+        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+
+        def decide(catalog: Catalog) -> Sequence[Event]:
+            if catalog.find(name) is not None:
+                return ()
+            return catalog.decide_create_topic(
+                name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
             )
+
+        await self.change(decide)
         return list(self._rows[name])
 
     def new_topic_id(self) -> bytes:

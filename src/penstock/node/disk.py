@@ -142,7 +142,11 @@ class DiskFile:
     def pin(self) -> None:
         self._pins += 1
         if self._fd is None:
-            self._files.reopen(self)
+            try:
+                self._files.reopen(self)
+            except BrokerError:
+                self._pins -= 1
+                raise
 
     def unpin(self) -> None:
         self._pins -= 1

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from weakref import WeakKeyDictionary
 
-from penstock.core.errors import BrokerError, DiskFailed
+from penstock.core.errors import BrokerError, DiskFailed, DiskFull
 from penstock.node import checkpoint
 from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
 from penstock.node.metadata import Metadata
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.tasks import Tasks
 from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.janitor")
@@ -41,22 +44,16 @@ class Janitor:
         self._partitions = partitions
         self._metadata = metadata
         self._recovery_points = recovery_points
-        self._saved_bytes: dict[str, int] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._saved_bytes: WeakKeyDictionary[Partition, int] = WeakKeyDictionary()
+        self._tasks = Tasks()
 
     def start(self) -> None:
-        rounds: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
-            ("retention", self._settings.retention_check_ms, self.retain),
-            ("compaction", self._settings.compaction_check_ms, self.compact),
-            ("checkpoint", self._settings.checkpoint_interval_ms, self.save_points),
-        ]
-        for name, every_ms, work in rounds:
-            self._tasks.append(asyncio.create_task(self._repeat(every_ms, work), name=name))
+        self._tasks.spawn(self._repeat(self._settings.retention_check_ms, self.retain))
+        self._tasks.spawn(self._repeat(self._settings.compaction_check_ms, self.compact))
+        self._tasks.spawn(self._repeat(self._settings.checkpoint_interval_ms, self.save_points))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _repeat(self, every_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -67,10 +64,8 @@ class Janitor:
         """Drop what is too old or too much, and close segments that are too old to be written any more."""
         for partition in self._partitions():
             if partition.failure is None:
-                try:
+                with _or_offline(partition):
                     partition.retain(self._settings.producer_expiry_ms)
-                except BrokerError as error:
-                    partition.fail(error)
             await asyncio.sleep(0)
 
     async def compact(self) -> None:
@@ -84,22 +79,19 @@ class Janitor:
                 except BrokerError as error:
                     logger.error("%s was not compacted: %s", partition, error)
             await asyncio.sleep(0)
-        await self._metadata.compact()
+        try:
+            await self._metadata.compact()
+        except BrokerError as error:
+            logger.error("the metadata log was not compacted: %s", error)
 
     async def save_points(self) -> None:
         """Save the state of partitions that grew, then the recovery points, so that a crash costs little to
         recover from."""
-        changed = False
+        changed = self._metadata.log.visible.offset != self._recovery_points.get(METADATA_DIRECTORY, 0)
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):
                 changed = True
-                try:
-                    partition.log.save_state()
-                except BrokerError as error:
-                    partition.fail(error)
-                    continue
-                self._recovery_points[partition.log.directory] = partition.durable_offset
-                await asyncio.sleep(0)
+                await self._save(partition)
         if not changed:
             return
         self._recovery_points[METADATA_DIRECTORY] = self._metadata.log.visible.offset
@@ -111,9 +103,27 @@ class Janitor:
         except BrokerError as error:
             logger.error("recovery points were not saved; a start after a crash will take longer: %s", error)
 
-    def _has_grown(self, partition: Partition) -> bool:
+    async def _save(self, partition: Partition) -> None:
+        """Flush first: where no producer waits for the disk, nothing else would ever move the recovery point."""
         written_bytes = partition.log.written_bytes
-        if written_bytes - self._saved_bytes.get(partition.log.directory, 0) < CHECKPOINT_BYTES_MIN:
-            return False
-        self._saved_bytes[partition.log.directory] = written_bytes
-        return True
+        await partition.flush()
+        if partition.failure is None:
+            with _or_offline(partition):
+                partition.log.save_state()
+                self._saved_bytes[partition] = written_bytes
+                self._recovery_points[partition.log.directory] = partition.durable_offset
+
+    def _has_grown(self, partition: Partition) -> bool:
+        grown_bytes = partition.log.written_bytes - self._saved_bytes.get(partition, 0)
+        return grown_bytes >= CHECKPOINT_BYTES_MIN
+
+
+@contextmanager
+def _or_offline(partition: Partition) -> Iterator[None]:
+    """A partition whose upkeep fails goes offline. A full disk is not a failure: the next round tries again."""
+    try:
+        yield
+    except DiskFull as full:
+        logger.error("%r: %s; the next round tries again", partition, full)
+    except BrokerError as error:
+        partition.fail(error)

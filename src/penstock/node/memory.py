@@ -85,12 +85,22 @@ class MemoryFiles:
             self._enter(path)
 
     def rename(self, source: str, target: str) -> None:
-        content = self._contents.get(source)
-        if content is None:
+        if source in self._directories:
+            self._rename_dir(source, target)
+        elif source not in self._contents:
             raise DiskFailed(f"cannot rename {source}: it is not there")
-        self._contents[target] = content
-        self._enter(target)
-        self.remove(source)
+        elif source != target:
+            self._contents[target] = self._contents[source]
+            self._enter(target)
+            self.remove(source)
+
+    def _rename_dir(self, source: str, target: str) -> None:
+        if self.names(target):
+            raise DiskFailed(f"cannot rename {source}: {target} is not empty")
+        self.make_dir(target)
+        for name in self.names(source):
+            self.rename(f"{source}/{name}", f"{target}/{name}")
+        self.remove_dir(source)
 
     def remove(self, path: str) -> None:
         if self._contents.pop(path, None) is not None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from penstock.core.errors import BrokerError, Offline
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event, decode, encode
+from penstock.core.machines.catalog_events import Event, TopicRemoved, decode, encode
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import check
 from penstock.core.records.whole import build_batch, open_batch
@@ -51,13 +51,25 @@ class Metadata:
         self._turn = asyncio.Lock()
         self._failure: BrokerError | None = None
 
-    async def recover(self) -> None:
-        """Make durable what is there, then bring the catalog to where the log ends."""
+    @property
+    def is_online(self) -> bool:
+        return self._failure is None
+
+    async def recover(self) -> set[bytes]:
+        """Make durable what is there, then bring the catalog to where the log ends.
+
+        Returns the ids of topics that were removed.
+        """
         await sync_now(self._runtime, self.log)
+        removed = set()
         for segment in self.log.segments:
             for found in segment.walk(0, segment.size, prove=True):
                 for record in open_batch(found.raw, found.header):
-                    self.catalog.apply(decode(record.key, record.value))
+                    event = decode(record.key, record.value)
+                    self.catalog.apply(event)
+                    if isinstance(event, TopicRemoved):
+                        removed.add(event.id)
+        return removed
 
     async def commit(self, decide: Callable[[], Sequence[Event]], applied: Callable[[Event], None]) -> None:
         """Decide on the present state and make the outcome durable before it takes effect; then tell of each event."""
@@ -71,6 +83,14 @@ class Metadata:
             for event in events:
                 self.catalog.apply(event)
                 applied(event)
+
+    def close(self) -> None:
+        """Save what makes the next start quick; an append that failed leaves nothing worth saving."""
+        try:
+            if self.is_online:
+                self.log.save_state()
+        finally:
+            self.log.close()
 
     async def compact(self) -> None:
         """Let go of what later events say again."""

@@ -19,8 +19,10 @@ from penstock.core.errors import (
     BrokerError,
     CorruptBatch,
     DiskFailed,
+    DiskFull,
     Fenced,
     NotEnoughReplicas,
+    NoTransactionalId,
     Offline,
     OffsetOutOfRange,
     TooLarge,
@@ -30,10 +32,12 @@ from penstock.core.log.compaction import roll_is_due
 from penstock.core.log.log import Log, LogLimits, Mark
 from penstock.core.log.retention import active_is_expired, expired_count
 from penstock.core.log.segment import Slice
+from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Durability, Isolation
 from penstock.core.records.admission import admit, needs_admission
-from penstock.core.records.batch import BatchHeader, check_produced
+from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, check_produced, decode_header
+from penstock.core.records.control import Marker, build_marker
 from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
 from penstock.node.compacting import compact
@@ -77,12 +81,12 @@ class Partition:
         self.index = index
         self.log = log
         self._runtime = runtime
-        self.configure(config)
         self.leader_epoch = leader_epoch
         self.failure: BrokerError | None = None
         self.durable_offset = log.visible.offset
         """Everything before it was synced; what recovery may rely on."""
         self._loop = asyncio.get_running_loop()
+        self._is_full = False
         self._is_syncing = False
         self._sync_is_due = False
         self._unflushed_records = 0
@@ -93,12 +97,29 @@ class Partition:
         self._listeners: dict[Callable[[], None], None] = {}
         self._is_notifying = False
         self._start_turn = asyncio.Lock()
+        self._take_over(config)
+
+    @property
+    def _names(self) -> dict[str, str | int]:
+        return {"topic": self.topic, "partition": self.index}
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
 
     def configure(self, config: TopicConfig) -> None:
-        """Take over new settings of the topic; they count from the next batch on."""
+        """Take over new settings of the topic; they count from the next batch on, and for flushing at once."""
+        self._take_over(config)
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if not self.log.is_dirty:
+            return
+        if config.durability is Durability.FSYNC:
+            self.start_sync()
+        elif config.durability is Durability.INTERVAL:
+            self._schedule_flush(0)
+
+    def _take_over(self, config: TopicConfig) -> None:
         self.config = config
         self._needs_admission = needs_admission(config)
         jitter_ms = self._runtime.rng.below(min(config.segment_jitter_ms, config.segment_ms) + 1)
@@ -113,7 +134,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.log.visible.offset
+        """Readers of committed records see everything before it."""
+        return self.log.stable().offset
 
     @property
     def start_offset(self) -> int:
@@ -139,8 +161,11 @@ class Partition:
 
     # -- writing
 
-    def append(self, batch: memoryview, acks: int = Acks.ALL) -> Appended:
-        """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards."""
+    def append(self, batch: memoryview, acks: int = Acks.ALL, *, in_transaction: bool = False) -> Appended:
+        """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards.
+
+        `in_transaction`: the coordinator has vouched for the transaction that the batch says it belongs to.
+        """
         if self.failure is not None:
             self.check_online()
         if acks == Acks.ALL and self.config.insync_replicas_min > REPLICAS:
@@ -150,12 +175,14 @@ class Partition:
         header = check_produced(batch)
         config = self.config
         if len(batch) > config.message_bytes_max:
-            raise TooLarge(
-                f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {config.message_bytes_max}"
-            )
+            raise self._too_large(batch)
         now_ms = self._runtime.clock.now_ms()
         if self._needs_admission or header.max_timestamp_ms > now_ms + config.timestamp_after_ms_max:
             batch, header = admit(batch, header, config, now_ms)
+            if len(batch) > config.message_bytes_max:
+                raise self._too_large(batch)
+        if header.attributes & TRANSACTIONAL and not in_transaction:
+            raise NoTransactionalId(f"{self}: a batch of a transaction came without its transactional id")
         if header.producer_id >= 0:
             repeated = self.log.producers.check(header)
             if repeated is not None:
@@ -164,12 +191,38 @@ class Partition:
         append_time_ms = header.max_timestamp_ms if header.has_append_time else NO_TIMESTAMP
         return Appended(offset, offset + header.last_offset_delta + 1, append_time_ms)
 
+    def _too_large(self, batch: memoryview) -> TooLarge:
+        bytes_max = self.config.message_bytes_max
+        return TooLarge(f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {bytes_max}")
+
+    def append_marker(
+        self, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool = False
+    ) -> Appended | None:
+        """End the transaction that a producer has open here, and fence its older epochs; None if that was done before.
+
+        A marker of an old epoch is refused: it must not touch a newer transaction.
+        """
+        self.check_online()
+        log = self.log
+        if not log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, is_bumped=is_bumped):
+            return None
+        now_ms = self._runtime.clock.now_ms()
+        batch = build_marker(producer_id, epoch, marker, now_ms)
+        offset = self._write(memoryview(batch), decode_header(batch), now_ms)
+        return Appended(offset, offset + 1, NO_TIMESTAMP)
+
     def _write(self, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
         try:
             offset = self.log.append(batch, header, self.leader_epoch, now_ms)
+        except DiskFull as error:
+            self._note_full(error)
+            raise
         except DiskFailed as error:
             self.fail(error)
             raise
+        if self._is_full:
+            self._is_full = False
+            logger.info("there is space again: writes are taken", extra=self._names)
         durability = self.config.durability
         if durability is Durability.FSYNC:
             if not self._is_syncing and not self._sync_is_due:
@@ -180,6 +233,12 @@ class Partition:
             if durability is Durability.INTERVAL:
                 self._schedule_flush(header.count)
         return offset
+
+    def _note_full(self, error: DiskFull) -> None:
+        """Say so once, not for every write that is refused."""
+        if not self._is_full:
+            self._is_full = True
+            logger.error("writes are refused until there is space: %s", error, extra=self._names)
 
     def _schedule_flush(self, count: int) -> None:
         self._unflushed_records += count
@@ -201,10 +260,10 @@ class Partition:
 
     def start_sync(self) -> None:
         """Flush what is dirty, unless a flush is under way: that one is followed by another."""
-        self._sync_is_due = False
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+        self._sync_is_due = self._is_syncing
         if self._is_syncing or self.failure is not None or not self.log.is_dirty:
             return
         self._is_syncing = True
@@ -215,12 +274,26 @@ class Partition:
         )
 
     async def flush(self) -> None:
-        """Wait until nothing is dirty any more, or the partition has failed."""
-        while self.failure is None and (self._is_syncing or self.log.is_dirty):
+        """Wait until everything that is dirty now is flushed, or the partition has failed.
+
+        What is being flushed already, then the rest: two waits are enough, however much is written meanwhile.
+        """
+        for _ in range(2):
+            if self.failure is not None or not (self._is_syncing or self.log.is_dirty):
+                return
             self.start_sync()
             done = self._loop.create_future()
             self._flush_waiters.append(done)
             await done
+
+    async def sync_to(self, offset: int) -> None:
+        """Wait until everything before `offset` is on disk, whatever the topic's durability; raises if it cannot be."""
+        while self.failure is None and self.durable_offset < offset:
+            self.start_sync()
+            done = self._loop.create_future()
+            self._flush_waiters.append(done)
+            await done
+        self.check_online()
 
     def _synced(self, mark: Mark, outcome: BaseException | None) -> None:
         self._is_syncing = False
@@ -229,14 +302,21 @@ class Partition:
                 waiter.set_result(None)
         self._flush_waiters.clear()
         if outcome is not None:
-            if not isinstance(outcome, BrokerError):
-                raise outcome
-            self.fail(outcome)
+            self._sync_failed(outcome)
             return
         self.durable_offset = max(self.durable_offset, mark.offset)
         self._publish(mark)
-        if self.log.is_dirty and self.config.durability is Durability.FSYNC:
+        is_due, self._sync_is_due = self._sync_is_due, False
+        if self.log.is_dirty and (is_due or self._waiters or self.config.durability is Durability.FSYNC):
             self.start_sync()
+
+    def _sync_failed(self, outcome: BaseException) -> None:
+        """Whatever kept the flush from ending well, a later one cannot make up for it."""
+        if isinstance(outcome, BrokerError):
+            self.fail(outcome)
+            return
+        self.fail(DiskFailed(f"the flush of {self} crashed: {outcome!r}"))
+        raise outcome
 
     def _publish(self, mark: Mark) -> None:
         self.log.publish(mark)
@@ -253,7 +333,7 @@ class Partition:
             return
         self.failure = error
         logger.critical(
-            "partition is offline: %s", error, extra={"topic": self.topic, "partition": self.index}
+            "partition is offline: %s", error, extra=self._names
         )
         self._settle_all(Offline(f"{self} is offline: {error}"))
 
@@ -272,17 +352,24 @@ class Partition:
         if self.failure is not None:
             self.check_online()
         try:
-            return self.log.read(offset, bytes_max, self.log.visible)
+            return self.log.read(offset, bytes_max, self._limit(isolation))
         except CorruptBatch as error:
             logger.error(
                 "a damaged batch was not served: %s",
                 error,
-                extra={"topic": self.topic, "partition": self.index},
+                extra=self._names,
             )
             raise
         except DiskFailed as error:
             self.fail(error)
             raise
+
+    def _limit(self, isolation: Isolation) -> Mark:
+        return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.visible
+
+    def aborted_between(self, start: int, end: int) -> list[Aborted]:
+        """The aborted transactions that a reader of the offsets from `start` up to `end` has to leave out."""
+        return self.log.transactions.aborted_between(start, end)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call back, once per change, when there may be more to read."""
@@ -296,10 +383,12 @@ class Partition:
         for listener in list(self._listeners):
             listener()
 
-    def find_time(self, time_ms: int) -> TimedOffset | None:
+    def find_time(
+        self, time_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> TimedOffset | None:
         """The first record at or after a time."""
         self.check_online()
-        found = self.log.find_time(time_ms, self.log.visible)
+        found = self.log.find_time(time_ms, self._limit(isolation))
         if found is None:
             return None
         offset, timestamp_ms = first_at_or_after(found.raw, found.header, time_ms, self.log.start_offset)
@@ -386,13 +475,13 @@ class Partition:
         self.durable_offset = self.log.visible.offset
 
     async def settle(self) -> bool:
-        """Flush and save everything before a clean stop; False when the disk does not let us."""
-        try:
-            await self.flush()
-            if self.failure is None:
+        """Before a clean stop: flush everything, save what spares the next start work. False when a flush failed."""
+        await self.flush()
+        if self.failure is None:
+            try:
                 self.log.save_state()
-        except BrokerError as error:
-            self.fail(error)
+            except (DiskFull, DiskFailed) as error:
+                logger.warning("%r: the next start has to rebuild its state: %s", self, error)
         return self.failure is None
 
     def close(self, error: BrokerError) -> None:

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Any
 
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from penstock.core.model import Durability, Storage
+from penstock.node.definition import Definition, Kind
 
 _GIB = 2**30
 _MIB = 2**20
 _DAY_MS = 86_400_000
 _INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
 
 
 class LogLevel(StrEnum):
@@ -37,74 +37,6 @@ class LogFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-class Kind(Enum):
-    """What a setting's value is, and so how it is read and shown."""
-
-    TEXT = "text"
-    HOST = "host"
-    COUNT = "count"
-    BYTES = "bytes"
-    MS = "ms"
-    SWITCH = "switch"
-    CHOICE = "choice"
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """What there is to know about one setting besides its value."""
-
-    name: str
-    section: str
-    kind: Kind
-    default: Any
-    meaning: str
-    low: int = 0
-    high: int = _INT64_MAX
-    special: int | None = None
-    choices: type[StrEnum] | None = None
-    aliases: tuple[str, ...] = ()
-    """Other keys for it in files, in snake case; `storage.dir` is understood inside `storage:` only."""
-    kafka: str | None = None
-    may_be_empty: bool = False
-
-    @property
-    def unit(self) -> str:
-        """The unit of a stored value; empty where there is none."""
-        return {Kind.BYTES: "bytes", Kind.MS: "ms"}.get(self.kind, "")
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        return "PENSTOCK_" + self.name.upper()
-
-    @property
-    def allowed(self) -> str:
-        """One phrase that says which values are accepted."""
-        if self.choices is not None:
-            return " or ".join(member.value for member in self.choices)
-        if self.kind is Kind.SWITCH:
-            return "on or off"
-        if self.kind is Kind.TEXT:
-            return "printable text, not empty"
-        if self.kind is Kind.HOST:
-            return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
-        return self._allowed_number()
-
-    def _allowed_number(self) -> str:
-        noun = {
-            Kind.COUNT: "a whole number",
-            Kind.BYTES: "a size such as 65536, 64k or 1 GiB,",
-            Kind.MS: "a time such as 500ms, 30s or 7d,",
-        }[self.kind]
-        bounds = f"at least {self.low}" if self.high == _INT64_MAX else f"from {self.low} to {self.high}"
-        unit = f" {self.unit}" if self.unit else ""
-        special = f", or {self.special}" if self.special is not None else ""
-        return f"{noun} {bounds}{unit}{special}"
 
 
 def _of(kind: Kind, section: str, default: Any, meaning: str, **more: Any) -> Any:
@@ -368,6 +300,44 @@ class Settings:
         kafka="offsets.retention.check.interval.ms",
     )
 
+    transaction_topic_partitions: int = _count(
+        "transactions",
+        8,
+        "Partitions of the topic that keeps transactional ids; counts when it is first made.",
+        low=1,
+        high=PARTITIONS_PER_TOPIC_MAX,
+        kafka="transaction.state.log.num.partitions",
+    )
+    transaction_ms_max: int = _ms(
+        "transactions",
+        900_000,
+        "The longest that a producer may ask for its transactions to stay open.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="transaction.max.timeout.ms",
+    )
+    transaction_check_ms: int = _ms(
+        "transactions",
+        1_000,
+        "How often transactions are looked over for those that took too long; they are aborted.",
+        low=1,
+        high=_INT32_MAX,
+        kafka="transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    )
+    transactional_id_expiry_ms: int = _ms(
+        "transactions",
+        7 * _DAY_MS,
+        "How long a transactional id is remembered that nobody uses.",
+        low=1,
+        kafka="transactional.id.expiration.ms",
+    )
+    transaction_version: int = _count(
+        "transactions",
+        2,
+        "The newest transaction protocol that clients are told of; 2 fences late requests of each transaction.",
+        high=2,
+    )
+
     connections_max: int = _count(
         "limits",
         5_000,
@@ -392,6 +362,13 @@ class Settings:
         low=1_024,
         high=_INT32_MAX,
         kafka="socket.request.max.bytes",
+    )
+    frame_ms_max: int = _ms(
+        "limits",
+        60_000,
+        "A request that is not complete this long after its first bytes ends its connection.",
+        low=1,
+        high=_INT32_MAX,
     )
     inflight_bytes_max: int = _bytes(
         "limits",
@@ -458,6 +435,7 @@ SECTIONS = {
     "storage": "The log on disk",
     "topics": "Topics",
     "groups": "Consumer groups and their offsets",
+    "transactions": "Transactions",
     "limits": "Limits per client and in all",
     "logging": "What the broker says about itself",
 }

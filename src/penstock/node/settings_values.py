@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.node.settings import Definition, Kind
+from penstock.node.definition import Definition, Kind
 from penstock.node.units import parse_bytes, parse_ms, show_bytes, show_ms
 
 _SWITCH_WORDS = {

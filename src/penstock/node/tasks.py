@@ -16,21 +16,27 @@ class Tasks:
     def __init__(self) -> None:
         self._running: dict[asyncio.Task[Any], None] = {}
 
-    def spawn(self, work: Coroutine[Any, Any, Any], crashed: Callable[[BaseException], None]) -> None:
+    def spawn(
+        self, work: Coroutine[Any, Any, Any], crashed: Callable[[BaseException], None] | None = None
+    ) -> None:
         """Run it. A crash is logged with its trace, and whoever depends on the work is told."""
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = None
         task.add_done_callback(lambda done: self._ended(done, crashed))
 
-    def _ended(self, task: asyncio.Task[Any], crashed: Callable[[BaseException], None]) -> None:
+    def _ended(self, task: asyncio.Task[Any], crashed: Callable[[BaseException], None] | None) -> None:
         self._running.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()
         if error is not None:
             logger.critical("a task crashed: this is a defect in Penstock", exc_info=error)
-            crashed(error)
+            if crashed is not None:
+                crashed(error)
 
-    def cancel(self) -> None:
-        for task in list(self._running):
+    async def stop(self) -> None:
+        """Cancel what still runs and wait until it has ended."""
+        running = list(self._running)
+        for task in running:
             task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

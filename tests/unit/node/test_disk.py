@@ -163,10 +163,10 @@ def test_whole_files_are_replaced_or_left(tmp_path: Path, monkeypatch: pytest.Mo
     files = DiskFiles(tmp_path, open_files_max=4)
     files.write_whole("state", b"old")
 
-    def refuse(self: Path, target: Path) -> None:
+    def refuse(source: str, target: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(DiskFull):
         files.write_whole("state", b"new")
     monkeypatch.undo()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.node.settings import DEFINITIONS, SECTIONS, Definition, Kind, LogLevel, Settings
+from penstock.node.definition import Definition, Kind
+from penstock.node.settings import DEFINITIONS, SECTIONS, LogLevel, Settings
 from penstock.node.settings_values import plain_value, read_value, show_value
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from penstock.apps.cli.main import EXIT_CODES, cli
-from penstock.node.settings import DEFINITIONS, SECTIONS, Definition
+from penstock.node.definition import Definition
+from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import FOREIGN_VARIABLES
 from penstock.node.settings_values import show_value
 

@@ -12,7 +12,8 @@ import click
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option
 from penstock.apps.ready import ReadyInfo, StartError, remove_ready_file, write_ready_file
-from penstock.node.settings import DEFINITIONS, SECTIONS, Definition, Kind, LogFormat
+from penstock.node.definition import Definition, Kind
+from penstock.node.settings import DEFINITIONS, SECTIONS, LogFormat
 from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
 from penstock.node.settings_values import show_value
 

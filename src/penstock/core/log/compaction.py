@@ -103,7 +103,8 @@ def roll_is_due(log: Log, config: CompactionConfig, now_ms: int) -> bool:
 def install(log: Log, plan: Plan, result: Result) -> bool:
     """Put the new segments in place; False, and nothing changed, when the log changed too much meanwhile.
 
-    Waits for the directory to be flushed, twice: a millisecond or so.
+    Waits for the disk a few times, a millisecond or so: where gaps may be must be known for sure, or a torn tail in
+    the middle of the log could not be told from them.
     """
     files = log.files
     groups = [_covered(log, one, plan) for one in result.swaps]
@@ -119,7 +120,7 @@ def install(log: Log, plan: Plan, result: Result) -> bool:
         for one, group in zip(result.swaps, groups, strict=True):
             log.replace(group, [_open_cleaned(files, plan.directory, one)])
     state = cleaner_state.read(files, plan.directory, _say_nothing)
-    cleaner_state.write(files, plan.directory, CleanerState(result.first_dirty, state.gaps_before), sync=False)
+    cleaner_state.write(files, plan.directory, CleanerState(result.first_dirty, state.gaps_before), sync=True)
     return True
 
 

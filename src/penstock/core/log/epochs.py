@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from penstock.core.errors import DiskFailed, DiskFull
 from penstock.core.log import checked
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
@@ -55,6 +56,13 @@ class Epochs:
         if self.is_behind:
             checked.write(self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=sync)
             self.is_behind = False
+
+    def save_if_possible(self) -> None:
+        """Save where the caller's own work is done already and must not fail for want of this file."""
+        try:
+            self.save()
+        except (DiskFull, DiskFailed):
+            self.is_behind = True
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
         """(largest epoch at or before the one asked for, the offset where it ends); (-1, -1) when unknown."""

@@ -14,6 +14,7 @@ from penstock.core.log import checked
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.producers import Producers
 from penstock.core.log.segment import Found, Segment, Slice
+from penstock.core.log.transactions import Transactions
 from penstock.core.model import NO_TIMESTAMP
 from penstock.core.ports import File, Files
 from penstock.core.records.batch import PREFIX_BYTES, BatchHeader, stamp
@@ -62,7 +63,8 @@ class Log:
         self.start_offset = 0
         self.end_offset = 0
         self.epochs = Epochs(files, directory)
-        self.producers = Producers(files, directory)
+        self.transactions = Transactions(files, directory)
+        self.producers = Producers(files, directory, self.transactions)
         self.visible = Mark(0, 0, 0)
         """What readers may see: everything before it."""
         self._active: Segment | None = None
@@ -72,6 +74,7 @@ class Log:
         self._hints: dict[int, int] = {}
         """Next offset to position in the last segment, for readers that go on where they stopped."""
         self._cuts = 0
+        self._stable: Mark | None = None
         self._retired_bytes = 0
 
     # -- writing
@@ -93,9 +96,9 @@ class Log:
         self.end_offset = active.next_offset
         if leader_epoch > self.epochs.latest:
             self.epochs.observe(leader_epoch, offset)
-            self.epochs.save()
+            self.epochs.save_if_possible()
         if header.producer_id >= 0:
-            self.producers.observe(header, offset, now_ms)
+            self.producers.observe(header, offset, now_ms, batch)
         if not self._dirty_files or self._dirty_files[-1] is not active.file:
             self._dirty_files.append(active.file)
         return offset
@@ -131,7 +134,12 @@ class Log:
     def mark_dirty(self, segment: Segment) -> None:
         """What recovery found in this segment may be in the page cache only: it has to be synced before it counts."""
         self._dirty_files.append(segment.file)
-        self._dirty_directories.append(self.directory)
+        self.mark_names_dirty()
+
+    def mark_names_dirty(self) -> None:
+        """The names that recovery found may be in the page cache only: they are synced with what is written next."""
+        if self.directory not in self._dirty_directories:
+            self._dirty_directories += [self.directory, *parents_of(self.directory)]
 
     def settle_age(self, now_ms: int) -> None:
         """After recovery the age of the last segment counts from its first record, if that has a time."""
@@ -175,6 +183,16 @@ class Log:
         if mark.offset > self.visible.offset and mark.cuts == self._cuts:
             self.visible = mark
 
+    def stable(self) -> Mark:
+        """What readers of committed records may see: everything before it. At most what is visible."""
+        offset = self.transactions.first_unstable(self.visible.offset)
+        if offset is None or offset >= self.visible.offset:
+            return self.visible
+        offset = max(offset, self.start_offset)
+        if self._stable is None or self._stable.offset != offset or self._stable.cuts != self._cuts:
+            self._stable = self.mark_at(offset)
+        return self._stable
+
     # -- reading
 
     def read(self, offset: int, bytes_max: int, limit: Mark) -> Slice | None:
@@ -202,14 +220,14 @@ class Log:
     def _slice(self, segment: Segment, position: int, bytes_max: int, end: int, limit: Mark) -> Slice:
         length, next_offset = segment.run(position, bytes_max, end)
         segment.verify(position, length)
+        if next_offset is None:
+            next_offset = min(limit.offset, segment.next_offset)
         if segment is self._active:
-            if next_offset is None:
-                next_offset = limit.offset
             hints = self._hints
             if next_offset not in hints and len(hints) >= HINTS_MAX:
                 del hints[next(iter(hints))]
             hints[next_offset] = position + length
-        return Slice(segment.file, position, length)
+        return Slice(segment.file, position, length, next_offset)
 
     def mark_at(self, offset: int) -> Mark:
         """The boundary of the batch that holds `offset` (its start), for readers who must stop there."""
@@ -267,6 +285,7 @@ class Log:
         count = sum(1 for segment in self.segments[:-1] if segment.next_offset <= offset)
         self.drop_first(count)
         self.epochs.cut_start(offset)
+        self.transactions.cut_start(offset)
 
     def drop_first(self, count: int) -> None:
         """Remove the oldest segments; the last one always stays, because its name keeps the end offset."""
@@ -277,6 +296,7 @@ class Log:
         if count:
             self.start_offset = max(self.start_offset, self.segments[0].base_offset)
             self.epochs.cut_start(self.start_offset)
+            self.transactions.cut_start(self.start_offset)
             self._hints.clear()
 
     def replace(self, old: list[Segment], new: list[Segment]) -> None:
@@ -330,7 +350,8 @@ class Log:
         if snapshot_offset >= self.end_offset:
             return
         for found in self.headers_from(max(snapshot_offset, self.start_offset)):
-            self.producers.observe(found.header, found.header.base_offset, now_ms)
+            self.producers.observe(found.header, found.header.base_offset, now_ms, found.raw)
+        self.transactions.cut_start(self.start_offset)
 
     def close(self) -> None:
         for segment in self.segments:

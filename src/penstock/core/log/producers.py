@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from penstock.core.errors import OutOfOrder, StaleProducer, TornSegment
+from penstock.core.errors import (
+    InvalidTransactionState,
+    OutOfOrder,
+    StaleCoordinator,
+    StaleProducer,
+    TornSegment,
+)
 from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
 from penstock.core.log import checked
+from penstock.core.log.transactions import Transactions
+from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
-from penstock.core.records.batch import BatchHeader
+from penstock.core.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, Buffer
+from penstock.core.records.control import read_marker
 
 SNAPSHOT_SUFFIX = ".snapshot"
 SNAPSHOTS_KEPT = 2
@@ -30,24 +39,30 @@ class Written(NamedTuple):
 
 
 class Producer:
-    """One producer id: its epoch and its last batches, oldest first."""
+    """One producer id: its epoch, its last batches, oldest first, and who last ended a transaction of it."""
 
-    __slots__ = ("batches", "epoch", "seen_ms")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "seen_ms")
 
-    def __init__(self, epoch: int, batches: list[Written], seen_ms: int) -> None:
+    def __init__(
+        self, epoch: int, batches: list[Written], seen_ms: int, coordinator_epoch: int = NO_EPOCH
+    ) -> None:
         self.epoch = epoch
         self.batches = batches
         self.seen_ms = seen_ms
+        self.coordinator_epoch = coordinator_epoch
 
 
 class Producers:
-    """All producers of one partition."""
+    """All producers of one partition. Their snapshots hold the state of its transactions, too."""
 
-    __slots__ = ("_by_id", "_directory", "_files", "_has_changed", "has_dropped", "snapshot_offset")
+    __slots__ = (
+        "_by_id", "_directory", "_files", "_has_changed", "_transactions", "has_dropped", "snapshot_offset",
+    )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(self, files: Files, directory: str, transactions: Transactions) -> None:
         self._files = files
         self._directory = directory
+        self._transactions = transactions
         self._by_id: dict[int, Producer] = {}
         self._has_changed = True
         self.has_dropped = False
@@ -61,6 +76,11 @@ class Producers:
     def items(self) -> list[tuple[int, Producer]]:
         return sorted(self._by_id.items())
 
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Has the producer, at this very epoch, a transaction open here?"""
+        known = self._by_id.get(producer_id)
+        return known is not None and known.epoch == epoch and self._transactions.is_open(producer_id)
+
     def check(self, header: BatchHeader) -> Written | None:
         """None if the batch is next in sequence, the remembered batch if it repeats it; refuses everything else."""
         known = self._by_id.get(header.producer_id)
@@ -70,6 +90,10 @@ class Producers:
             raise StaleProducer(
                 f"producer {header.producer_id} wrote with epoch {known.epoch} already, "
                 f"this is epoch {header.producer_epoch}"
+            )
+        if self._transactions.is_open(header.producer_id) and not header.attributes & TRANSACTIONAL:
+            raise InvalidTransactionState(
+                f"producer {header.producer_id} has a transaction open here, this batch is outside of it"
             )
         if header.producer_epoch > known.epoch:
             if header.base_sequence != 0:
@@ -81,7 +105,7 @@ class Producers:
         for written in known.batches:
             if written.first_sequence == header.base_sequence and written.last_sequence == last_sequence:
                 return written
-        expected = (known.batches[-1].last_sequence + 1) % _SEQUENCES if known.batches else header.base_sequence
+        expected = (known.batches[-1].last_sequence + 1) % _SEQUENCES if known.batches else 0
         if header.base_sequence != expected:
             raise OutOfOrder(
                 f"producer {header.producer_id} epoch {header.producer_epoch}: "
@@ -89,10 +113,33 @@ class Producers:
             )
         return None
 
-    def observe(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """The batch is in the log now."""
-        if header.producer_id < 0 or header.is_control:
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, is_bumped: bool) -> bool:
+        """Whether a marker has anything to end or to fence here; refuses one that speaks for the past.
+
+        `is_bumped`: its epoch is one above that of the transaction it ends, so a transaction of that very epoch is a
+        later one and none of its business.
+        """
+        known = self._by_id.get(producer_id)
+        if known is None:
+            return True
+        is_open = self._transactions.is_open(producer_id)
+        if epoch < known.epoch or (is_bumped and is_open and epoch == known.epoch):
+            raise StaleProducer(f"producer {producer_id} is at epoch {known.epoch}, a marker of {epoch} is late")
+        if coordinator_epoch < known.coordinator_epoch:
+            raise StaleCoordinator(
+                f"a coordinator of epoch {known.coordinator_epoch} wrote here already, this is {coordinator_epoch}"
+            )
+        return is_open or epoch > known.epoch
+
+    def observe(self, header: BatchHeader, base_offset: int, now_ms: int, raw: Buffer) -> None:
+        """The batch is in the log now. Of `raw` only control batches need more than the header."""
+        if header.producer_id < 0:
             return
+        if header.attributes & CONTROL:
+            self._observe_marker(header, base_offset, now_ms, raw)
+            return
+        if header.attributes & TRANSACTIONAL:
+            self._transactions.observe_data(header.producer_id, base_offset)
         self._has_changed = True
         written = Written(
             header.base_sequence,
@@ -103,17 +150,33 @@ class Producers:
         )
         known = self._by_id.get(header.producer_id)
         if known is None or known.epoch != header.producer_epoch:
-            self._by_id[header.producer_id] = Producer(header.producer_epoch, [written], now_ms)
+            coordinator_epoch = NO_EPOCH if known is None else known.coordinator_epoch
+            self._by_id[header.producer_id] = Producer(
+                header.producer_epoch, [written], now_ms, coordinator_epoch
+            )
             return
         known.seen_ms = now_ms
         known.batches.append(written)
         if len(known.batches) > PRODUCER_BATCHES_REMEMBERED:
             del known.batches[0]
 
+    def _observe_marker(self, header: BatchHeader, base_offset: int, now_ms: int, raw: Buffer) -> None:
+        """A marker ends the producer's transaction; one of a new epoch also makes its sequence start again."""
+        marker = read_marker(raw, header)
+        if marker is None:
+            return
+        self._has_changed = True
+        self._transactions.observe_marker(header.producer_id, base_offset, is_commit=marker.is_commit)
+        known = self._by_id.get(header.producer_id)
+        batches = [] if known is None or known.epoch != header.producer_epoch else known.batches
+        self._by_id[header.producer_id] = Producer(
+            header.producer_epoch, batches, now_ms, marker.coordinator_epoch
+        )
+
     def expire(self, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that have been silent for longer than `expiry_ms`."""
+        """Forget producers that have been silent for longer than `expiry_ms` and have no transaction open."""
         for producer_id, known in self.items():
-            if now_ms - known.seen_ms > expiry_ms:
+            if now_ms - known.seen_ms > expiry_ms and not self._transactions.is_open(producer_id):
                 del self._by_id[producer_id]
                 self._has_changed = True
 
@@ -128,7 +191,11 @@ class Producers:
             return
         path = self._snapshot_path(end_offset)
         if self._has_changed:
-            content = [[producer_id, one.epoch, one.seen_ms, one.batches] for producer_id, one in self.items()]
+            producers = [
+                [producer_id, one.epoch, one.batches, one.seen_ms, one.coordinator_epoch]
+                for producer_id, one in self.items()
+            ]
+            content = {"producers": producers, "transactions": self._transactions.save()}
             checked.write(self._files, path, content, sync=False)
         else:
             self._files.rename(self._snapshot_path(self.snapshot_offset), path)
@@ -140,23 +207,28 @@ class Producers:
         """Take the newest whole snapshot at or before `offset_max`; returns its offset, 0 when there is none."""
         self._by_id = {}
         for offset in reversed(self._snapshots()):
-            content = self._read(offset) if offset <= offset_max else None
-            if content is None:
+            producers = self._read(offset) if offset <= offset_max else None
+            if producers is None:
                 self._files.remove(self._snapshot_path(offset))
                 self.has_dropped = True
                 continue
-            for producer_id, epoch, seen_ms, batches in content:
-                self._by_id[producer_id] = Producer(epoch, [Written(*one) for one in batches], seen_ms)
+            for producer_id, epoch, batches, seen_ms, coordinator_epoch in producers:
+                written = [Written(*one) for one in batches]
+                self._by_id[producer_id] = Producer(epoch, written, seen_ms, coordinator_epoch)
             self.snapshot_offset, self._has_changed = offset, False
             return offset
+        self._transactions.clear()
         self.snapshot_offset, self._has_changed = -1, True
         return 0
 
     def _read(self, offset: int) -> Any:
+        """The producers of a snapshot, its transactions loaded; None when either is not whole."""
         try:
-            return checked.read(self._files, self._snapshot_path(offset))
+            content = checked.read(self._files, self._snapshot_path(offset))
+            self._transactions.load(content["transactions"])
         except TornSegment:
             return None
+        return content["producers"]
 
     def _snapshots(self) -> list[int]:
         names = self._files.names(self._directory)

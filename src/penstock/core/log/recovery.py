@@ -24,9 +24,17 @@ SALVAGE_BYTES_MAX = 64 << 20
 
 
 def open_log(
-    files: Files, directory: str, limits: LogLimits, *, recovery_offset: int, now_ms: int, report: Report
+    files: Files,
+    directory: str,
+    limits: LogLimits,
+    *,
+    recovery_offset: int,
+    now_ms: int,
+    report: Report,
+    is_synced_by_batch: bool = False,
 ) -> Log:
-    """Open or create the log in `directory`."""
+    """Open or create the log in `directory`. If its owner flushes every batch before it writes the next one, then no
+    crash tears anything but the last: whole batches behind a tear mean damage, and the log refuses to open."""
     swap.settle(files, directory, report)
     log = Log(files, directory, limits)
     gaps_before = cleaner_state.read(files, directory, report).gaps_before
@@ -38,19 +46,23 @@ def open_log(
         log.adopt(segment)
         if next_base is not None and next_base <= recovery_offset:
             segment.seal(next_base)
-        elif not _recover_segment(log, segment, recovery_offset, next_base, report):
+        elif not _recover_segment(log, segment, recovery_offset, next_base, report, is_synced_by_batch):
             _set_aside(files, directory, bases[at + 1 :], report)
             break
     _settle(log, recovery_offset, now_ms, report)
     return log
 
 
-def _recover_segment(log: Log, segment: Segment, recovery_offset: int, next_base: int | None, report: Report) -> bool:
+def _recover_segment(
+    log: Log, segment: Segment, recovery_offset: int, next_base: int | None, report: Report, is_synced_by_batch: bool
+) -> bool:
     """Prove everything behind the recovery point; False when a tear was cut, so that nothing behind it counts."""
     size = segment.size
     start = segment.resume(recovery_offset)
     if size > start:
         log.mark_dirty(segment)
+    elif not size:
+        log.mark_names_dirty()
     try:
         segment.take_in(start, size, log.limits.index_interval_bytes)
         if next_base is not None and segment.next_offset != next_base and not segment.is_cleaned:
@@ -60,6 +72,9 @@ def _recover_segment(log: Log, segment: Segment, recovery_offset: int, next_base
     except CorruptBatch as tear:
         if segment.next_offset < recovery_offset:
             raise
+        if is_synced_by_batch and (next_base is not None or _holds_whole_batch(_tail_of(segment))):
+            raise TornSegment(f"{tear}; whole batches lie behind it, so no crash did this: restore the file") from None
+        log.mark_dirty(segment)
         _cut(segment, str(tear), report)
         return False
     _note_first_time(segment)
@@ -74,7 +89,7 @@ def _cut(segment: Segment, why: str, report: Report) -> None:
     """Cut what lies behind the proven part. Whole batches found there are kept beside it, for a person to look at."""
     position = segment.size
     length = segment.file.size() - position
-    tail = segment.file.read(position, min(length, SALVAGE_BYTES_MAX))
+    tail = _tail_of(segment)
     words = f"cut {length} bytes after offset {segment.next_offset} ({why})"
     if _holds_whole_batch(tail):
         kept = f"{segment.file.path}.{position}{CUT_SUFFIX}"
@@ -82,6 +97,11 @@ def _cut(segment: Segment, why: str, report: Report) -> None:
         words += f"; whole batches lay behind the tear, kept in {kept}"
     segment.truncate(position)
     report(words)
+
+
+def _tail_of(segment: Segment) -> bytes:
+    """What lies behind the proven part."""
+    return segment.file.read(segment.size, min(segment.file.size() - segment.size, SALVAGE_BYTES_MAX))
 
 
 def _holds_whole_batch(tail: bytes) -> bool:

@@ -17,7 +17,7 @@ from penstock.core.log.index import CHAINED_BYTES, Entry, Index, SavedIndex, Spa
 from penstock.core.log.proven import Proven
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP
 from penstock.core.ports import File, Files
-from penstock.core.records.batch import PREFIX_BYTES, BatchHeader, Buffer, checksum, decode_header
+from penstock.core.records.batch import CONTROL, PREFIX_BYTES, BatchHeader, Buffer, checksum, decode_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -27,11 +27,12 @@ REBUILT_INTERVAL_BYTES = 1 << 12
 
 
 class Slice(NamedTuple):
-    """A run of whole batches inside one file, to be sent without reading it."""
+    """A run of whole batches inside one file, to be sent without reading it; it ends before `end_offset`."""
 
     file: File
     position: int
     length: int
+    end_offset: int
 
     def read(self) -> bytes:
         return self.file.read(self.position, self.length)
@@ -326,19 +327,19 @@ class Segment:
     # -- reading
 
     def walk(self, position: int, end: int, *, prove: bool, chunk_bytes: int = SCAN_CHUNK_BYTES) -> Iterator[Found]:
-        """The batches from `position` to `end`. With `prove`, each checksum; without, `raw` may be just the header."""
+        """The batches from `position` to `end`. With `prove`, each checksum; else `raw` of data may be its header."""
         chunk, chunk_at = memoryview(b""), position
         while position < end:
             at = position - chunk_at
             need = BATCH_HEADER_BYTES
             if len(chunk) - at >= need:
                 header = self._header(chunk, at, position, end)
-                need = header.size if prove else need
+                need = header.size if prove or header.attributes & CONTROL else need
             if len(chunk) - at < need:
                 want = max(need, min(chunk_bytes, end - position))
                 chunk, chunk_at, at = memoryview(self.file.read(position, want)), position, 0
                 header = self._header(chunk, 0, position, end)
-                if prove and header.size > len(chunk):
+                if (prove or header.attributes & CONTROL) and header.size > len(chunk):
                     chunk = memoryview(self.file.read(position, header.size))
             raw = chunk[at : at + header.size]
             if prove and checksum(raw) != header.crc:

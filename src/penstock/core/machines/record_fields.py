@@ -82,7 +82,7 @@ class FieldReader:
         length = int.from_bytes(self._raw[self._position : start], "big", signed=True)
         end = self._position = start + length
         if length < 0 or end > len(self._raw):
-            raise TornSegment(f"a coordinator's record holds a text of {length} bytes at byte {start} that does not fit")
+            raise TornSegment(f"a coordinator's record holds a text of {length} bytes at byte {start}: too long")
         try:
             return self._raw[start:end].decode()
         except UnicodeDecodeError:

@@ -21,7 +21,7 @@ from penstock.doors.kafka.config_entries import (
     fixed_entries,
     inherited_entries,
 )
-from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.errors import code_of, words_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.wire.kafka import messages
@@ -58,7 +58,7 @@ class ConfigHandlers:
             check_named_once(_key(resource), twice)
             entries = self._entries(resource)
         except BrokerError as error:
-            result.error_code, result.error_message = code_of(error), str(error)
+            result.error_code, result.error_message = code_of(error), words_of(error)
             return result
         wanted = frozenset(resource.configuration_keys or ())
         result.configs = [
@@ -101,7 +101,7 @@ class ConfigHandlers:
         return [
             answer_type(
                 error_code=0 if error is None else code_of(error),
-                error_message=None if error is None else str(error),
+                error_message=None if error is None else words_of(error),
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )

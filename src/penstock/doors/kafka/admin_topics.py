@@ -1,4 +1,4 @@
-"""Topics as clients manage them: create, delete, grow, cut off at the start; and producer ids. Never alters a setting.
+"""Topics as clients manage them: create, delete, grow, cut off at the start. Never alters a setting.
 
 Every topic of a request is judged by itself; those that are allowed are kept with one flush.
 """
@@ -6,7 +6,6 @@ Every topic of a request is judged by itself; those that are allowed are kept wi
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -20,7 +19,6 @@ from penstock.core.errors import (
 )
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event
-from penstock.core.model import NO_EPOCH, NO_PRODUCER
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.changes import (
     Changes,
@@ -31,12 +29,10 @@ from penstock.doors.kafka.changes import (
     repeated,
 )
 from penstock.doors.kafka.config_entries import CreatedConfigs
-from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.errors import code_of, words_of
 from penstock.node.broker import Broker
 from penstock.node.partition import REPLICAS
-from penstock.wire.kafka import ErrorCode, messages
-
-logger = logging.getLogger("penstock.kafka")
+from penstock.wire.kafka import messages
 
 _BY_ID_FROM = 6
 """The first version of DeleteTopics that may name topics by id."""
@@ -47,7 +43,7 @@ _NO_OFFSET = -1
 
 
 class TopicHandlers:
-    """Answers CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords and InitProducerId."""
+    """Answers CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -188,30 +184,12 @@ class TopicHandlers:
         else:
             answer.low_watermark = outcome
 
-    # -- producer ids
-
-    async def init_producer_id(self, call: Call, request: Any) -> Any:
-        """A producer id that nobody had before. One that the producer had already is given up, as Kafka does."""
-        answer = messages.InitProducerIdResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
-        if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):
-            answer.error_code = int(ErrorCode.INVALID_REQUEST)
-        elif request.transactional_id is not None:
-            # The one code that every client takes as final here; UNSUPPORTED_VERSION has librdkafka ask for ever.
-            logger.warning("transactions are not spoken here", extra={"client_id": call.client_id or ""})
-            answer.error_code = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        else:
-            try:
-                answer.producer_id, answer.producer_epoch = await self._broker.new_producer_id(), 0
-            except BrokerError as error:
-                answer.error_code = code_of(error)
-        return answer
-
 
 def _tell(answer: Any, error: BrokerError | None) -> Any:
     """Write into an answer what went wrong, if anything did."""
     if error is not None:
         answer.error_code = code_of(error)
-        answer.error_message = str(error)
+        answer.error_message = words_of(error)
     return answer
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidRequest, TopicExists, UnknownTopic
+from penstock.core.limits import DESCRIBED_PARTITIONS_MAX
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import check_topic_name
 from penstock.doors.kafka.call import Call
@@ -167,8 +168,9 @@ class ClusterHandlers:
     def describe_topic_partitions(self, call: Call, request: Any) -> Any:
         """Topics with their partitions, in pages: at most so many partitions, and where to go on."""
         response = messages.DescribeTopicPartitionsResponse
-        left = max(1, request.response_partition_limit)
-        start = (request.cursor.topic_name, request.cursor.partition_index) if request.cursor else ("", 0)
+        left = min(max(1, request.response_partition_limit), DESCRIBED_PARTITIONS_MAX)
+        cursor = request.cursor
+        start = (cursor.topic_name, max(0, cursor.partition_index)) if cursor else ("", 0)
         topics, cursor = [], None
         for name in sorted(self._names(request)):
             if name < start[0]:

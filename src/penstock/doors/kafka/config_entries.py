@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.topic_config import BROKER_SETTINGS, INT32_MAX, ConfigEntry, Kind, Source
-from penstock.node import settings as node
 from penstock.node.addresses import Address
+from penstock.node.definition import Definition
+from penstock.node.definition import Kind as NodeKind
 from penstock.node.inherited import kafka_text
-from penstock.node.settings import DEFINITIONS, Definition, Settings
+from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
 from penstock.wire.kafka import messages
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
@@ -75,7 +76,7 @@ def fixed_entries(settings: Settings, data_directory: str, advertised: Address) 
         for one in DEFINITIONS
         if one.kafka is not None and one.kafka not in BROKER_SETTINGS
     ]
-    own = node.DEFINITION_OF["node_id"]
+    own = DEFINITION_OF["node_id"]
     entries.append(_node_entry("broker.id", own, settings.node_id))
     listening = Address(settings.host, settings.port)
     entries.append(_address_entry("listeners", listening, "Where the broker listens."))
@@ -96,9 +97,9 @@ def _address_entry(name: str, address: Address, documentation: str) -> Entry:
 
 
 def _kind(definition: Definition) -> Kind:
-    if definition.kind is node.Kind.SWITCH:
+    if definition.kind is NodeKind.SWITCH:
         return Kind.BOOLEAN
-    if definition.kind in (node.Kind.COUNT, node.Kind.BYTES, node.Kind.MS):
+    if definition.kind in (NodeKind.COUNT, NodeKind.BYTES, NodeKind.MS):
         return Kind.INT if definition.high <= INT32_MAX else Kind.LONG
     return Kind.STRING
 

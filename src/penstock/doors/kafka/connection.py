@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from penstock.core.errors import BrokerError
+from penstock.core.log.segment import Slice
 from penstock.doors.kafka.intake import Budget, Intake
-from penstock.doors.kafka.outbox import Outbox, Piece
+from penstock.doors.kafka.outbox import Outbox, Piece, release, size_of
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -45,8 +46,8 @@ class Place:
     def answer(self, pieces: Sequence[Piece]) -> None:
         """Fill the place, once."""
         assert self.pieces is None, "answered twice"
-        self.pieces = pieces
-        if not self._connection.is_closed:
+        if self._connection.keep(pieces):
+            self.pieces = pieces
             self._connection.advance()
 
 
@@ -67,6 +68,8 @@ class Connection(asyncio.BufferedProtocol):
         self._intake = Intake(budget, limits.frame_bytes_max)
         self._line: deque[Place] = deque()
         self._ready: list[Piece] = []
+        self._kept_bytes = 0
+        """Of answers that are made but not yet with the outbox."""
         self._sends_soon = False
         self._is_paused = False
         self._is_waiting_for_room = False
@@ -75,6 +78,8 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id: str | None = None
         self.software = ""
         self.active_at = loop.time()
+        self._unfinished = 0
+        self._unfinished_at = self.active_at
         self._on_close: dict[Callable[[], None], None] = {}
 
     # -- the loop calls
@@ -113,6 +118,9 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
         self._outbox.close()
         self._intake.close()
+        release(self._ready)
+        for place in self._line:
+            release(place.pieces or ())
         self._line.clear()
         self._ready.clear()
         callbacks, self._on_close = self._on_close, {}
@@ -143,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
     def _is_over_limits(self) -> bool:
         return (
             len(self._line) >= self._limits.requests_in_flight_max
-            or self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
+            or self._kept_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
 
     def _pause(self) -> None:
@@ -155,13 +163,14 @@ class Connection(asyncio.BufferedProtocol):
         """Room again: handle what is there already, then read on."""
         if not self._is_paused or self.is_closed or self._is_over_limits():
             return
-        self._is_paused = False
+        self._is_paused = self._is_waiting_for_room = False
         self._work()
         if not self._is_paused and not self.is_closed:
             self._transport.resume_reading()
 
     def _wait_for_room(self) -> None:
         """Over the memory that all connections share: not read from until somebody gives some back."""
+        self._is_waiting_for_room = True
         self._pause()
         self._budget.wait(self._resume_soon)
 
@@ -180,9 +189,27 @@ class Connection(asyncio.BufferedProtocol):
         """An answer that is ready now."""
         if self._line:
             self.reserve().answer(pieces)
-        else:
+        elif self.keep(pieces):
             self._ready += pieces
             self._send_soon()
+
+    def keep(self, pieces: Sequence[Piece]) -> bool:
+        """Take an answer in: its bytes count as waiting, and its files stay even if retention removes them.
+
+        False when there is nobody left to send it to.
+        """
+        if self.is_closed:
+            return False
+        for at, piece in enumerate(pieces):
+            if isinstance(piece, Slice):
+                try:
+                    piece.file.pin()
+                except BrokerError as error:
+                    release(pieces[:at])
+                    self.close(str(error))
+                    return False
+            self._kept_bytes += size_of(piece)
+        return True
 
     def advance(self) -> None:
         """Move the answers at the head of the line that are ready."""
@@ -204,9 +231,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_ready(self) -> None:
         self._sends_soon = False
+        if self.is_closed or not self._ready:
+            return
         ready, self._ready = self._ready, []
-        if ready and not self.is_closed:
-            self._outbox.write(ready)
+        self._kept_bytes -= sum(map(size_of, ready))
+        self._outbox.write(ready)
+        if self._is_paused:
+            self._resume_soon()
 
     def _drained(self) -> None:
         self.active_at = self._loop.time()
@@ -247,6 +278,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def shrink(self) -> None:
         self._intake.shrink()
+
+    def unfinished_s(self, now: float) -> float:
+        """For how long one request has been coming in, as far as looks at it tell. Time in which we do not read does
+        not count, unless what has come already takes much of the shared memory: then others wait for it."""
+        intake = self._intake
+        is_held_up = self._is_paused and not (self._is_waiting_for_room and intake.is_large)
+        if not intake.held_bytes or is_held_up or intake.taken != self._unfinished:
+            self._unfinished, self._unfinished_at = intake.taken, now
+        return now - self._unfinished_at
 
 
 class Door(Protocol):

@@ -23,7 +23,8 @@ from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.produce import ProduceHandler
-from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
+from penstock.doors.kafka.transactions import TransactionHandlers
+from penstock.doors.kafka.versions import TRANSACTION_VERSION, VersionsHandler, advertised_versions
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.node.tasks import Tasks
@@ -45,6 +46,7 @@ class Dispatch:
         topics, offsets = TopicHandlers(broker), OffsetHandlers(broker)
         groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
         consumer_groups = ConsumerGroupHandlers(broker)
+        transactions = TransactionHandlers(broker)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(broker).produce,
             ApiKey.FETCH: self._fetch.fetch,
@@ -54,7 +56,6 @@ class Dispatch:
             ApiKey.DESCRIBE_CLUSTER: self._cluster.describe_cluster,
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._cluster.describe_topic_partitions,
             ApiKey.DESCRIBE_LOG_DIRS: self._cluster.describe_log_dirs,
-            ApiKey.INIT_PRODUCER_ID: topics.init_producer_id,
             ApiKey.CREATE_TOPICS: topics.create_topics,
             ApiKey.DELETE_TOPICS: topics.delete_topics,
             ApiKey.CREATE_PARTITIONS: topics.create_partitions,
@@ -73,16 +74,20 @@ class Dispatch:
             ApiKey.DESCRIBE_GROUPS: group_admin.describe_groups,
             ApiKey.LIST_GROUPS: group_admin.list_groups,
             ApiKey.DELETE_GROUPS: group_admin.delete_groups,
+            **transactions.handlers(),
             ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
             ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
-        versions = VersionsHandler(advertised_versions([*self._handlers, ApiKey.API_VERSIONS]))
+        features = {TRANSACTION_VERSION: broker.settings.transaction_version}
+        versions = VersionsHandler(advertised_versions([*self._handlers, ApiKey.API_VERSIONS]), features)
         self._handlers[ApiKey.API_VERSIONS] = versions.api_versions
+        self._handlers |= transactions.unadvertised()
         self._versions = versions
 
     def advertise(self, address: Address) -> None:
         """The address that clients are told to come to."""
-        self._cluster.advertised = self._configs.advertised = self._groups.advertised = address
+        for handlers in (self._cluster, self._configs, self._groups):
+            handlers.advertised = address
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Start one request. BrokerError means that the connection cannot go on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError
+from penstock.core.limits import ERROR_CHARS_MAX
 from penstock.wire.kafka import ErrorCode
 
 CODES: dict[type[BrokerError], ErrorCode] = {
@@ -28,6 +29,14 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.OutOfOrder: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     errors.StaleProducer: ErrorCode.INVALID_PRODUCER_EPOCH,
     errors.UnknownProducer: ErrorCode.UNKNOWN_PRODUCER_ID,
+    errors.FencedProducer: ErrorCode.PRODUCER_FENCED,
+    errors.WrongProducer: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
+    errors.TransactionAbortable: ErrorCode.TRANSACTION_ABORTABLE,
+    errors.InvalidTransactionTimeout: ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+    errors.UnknownTransaction: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    errors.NoTransactionalId: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    errors.StaleCoordinator: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     errors.Forbidden: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     errors.IllegalMove: ErrorCode.INVALID_REQUEST,
     errors.InvalidGroup: ErrorCode.INVALID_GROUP_ID,
@@ -57,6 +66,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.CoordinatorUnavailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
     errors.Rebalancing: ErrorCode.REBALANCE_IN_PROGRESS,
+    errors.TransactionBusy: ErrorCode.CONCURRENT_TRANSACTIONS,
     errors.UnstableOffset: ErrorCode.UNSTABLE_OFFSET_COMMIT,
     errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     errors.TornSegment: ErrorCode.KAFKA_STORAGE_ERROR,
@@ -87,3 +97,9 @@ def coordinator_code_of(error: BrokerError) -> int:
 def code_of(error: BrokerError) -> int:
     """Kafka's number for one of our errors."""
     return int(CODES[type(error)])
+
+
+def words_of(error: BrokerError) -> str:
+    """The error in words, short enough for every version of every response."""
+    words = str(error)
+    return words if len(words) <= ERROR_CHARS_MAX else f"{words[:ERROR_CHARS_MAX]}…"

@@ -104,6 +104,8 @@ class FetchHandler:
         if run is not None and (run.length <= left_bytes or not reading.found_bytes):
             answer.records = run
             reading.found_bytes += run.length
+            if isolation is Isolation.READ_COMMITTED:
+                answer.aborted_transactions = _aborted(partition, one.fetch_offset, run.end_offset)
         return answer
 
     def find(self, call: Call, topic: Any, index: int) -> Partition:
@@ -184,6 +186,14 @@ def _fill(answer: Any, partition: Partition) -> None:
     answer.high_watermark = partition.high_watermark
     answer.last_stable_offset = partition.last_stable_offset
     answer.log_start_offset = partition.start_offset
+
+
+def _aborted(partition: Partition, start: int, end: int) -> list[Any]:
+    """What a reader of committed records must leave out of those from `start` up to `end`."""
+    return [
+        messages.FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in partition.aborted_between(start, end)
+    ]
 
 
 def _none_aborted(isolation: Isolation) -> list[Any] | None:

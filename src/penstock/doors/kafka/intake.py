@@ -15,48 +15,50 @@ SIZE_BYTES = 4
 FIRST_BYTES = 1 << 14
 ORDINARY_BYTES = 1 << 18
 AT_ONCE_BYTES = 2 << 20
-"""Frames up to this size get their room at once; larger ones only as their bytes arrive."""
+"""Frames up to this size get their room at once, larger ones as their bytes arrive; all do when memory is tight."""
 
 
 class Budget:
     """Bytes that all connections together may hold in buffers beyond their first few."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._used_bytes = 0
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: dict[Callable[[], None], None] = {}
 
     def fits(self, count: int) -> bool:
-        return self._used_bytes + count <= self._bytes_max
+        return self._used_bytes + count <= self.bytes_max
 
     def change(self, count: int) -> None:
         """Account for a buffer that grew, or shrank; whoever waits for room then tries again."""
         self._used_bytes += count
         if count < 0 and self._waiting:
-            waiting, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, {}
             for try_again in waiting:
                 try_again()
 
     def wait(self, try_again: Callable[[], None]) -> None:
-        self._waiting.append(try_again)
+        self._waiting[try_again] = None
 
     @property
     def is_tight(self) -> bool:
-        return self._used_bytes * 2 > self._bytes_max
+        return self._used_bytes * 2 > self.bytes_max
 
 
 class Intake:
     """One buffer: bytes are received behind `_end`, frames are taken from `_start`."""
 
-    __slots__ = ("_budget", "_buffer", "_end", "_frame_bytes_max", "_start", "_view")
+    __slots__ = ("_budget", "_buffer", "_end", "_frame_bytes_max", "_start", "_view", "taken")
 
     def __init__(self, budget: Budget, frame_bytes_max: int) -> None:
         self._budget = budget
-        self._frame_bytes_max = frame_bytes_max
+        self._frame_bytes_max = min(frame_bytes_max, budget.bytes_max)
         self._buffer = bytearray(FIRST_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
+        self.taken = 0
+        """How many frames were taken so far: tells one unfinished frame from the next."""
 
     def room(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -69,6 +71,11 @@ class Intake:
     def held_bytes(self) -> int:
         """Bytes that have come in and are not yet a handled frame."""
         return self._end - self._start
+
+    @property
+    def is_large(self) -> bool:
+        """Whether this connection has more of the shared memory than an ordinary one."""
+        return len(self._buffer) > ORDINARY_BYTES
 
     def take(self) -> memoryview | None:
         """The next whole frame, or None. It is valid until the next call."""
@@ -84,6 +91,7 @@ class Intake:
         if stop > end:
             return None
         self._start = stop
+        self.taken += 1
         return self._view[start + SIZE_BYTES : stop]
 
     def make_room(self) -> bool:
@@ -107,9 +115,8 @@ class Intake:
         if held < SIZE_BYTES:
             return FIRST_BYTES
         frame = SIZE_BYTES + int(_SIZE.unpack_from(self._buffer, self._start)[0])
-        if frame <= AT_ONCE_BYTES:
-            return frame
-        return min(frame, max(AT_ONCE_BYTES, held * 2))
+        at_once = FIRST_BYTES if self._budget.is_tight else AT_ONCE_BYTES
+        return frame if frame <= at_once else min(frame, max(at_once, held * 2))
 
     def widen(self) -> None:
         """The sender fills the buffer in one go: give it an ordinary one if there is room."""

@@ -97,4 +97,4 @@ def _find(partition: Partition, time_ms: int, isolation: Isolation) -> TimedOffs
         return partition.find_newest() or _NOTHING
     if time_ms < 0:
         return _NOTHING
-    return partition.find_time(time_ms) or _NOTHING
+    return partition.find_time(time_ms, isolation) or _NOTHING

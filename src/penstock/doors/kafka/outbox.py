@@ -8,13 +8,17 @@ waits, so that a slow reader shows.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
+
+logger = logging.getLogger("penstock.kafka")
 
 Plain = bytes | bytearray | memoryview
 Piece = Plain | Slice
@@ -35,12 +39,15 @@ class Outbox:
         self._pieces: deque[Piece] = deque()
         self.waiting_bytes = 0
         self._is_blocked = False
+        self._has_turn_due = False
+        self._has_left_over = False
         self._is_closed = False
         self._socket = _own_socket(transport)
 
     def write(self, pieces: Sequence[Piece]) -> None:
-        """Send now what the socket takes; the rest follows by itself."""
+        """Send now what the socket takes; the rest follows by itself. The slices are pinned; their pins go over."""
         if self._is_closed:
+            release(pieces)
             return
         if (
             not self._pieces
@@ -50,48 +57,51 @@ class Outbox:
             self._write_plain(pieces[0] if len(pieces) == 1 else b"".join(cast(Sequence[Plain], pieces)))
             return
         for piece in pieces:
-            if isinstance(piece, Slice):
-                piece.file.pin()
-                self.waiting_bytes += piece.length
-            else:
-                self.waiting_bytes += len(piece)
+            self.waiting_bytes += size_of(piece)
             self._pieces.append(piece)
-        if not self._is_blocked:
+        if not self._is_blocked and not self._has_turn_due:
             self._flush()
+        self._has_left_over = bool(self._pieces)
 
     def _write_plain(self, piece: Piece) -> None:
         """The common case: short answers, and nothing before them."""
         assert self._socket is not None and not isinstance(piece, Slice)
-        assert self._socket is not None
         try:
             sent = self._socket.send(piece)
         except BlockingIOError:
             sent = 0
-        except OSError:
-            self._transport.abort()
+        except OSError as error:
+            self._give_up(error)
             return
         if sent < len(piece):
             self._pieces.append(memoryview(piece)[sent:])
             self.waiting_bytes = len(piece) - sent
+            self._has_left_over = True
             self._wait()
 
     def _flush(self) -> None:
+        self._has_turn_due = False
         if self._is_closed:
             return
-        had_waiting = self._is_blocked
         try:
             finished = self._flush_socket() if self._socket is not None else self._flush_transport()
         except BlockingIOError:
             self._wait()
-            return
-        except (OSError, asyncio.CancelledError):
-            self._transport.abort()
-            return
-        if not finished:
-            self._loop.call_soon(self._flush)
-            return
-        if had_waiting:
-            self._go_on()
+        except (OSError, BrokerError) as error:
+            self._give_up(error)
+        else:
+            if finished:
+                self._go_on()
+            elif not self._is_blocked:
+                self._has_turn_due = True
+                self._loop.call_soon(self._flush)
+
+    def _give_up(self, error: Exception) -> None:
+        """Nothing can follow half an answer, so the connection ends."""
+        if not isinstance(error, ConnectionError):
+            logger.error("closing a connection: its answer cannot be sent: %s", error)
+        self.close()
+        self._transport.abort()
 
     def _flush_socket(self) -> bool:
         """Send until the socket is full (BlockingIOError), all is sent (True) or the turn is over (False)."""
@@ -128,7 +138,7 @@ class Outbox:
         assert self._socket is not None
         handle = piece.file.handle()
         if handle is None:
-            self._pieces[0] = piece.read()
+            self._pieces[0] = _read(piece, piece.length)
             piece.file.unpin()
             return 0
         sent = os.sendfile(self._socket.fileno(), handle, piece.position, piece.length)
@@ -138,26 +148,24 @@ class Outbox:
             self._pieces.popleft()
             piece.file.unpin()
         else:
-            self._pieces[0] = Slice(piece.file, piece.position + sent, piece.length - sent)
+            self._pieces[0] = piece._replace(position=piece.position + sent, length=piece.length - sent)
         return sent
 
     def _flush_transport(self) -> bool:
         """Hand over to the transport while it takes more; it calls back through `resume` when it has drained."""
-        while self._pieces:
-            if self._is_blocked:
-                return True
-            piece = self._pieces.popleft()
+        while self._pieces and not self._is_blocked:
+            piece = self._pieces[0]
             if isinstance(piece, Slice):
-                length = min(piece.length, TRANSPORT_CHUNK_BYTES)
-                self._transport.write(piece.file.read(piece.position, length))
-                self.waiting_bytes -= length
-                if length < piece.length:
-                    self._pieces.appendleft(Slice(piece.file, piece.position + length, piece.length - length))
-                else:
-                    piece.file.unpin()
+                sent = min(piece.length, TRANSPORT_CHUNK_BYTES)
+                self._transport.write(_read(piece, sent))
             else:
+                sent = len(piece)
                 self._transport.write(piece)
-                self.waiting_bytes -= len(piece)
+            self.waiting_bytes -= sent
+            if isinstance(piece, Slice) and sent < piece.length:
+                self._pieces[0] = piece._replace(position=piece.position + sent, length=piece.length - sent)
+            else:
+                release((self._pieces.popleft(),))
         return True
 
     def pause(self) -> None:
@@ -177,9 +185,13 @@ class Outbox:
             self._loop.add_writer(self._socket.fileno(), self._flush)
 
     def _go_on(self) -> None:
-        if self._socket is not None and self._is_blocked:
+        if self._socket is None:
+            return
+        if self._is_blocked:
             self._is_blocked = False
             self._loop.remove_writer(self._socket.fileno())
+        if self._has_left_over:
+            self._has_left_over = False
             self._on_drained()
 
     def close(self) -> None:
@@ -191,11 +203,27 @@ class Outbox:
             if self._is_blocked:
                 self._loop.remove_writer(self._socket.fileno())
             self._socket.close()
-        for piece in self._pieces:
-            if isinstance(piece, Slice):
-                piece.file.unpin()
+        release(self._pieces)
         self._pieces.clear()
         self.waiting_bytes = 0
+
+
+def size_of(piece: Piece) -> int:
+    return piece.length if isinstance(piece, Slice) else len(piece)
+
+
+def release(pieces: Iterable[Piece]) -> None:
+    """Give back the pins of answers that are not sent."""
+    for piece in pieces:
+        if isinstance(piece, Slice):
+            piece.file.unpin()
+
+
+def _read(piece: Slice, length: int) -> bytes:
+    content = piece.file.read(piece.position, length)
+    if len(content) < length:
+        raise TornSegment(f"{piece.file.path} ended before byte {piece.position + length}")
+    return content
 
 
 def _own_socket(transport: asyncio.Transport) -> socket.socket | None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic
+from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic, WrongProducer
+from penstock.core.machines.offsets import Place
+from penstock.core.machines.transactions import Claim
 from penstock.core.model import Acks
+from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.errors import code_of, words_of
+from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
 from penstock.wire.kafka import ErrorCode, messages
@@ -25,44 +29,103 @@ class ProduceHandler:
     def produce(self, call: Call, request: Any) -> Any:
         """Append everything now, in order; wait, if need be, without holding up what comes next on the connection."""
         production = Production(call, request.acks)
+        if request.transactional_id is not None:
+            return self._produce_in_transaction(production, call, request)
+        return production.finish(self._append(production, call, request))
+
+    def _append(self, production: Production, call: Call, request: Any) -> Any:
         topics = []
         for topic in request.topic_data:
             answers = [
-                self._produce_one(production, call, request, topic, one) for one in topic.partition_data
+                self._append_one(production, call, request, topic, one) for one in topic.partition_data
             ]
             topics.append(
                 messages.ProduceResponse.TopicProduceResponse(
                     name=topic.name, topic_id=topic.topic_id, partition_responses=answers
                 )
             )
-        return production.finish(messages.ProduceResponse(responses=topics))
+        return messages.ProduceResponse(responses=topics)
 
-    def _produce_one(self, production: Production, call: Call, request: Any, topic: Any, one: Any) -> Any:
+    def _append_one(self, production: Production, call: Call, request: Any, topic: Any, one: Any) -> Any:
         answer = messages.ProduceResponse.PartitionProduceResponse(index=one.index, base_offset=-1)
         if request.acks not in _ACKS:
             answer.error_code = int(ErrorCode.INVALID_REQUIRED_ACKS)
             return answer
         try:
-            name = topic.name
-            if call.version >= _BY_ID_FROM:
-                name = self._broker.catalog.topic_by_id(topic.topic_id).name
-            partition = self._broker.partition(name, one.index)
+            partition = self._partition(call, topic, one)
             if not one.records:
                 raise InvalidRecord("the request carries no batch for this partition")
             if partition.is_internal:
-                raise InvalidTopic(f"{name!r} is an internal topic, only the broker writes to it")
-            appended = partition.append(one.records, request.acks)
+                raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")
+            in_transaction = request.transactional_id is not None
+            if in_transaction and Place(partition.topic, one.index) in production.unvouched:
+                assert production.doubt is not None
+                raise production.doubt
+            appended = partition.append(one.records, request.acks, in_transaction=in_transaction)
         except BrokerError as error:
             production.refused(answer, error)
         else:
             production.appended(answer, partition, appended)
         return answer
 
+    def _partition(self, call: Call, topic: Any, one: Any) -> Partition:
+        name = topic.name
+        if call.version >= _BY_ID_FROM:
+            name = self._broker.catalog.topic_by_id(topic.topic_id).name
+        return self._broker.partition(name, one.index)
+
+    # -- in a transaction
+
+    def _produce_in_transaction(self, production: Production, call: Call, request: Any) -> Any:
+        """Where the transaction is not open yet, its coordinator has to vouch for the batch before it is appended."""
+        claims, places = self._unvouched(call, request)
+        if len(claims) > 1:
+            production.doubt = WrongProducer("records of more than one producer came in one transaction")
+            production.unvouched = places
+        if production.doubt is not None or not places:
+            return production.finish(self._append(production, call, request))
+        ready: list[Any] = []
+
+        def admitted(error: BrokerError | None) -> None:
+            if error is not None:
+                production.doubt, production.unvouched = error, places
+            ready.append(production.finish(self._append(production, call, request)))
+
+        may_add = speaks_v2(call.api_key, call.version)
+        (by,) = claims
+        self._broker.transactions.admit(request.transactional_id, by, sorted(places), admitted, may_add=may_add)
+        if ready:
+            return ready[0]
+        production.hold()
+        for topic in request.topic_data:
+            for one in topic.partition_data:
+                one.records = None if one.records is None else memoryview(bytearray(one.records))
+        return None
+
+    def _unvouched(self, call: Call, request: Any) -> tuple[set[Claim], set[Place]]:
+        """Who writes, and to which partitions that have no transaction of it open. What is wrong is refused later."""
+        claims: set[Claim] = set()
+        places: set[Place] = set()
+        for topic in request.topic_data:
+            for one in topic.partition_data:
+                try:
+                    partition = self._partition(call, topic, one)
+                    header = decode_header(one.records or b"")
+                except BrokerError:
+                    continue
+                if not header.attributes & TRANSACTIONAL:
+                    continue
+                by = Claim(header.producer_id, header.producer_epoch)
+                claims.add(by)
+                if not partition.log.producers.is_in_transaction(*by):
+                    places.add(Place(partition.topic, one.index))
+        return claims, places
+
 
 class Production:
     """One Produce request under way: counts the partitions that are not yet durable."""
 
-    __slots__ = ("_acks", "_answer", "_body", "_call", "_failed", "_open")
+    __slots__ = ("_acks", "_answer", "_body", "_call", "_failed", "_open", "_place", "doubt", "unvouched")
 
     def __init__(self, call: Call, acks: int) -> None:
         self._call = call
@@ -71,15 +134,25 @@ class Production:
         self._failed: BrokerError | None = None
         self._body: Any = None
         self._answer: Any = None
+        self._place: Any = None
+        self.doubt: BrokerError | None = None
+        """Why the coordinator of the transaction does not vouch for the batches to some partitions."""
+        self.unvouched: set[Place] = set()
+
+    def hold(self) -> None:
+        """The batches are not appended yet: keep the place of the answer in line."""
+        if self._acks != Acks.NONE:
+            self._place = self._call.answer_later()
 
     def refused(self, answer: Any, error: BrokerError) -> None:
         self._failed = error
-        answer.error_code = code_of(error)
-        answer.error_message = str(error)
+        is_doubt = error is self.doubt
+        answer.error_code = produce_code_of(self._call.version, error) if is_doubt else code_of(error)
+        answer.error_message = words_of(error)
         if isinstance(error, InvalidRecord):
             answer.record_errors = [
                 messages.ProduceResponse.BatchIndexAndErrorMessage(
-                    batch_index=index, batch_index_error_message=str(error)
+                    batch_index=index, batch_index_error_message=words_of(error)
                 )
                 for index in error.indexes
             ]
@@ -113,7 +186,10 @@ class Production:
                 self._call.connection.close(f"produce with acks=0 failed: {self._failed}")
             return None
         if not self._open:
-            return body
+            if self._place is None:
+                return body
+            self._place(body)
+            return None
         self._body = body
-        self._answer = self._call.answer_later()
+        self._answer = self._place or self._call.answer_later()
         return None

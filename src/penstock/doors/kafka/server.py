@@ -20,7 +20,8 @@ from penstock.node.broker import Broker
 logger = logging.getLogger("penstock.kafka")
 
 BACKLOG = 1024
-SWEEP_S = 5.0
+SWEEP_S_MAX = 5.0
+SWEEP_S_MIN = 0.05
 DRAIN_STEP_S = 0.01
 
 
@@ -56,7 +57,7 @@ class KafkaDoor:
         assert self._server is not None
         self._dispatch.advertise(advertised)
         await self._server.start_serving()
-        self._sweep_timer = self._loop.call_later(SWEEP_S, self._sweep)
+        self._sweep_soon()
 
     def _make_connection(self) -> Connection:
         return Connection(self._loop, self._settings, self._budget, self._dispatch.handle, self)
@@ -100,17 +101,25 @@ class KafkaDoor:
             if not self._by_address[connection.address]:
                 del self._by_address[connection.address]
 
+    def _sweep_soon(self) -> None:
+        """Look often enough for the shortest of the limits."""
+        shortest_s = min(self._settings.idle_ms_max, self._settings.frame_ms_max) / 1000
+        self._sweep_timer = self._loop.call_later(min(SWEEP_S_MAX, max(SWEEP_S_MIN, shortest_s / 2)), self._sweep)
+
     def _sweep(self) -> None:
-        """Close connections on which nothing has moved for too long; take back large buffers from quiet ones."""
+        """Close connections on which nothing has moved for too long, or that never finish a request; take back large
+        buffers from quiet ones."""
         now = self._loop.time()
-        idle_s_max = self._settings.idle_ms_max / 1000
+        idle_s_max, frame_s_max = self._settings.idle_ms_max / 1000, self._settings.frame_ms_max / 1000
         for connection in list(self._connections):
-            silent_s = now - connection.active_at
-            if silent_s > idle_s_max:
-                connection.close(f"nothing moved for {silent_s:.0f} s (idle_ms_max)")
-            elif silent_s > SWEEP_S:
+            silent_s, unfinished_s = now - connection.active_at, connection.unfinished_s(now)
+            if unfinished_s > frame_s_max:
+                connection.close(f"a request was not complete after {unfinished_s:.1f} s (frame_ms_max)")
+            elif silent_s > idle_s_max:
+                connection.close(f"nothing moved for {silent_s:.1f} s (idle_ms_max)")
+            elif silent_s > SWEEP_S_MAX:
                 connection.shrink()
-        self._sweep_timer = self._loop.call_later(min(SWEEP_S, max(0.05, idle_s_max / 2)), self._sweep)
+        self._sweep_soon()
 
     async def close(self) -> None:
         """Stop listening, let what is in flight finish within the limit, then end every connection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.doors.kafka.call import Call
@@ -15,6 +15,12 @@ Versions = dict[int, tuple[int, int]]
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMED_FROM = 3
 """The first version in which a client says what it is."""
+_FROM_ZERO_FROM = 4
+"""The first version that may name features whose levels start at 0; clients before it choke on them."""
+
+TRANSACTION_VERSION = "transaction.version"
+FEATURES = {TRANSACTION_VERSION: 2}
+"""The newest level of each feature that is known here."""
 
 
 def advertised_versions(keys: Iterable[int]) -> Versions:
@@ -25,12 +31,22 @@ def advertised_versions(keys: Iterable[int]) -> Versions:
 
 
 class VersionsHandler:
-    """Answers ApiVersions."""
+    """Answers ApiVersions. `features` are by name, with the level that is in force."""
 
-    def __init__(self, versions: Versions) -> None:
+    def __init__(self, versions: Versions, features: Mapping[str, int]) -> None:
         self._keys = [
             messages.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in versions.items()
+        ]
+        response = messages.ApiVersionsResponse
+        self._supported = [
+            response.SupportedFeatureKey(name=name, min_version=0, max_version=FEATURES[name])
+            for name in sorted(features)
+        ]
+        self._finalized = [
+            response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(features.items())
+            if level
         ]
         self._own = [one for one in self._keys if one.api_key == ApiKey.API_VERSIONS]
 
@@ -41,7 +57,12 @@ class VersionsHandler:
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return messages.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
             call.connection.software = f"{name} {version}"
-        return messages.ApiVersionsResponse(api_keys=self._keys)
+        return messages.ApiVersionsResponse(
+            api_keys=self._keys,
+            supported_features=self._supported if call.version >= _FROM_ZERO_FROM else [],
+            finalized_features_epoch=0,
+            finalized_features=self._finalized,
+        )
 
     def refuse(self, connection: Connection, correlation_id: int) -> None:
         """A version of ApiVersions that is not known here: say so in the first version, with the range that is."""

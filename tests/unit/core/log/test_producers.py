@@ -7,6 +7,7 @@ import pytest
 from making import opaque_batch
 from penstock.core.errors import OutOfOrder, StaleProducer
 from penstock.core.log.producers import Producers
+from penstock.core.log.transactions import Transactions
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.node.memory import MemoryFiles
 
@@ -16,10 +17,10 @@ def header(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 
 
 
 def producers_with(*headers: BatchHeader) -> Producers:
-    made = Producers(MemoryFiles(), "p")
+    made = Producers(MemoryFiles(), "p", Transactions(MemoryFiles(), "p"))
     for offset, one in enumerate(headers):
         assert made.check(one) is None
-        made.observe(one, offset * 10, 1_000)
+        made.observe(one, offset * 10, 1_000, b"")
     return made
 
 
@@ -52,7 +53,7 @@ def test_a_new_epoch_starts_at_zero_and_ends_the_old() -> None:
     with pytest.raises(OutOfOrder):
         made.check(header(3, epoch=1))
     assert made.check(header(0, epoch=1)) is None
-    made.observe(header(0, epoch=1), 50, 1_000)
+    made.observe(header(0, epoch=1), 50, 1_000, b"")
     with pytest.raises(StaleProducer):
         made.check(header(3))
 
@@ -63,15 +64,15 @@ def test_an_unknown_producer_may_start_anywhere() -> None:
 
 def test_snapshots_come_back_whole_and_damaged_ones_do_not_count() -> None:
     files = MemoryFiles()
-    made = Producers(files, "p")
+    made = Producers(files, "p", Transactions(files, "p"))
     for number in range(3):
-        made.observe(header(number), number, 1_000)
+        made.observe(header(number), number, 1_000, b"")
         made.save(number + 1)
     assert files.names("p") == [f"{2:020d}.snapshot", f"{3:020d}.snapshot"]
     content = bytearray(files.read_whole(f"p/{3:020d}.snapshot") or b"")
     content[12] ^= 4
     files.write_whole(f"p/{3:020d}.snapshot", bytes(content))
-    again = Producers(files, "p")
+    again = Producers(files, "p", Transactions(files, "p"))
     assert again.load(3) == 2 and again.has_dropped
     assert again.items()[0][1].batches[-1].first_sequence == 1
     assert again.load(1) == 0 and len(again) == 0
@@ -79,14 +80,14 @@ def test_snapshots_come_back_whole_and_damaged_ones_do_not_count() -> None:
 
 def test_an_unchanged_state_is_renamed_and_not_written_again() -> None:
     files = MemoryFiles()
-    made = Producers(files, "p")
-    made.observe(header(0), 0, 1_000)
+    made = Producers(files, "p", Transactions(files, "p"))
+    made.observe(header(0), 0, 1_000, b"")
     made.save(1)
     inner = files._contents[f"p/{1:020d}.snapshot"]
     made.save(100)
     assert files.names("p") == [f"{100:020d}.snapshot"]
     assert files._contents[f"p/{100:020d}.snapshot"] is inner
-    again = Producers(files, "p")
+    again = Producers(files, "p", Transactions(files, "p"))
     assert again.load(100) == 100 and len(again) == 1
     again.save(200)
     assert files._contents[f"p/{200:020d}.snapshot"] is inner

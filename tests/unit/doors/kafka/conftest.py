@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from in_process import Caller, open_door
 from penstock.core.model import NewRecord, Storage
 from penstock.core.records.whole import build_batch
 from penstock.doors.kafka.call import Call
@@ -102,6 +103,18 @@ class Node:
             await partition.flush()
 
         self.run(write())
+
+    def talk(self, talk: Callable[[Caller], Coroutine[Any, Any, T]]) -> T:
+        """Speak with the whole door, over one connection."""
+
+        async def main() -> T:
+            caller = Caller(open_door(self.broker))
+            try:
+                return await talk(caller)
+            finally:
+                await caller.hang_up()
+
+        return self.run(main())
 
     def restart(self, settings: Settings) -> None:
         """Stop clean and start again on the same files."""

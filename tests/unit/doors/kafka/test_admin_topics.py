@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -370,41 +369,3 @@ class TestDeleteRecords:
         (answer,) = cut(node, ("orders", 0, 2), timeout_ms=0)
         assert (answer.error_code, answer.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         assert node.broker.partition("orders", 0).start_offset == 0
-
-
-def init(node: Node, version: int = 5, **fields: Any) -> Any:
-    body = messages.InitProducerIdRequest(transactional_id=fields.pop("transactional_id", None), **fields)
-    return node.ask(TopicHandlers(node.broker).init_producer_id, ApiKey.INIT_PRODUCER_ID, version, body)
-
-
-class TestProducerIds:
-    def test_every_version_gets_an_id_that_nobody_had(self, node: Node) -> None:
-        answers = [init(node, version) for version in versions(ApiKey.INIT_PRODUCER_ID)]
-        node.restart(SETTINGS)
-        answers.append(init(node))
-        assert {(one.error_code, one.producer_epoch) for one in answers} == {(0, 0)}
-        ids = [one.producer_id for one in answers]
-        assert len(set(ids)) == len(ids) and min(ids) >= 0
-
-    def test_ids_handed_out_at_once_differ(self, node: Node) -> None:
-        async def many() -> list[int]:
-            return await asyncio.gather(*(node.broker.new_producer_id() for _ in range(50)))
-
-        assert len(set(node.run(many()))) == 50
-
-    def test_a_producer_that_had_an_id_gets_another(self, node: Node) -> None:
-        first = init(node)
-        second = init(node, producer_id=first.producer_id, producer_epoch=first.producer_epoch)
-        assert second.error_code == 0 and second.producer_epoch == 0
-        assert second.producer_id != first.producer_id
-
-    @pytest.mark.parametrize("half", [{"producer_id": 5}, {"producer_epoch": 0}])
-    def test_half_an_identity_is_refused(self, node: Node, half: dict[str, int]) -> None:
-        answer = init(node, **half)
-        assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
-
-    @pytest.mark.parametrize("version", versions(ApiKey.INIT_PRODUCER_ID))
-    def test_transactions_end_with_an_error_that_is_final(self, node: Node, version: int) -> None:
-        answer = init(node, version, transactional_id="payments")
-        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert (answer.producer_id, answer.producer_epoch) == (-1, -1)

@@ -1,0 +1,173 @@
+"""Transactions as one partition sees them: which are open, how far the log is stable, which were aborted.
+
+Never asks who may open or end one; it is told of batches in the order of the log. The *last stable offset* is the first
+offset of the earliest transaction that is open, or whose marker readers cannot see yet. Aborted transactions are kept
+for readers that must skip them, in memory and in one file of checked entries; the producers' snapshot says how many of
+those entries it relies on and what their checksum is, so a file that is behind or torn is found out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from struct import Struct
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from penstock.core.errors import TornSegment
+from penstock.core.ports import Files
+
+FILE_NAME = "aborted-transactions"
+_ENTRY = Struct(">qqqq")
+
+
+class Aborted(NamedTuple):
+    """One aborted transaction: its records lie from `first_offset` up to its marker at `last_offset`.
+
+    `stable_offset` is how far the log was stable once the marker stood: before it no later abort has any record.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    stable_offset: int
+
+
+class Transactions:
+    """Open and aborted transactions of one partition."""
+
+    __slots__ = ("_checksum", "_columns", "_ended", "_files", "_open", "_path", "_saved_count")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._path = f"{directory}/{FILE_NAME}"
+        self._open: dict[int, int] = {}
+        """Producer id to first offset; offsets only grow, so the first entry is the earliest."""
+        self._ended: deque[tuple[int, int]] = deque()
+        """(offset of the marker, first offset) of transactions whose marker may not be visible yet."""
+        self._columns = _columns()
+        self._saved_count = -1
+        """How many entries the file holds, all of them the same as here; -1: it has to be written anew."""
+        self._checksum = 0
+        """Over the entries that the file holds."""
+
+    # -- what was written
+
+    def observe_data(self, producer_id: int, offset: int) -> None:
+        """A transactional batch stands at `offset`; the first one opens the transaction."""
+        if producer_id not in self._open:
+            self._open[producer_id] = offset
+
+    def observe_marker(self, producer_id: int, offset: int, *, is_commit: bool) -> None:
+        """A marker stands at `offset`. Where nothing is open it ends nothing."""
+        first_offset = self._open.pop(producer_id, None)
+        if first_offset is None:
+            return
+        self._ended.append((offset, first_offset))
+        if not is_commit:
+            stable_offset = next(iter(self._open.values()), offset + 1)
+            for column, value in zip(self._columns, (producer_id, first_offset, offset, stable_offset), strict=True):
+                column.append(value)
+
+    # -- what readers must know
+
+    def is_open(self, producer_id: int) -> bool:
+        return producer_id in self._open
+
+    def first_offset(self, producer_id: int) -> int | None:
+        """Where the producer's open transaction starts; None when it has none."""
+        return self._open.get(producer_id)
+
+    def first_unstable(self, visible_offset: int) -> int | None:
+        """Where the earliest transaction starts that readers before `visible_offset` cannot see the end of."""
+        ended = self._ended
+        while ended and ended[0][0] < visible_offset:
+            ended.popleft()
+        first = next(iter(self._open.values()), None)
+        if ended:
+            earliest = min(first_offset for _, first_offset in ended)
+            return earliest if first is None else min(first, earliest)
+        return first
+
+    def aborted_between(self, start: int, end: int) -> list[Aborted]:
+        """The aborted transactions that a reader of the offsets from `start` up to `end` may meet records of."""
+        found: list[Aborted] = []
+        for at in range(bisect_left(self._columns[2], start), len(self._columns[2])):
+            one = self._at(at)
+            if one.first_offset < end:
+                found.append(one)
+            if one.stable_offset >= end:
+                break
+        return found
+
+    def _at(self, at: int) -> Aborted:
+        return Aborted(*(column[at] for column in self._columns))
+
+    @property
+    def aborted_count(self) -> int:
+        return len(self._columns[0])
+
+    # -- shrinking
+
+    def cut_start(self, offset: int) -> None:
+        """Nobody reads before `offset` any more: forget the transactions that ended there."""
+        count = bisect_left(self._columns[2], offset)
+        if count:
+            for column in self._columns:
+                del column[:count]
+            self._saved_count = -1
+
+    # -- keeping
+
+    def save(self) -> dict[str, Any]:
+        """Bring the file up to date, not synced; returns what a snapshot must hold to go on from here."""
+        count = self.aborted_count
+        if self._saved_count == -1:
+            self._rewrite()
+        elif self._saved_count < count:
+            self._extend()
+        self._saved_count = count
+        return {"open": list(self._open.items()), "aborted": count, "checksum": self._checksum}
+
+    def _rewrite(self) -> None:
+        content = self._encode(0)
+        self._checksum = crc32(content)
+        if content:
+            self._files.write_whole(self._path, content, sync=False)
+        else:
+            self._files.remove(self._path)
+
+    def _extend(self) -> None:
+        content = self._encode(self._saved_count)
+        file = self._files.open(self._path, create=True)
+        try:
+            file.truncate(self._saved_count * _ENTRY.size)
+            file.append((content,))
+        finally:
+            file.close()
+        self._checksum = crc32(content, self._checksum)
+
+    def _encode(self, first: int) -> bytes:
+        return b"".join(_ENTRY.pack(*self._at(at)) for at in range(first, self.aborted_count))
+
+    def clear(self) -> None:
+        """Know of nothing, before the batches are read again."""
+        self._open, self._columns, self._saved_count = {}, _columns(), -1
+        self._ended.clear()
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Go on from a snapshot. TornSegment when the file does not hold what the snapshot relies on."""
+        self.clear()
+        content = (self._files.read_whole(self._path) or b"")[: saved["aborted"] * _ENTRY.size]
+        if crc32(content) != saved["checksum"] or len(content) != saved["aborted"] * _ENTRY.size:
+            raise TornSegment(f"{self._path} does not hold the {saved['aborted']} entries that it should")
+        self._open = dict(saved["open"])
+        for entry in _ENTRY.iter_unpack(content):
+            for column, value in zip(self._columns, entry, strict=True):
+                column.append(value)
+        self._saved_count, self._checksum = saved["aborted"], saved["checksum"]
+
+
+def _columns() -> tuple[array[int], array[int], array[int], array[int]]:
+    return array("q"), array("q"), array("q"), array("q")

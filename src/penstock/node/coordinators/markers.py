@@ -1,0 +1,76 @@
+"""Carrying out a decision: markers to the partitions of a transaction, and its offsets to their groups. Never decides.
+
+May be repeated at any time: what was done before is left as it is, so a broker that died half way goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
+from penstock.core.machines.offsets import Place
+from penstock.core.machines.transaction_values import Transaction
+from penstock.core.records.control import Marker
+from penstock.node.coordinators.committed import CommittedOffsets
+from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.partition import Partition
+
+logger = logging.getLogger("penstock.transactions")
+
+FindPartition = Callable[[str, int], Partition]
+
+
+class Markers:
+    """Writes the markers of one node."""
+
+    def __init__(
+        self, find_partition: FindPartition, committed: CommittedOffsets, coordinator_epoch: int
+    ) -> None:
+        self._find_partition = find_partition
+        self._committed = committed
+        self._coordinator_epoch = coordinator_epoch
+
+    async def write(self, one: Transaction) -> None:
+        """Write what is missing and wait until it is on disk. Raises if some could not be; the rest is done then."""
+        marker = Marker(one.is_commit, self._coordinator_epoch)
+        work = [
+            self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
+            for place in one.places
+            if place.topic != GROUPS_TOPIC
+        ]
+        if len(work) < len(one.places):
+            work.append(self.settle_offsets(one.producer_id, is_commit=one.is_commit))
+        for error in [await work[0]] if len(work) == 1 else await asyncio.gather(*work):
+            if error is not None:
+                raise error
+
+    async def _write_one(
+        self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
+    ) -> BrokerError | None:
+        """End the transaction in one partition. One that is gone, or where a later epoch wrote, has none open."""
+        try:
+            await self.end(place, producer_id, epoch, marker, is_bumped=is_bumped)
+        except UnknownTopic:
+            return None
+        except (StaleProducer, StaleCoordinator) as error:
+            logger.warning("a marker came too late: %s", error)
+            return None
+        except BrokerError as error:
+            return error
+        return None
+
+    async def end(
+        self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
+    ) -> None:
+        """End what a producer has open in one partition and wait until that is on disk. Raises whatever forbids it."""
+        partition = self._find_partition(*place)
+        appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
+        await partition.sync_to(partition.end_offset if appended is None else appended.end_offset)
+
+    async def settle_offsets(self, producer_id: int, *, is_commit: bool) -> BrokerError | None:
+        """End what a producer has pending with the groups; returns what stood in the way."""
+        done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
+        self._committed.settle(producer_id, is_commit=is_commit, settled=done.set_result)
+        return await done

@@ -1,0 +1,77 @@
+"""What there is to know about a setting besides its value. Never holds a value; settings.py lists the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any
+
+INT64_MAX = 2**63 - 1
+
+
+class Kind(Enum):
+    """What a setting's value is, and so how it is read and shown."""
+
+    TEXT = "text"
+    HOST = "host"
+    COUNT = "count"
+    BYTES = "bytes"
+    MS = "ms"
+    SWITCH = "switch"
+    CHOICE = "choice"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What there is to know about one setting besides its value."""
+
+    name: str
+    section: str
+    kind: Kind
+    default: Any
+    meaning: str
+    low: int = 0
+    high: int = INT64_MAX
+    special: int | None = None
+    choices: type[StrEnum] | None = None
+    aliases: tuple[str, ...] = ()
+    """Other keys for it in files, in snake case; `storage.dir` is understood inside `storage:` only."""
+    kafka: str | None = None
+    may_be_empty: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The unit of a stored value; empty where there is none."""
+        return {Kind.BYTES: "bytes", Kind.MS: "ms"}.get(self.kind, "")
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return "PENSTOCK_" + self.name.upper()
+
+    @property
+    def allowed(self) -> str:
+        """One phrase that says which values are accepted."""
+        if self.choices is not None:
+            return " or ".join(member.value for member in self.choices)
+        if self.kind is Kind.SWITCH:
+            return "on or off"
+        if self.kind is Kind.TEXT:
+            return "printable text, not empty"
+        if self.kind is Kind.HOST:
+            return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
+        return self._allowed_number()
+
+    def _allowed_number(self) -> str:
+        noun = {
+            Kind.COUNT: "a whole number",
+            Kind.BYTES: "a size such as 65536, 64k or 1 GiB,",
+            Kind.MS: "a time such as 500ms, 30s or 7d,",
+        }[self.kind]
+        bounds = f"at least {self.low}" if self.high == INT64_MAX else f"from {self.low} to {self.high}"
+        unit = f" {self.unit}" if self.unit else ""
+        special = f", or {self.special}" if self.special is not None else ""
+        return f"{noun} {bounds}{unit}{special}"

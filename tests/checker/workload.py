@@ -1,0 +1,305 @@
+"""One run: workers on three stacks against a broker, faults in between, everything read at the end, the history judged.
+
+Never waits without a bound, and never calls a run good in which a stack got nothing done or a reader did not catch up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from checker.analysis import Verdict, analyse
+from checker.capability import missing_calls
+from checker.history import (
+    DATA,
+    DEBUG,
+    INFO,
+    NEMESIS,
+    OK,
+    PARTITIONS_PER_TOPIC,
+    Event,
+    merge,
+    operations,
+    read_history,
+    topic_of,
+    write_history,
+)
+from checker.nemesis import Nemesis
+from checker.workers.__main__ import PROCESSES_PER_WORKER, Config
+from penstock.testing import Broker
+
+STACKS = ("confluent", "aiokafka", "kafka-python")
+MODES = ("plain", "groups", "txn")
+STOP_S_MAX = 45.0
+TOPICS_S_MAX = 20.0
+CRASH_STEP_SHARE = 1 / 400
+ROOTS = (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "src")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run. Everything but the timing of the machine follows from it."""
+
+    seed: int
+    seconds: float = 20.0
+    mode: str = "plain"
+    via: str = ""
+    """`assign` or `subscribe`; empty: what the mode implies, and for transactions either, by the seed."""
+    faults: tuple[str, ...] = ("kill", "pause")
+    stacks: tuple[str, ...] = STACKS
+    workers_per_stack: int = 1
+    keys: int = 6
+    crash_s_mean: float = 30.0
+    final_s_max: float = 200.0
+
+    @property
+    def subscribes(self) -> bool:
+        if self.via:
+            return self.via == "subscribe"
+        return self.mode == "groups" or (self.mode == "txn" and self.seed % 2 == 1)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a run. `problems` are what no history shows: a dead worker, a stuck reader, an idle stack."""
+
+    plan: Plan
+    missing: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    history: Path | None = None
+    verdict: Verdict | None = None
+    faults: dict[str, int] = field(default_factory=dict)
+    by_stack: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def is_good(self) -> bool:
+        return self.verdict is not None and self.verdict.is_valid and not self.problems
+
+
+@dataclass(slots=True)
+class Hand:
+    """A worker process and what it was told."""
+
+    config: Config
+    process: subprocess.Popen[bytes]
+    stderr: Path
+
+    def last_words(self) -> str:
+        return self.stderr.read_text(errors="replace")[-2000:]
+
+
+class Run:
+    """The conductor. `home` keeps diaries, the merged history and what workers wrote to their standard error."""
+
+    def __init__(self, plan: Plan, home: Path, bootstrap: str, broker: Broker | None = None) -> None:
+        self._plan = plan
+        self._home = home
+        self._bootstrap = bootstrap
+        self._broker = broker
+        self._rng = random.Random(plan.seed)
+        self._serial = 0
+        self._hands: dict[int, Hand] = {}
+        self._stack_of: dict[int, str] = {}
+        self._noted: list[Event] = []
+        self._outcome = Outcome(plan)
+
+    def run(self) -> Outcome:
+        self._outcome.missing = missing_calls(self._bootstrap, self._plan.mode)
+        if self._outcome.missing:
+            return self._outcome
+        self._create_topics()
+        try:
+            self._load()
+            self._read_everything()
+        finally:
+            for hand in self._hands.values():
+                hand.process.kill()
+                hand.process.wait()
+        self._judge()
+        return self._outcome
+
+    def _create_topics(self) -> None:
+        topics = sorted({topic_of(key)[0] for key in range(self._plan.keys)})
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        made = admin.create_topics([NewTopic(topic, PARTITIONS_PER_TOPIC, 1) for topic in topics])
+        for future in made.values():
+            future.result(TOPICS_S_MAX)
+
+    def _start(self, slot: int, targets: dict[int, int] | None = None) -> None:
+        self._serial += 1
+        stack = self._plan.stacks[slot % len(self._plan.stacks)]
+        config = Config(
+            stack=stack,
+            bootstrap=self._bootstrap,
+            diary=str(self._home / f"diary-{self._serial:03}.jsonl"),
+            seed=self._plan.seed,
+            serial=self._serial,
+            slot=slot,
+            keys=list(range(self._plan.keys)),
+            transactional=self._plan.mode == "txn",
+            subscribes=self._plan.subscribes,
+            crash_share=CRASH_STEP_SHARE,
+            targets={str(key): offset for key, offset in (targets or {}).items()},
+            final_s_max=self._plan.final_s_max,
+        )
+        stderr = self._home / f"worker-{self._serial:03}.err"
+        path = os.pathsep.join([*map(str, ROOTS), os.environ.get("PYTHONPATH", "")])
+        with stderr.open("wb") as sink:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "checker.workers", json.dumps(asdict(config))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=sink,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        self._hands[slot] = Hand(config, process, stderr)
+        self._stack_of[self._serial] = stack
+
+    def _slots(self) -> range:
+        return range(len(self._plan.stacks) * self._plan.workers_per_stack)
+
+    def _load(self) -> None:
+        for slot in self._slots():
+            self._start(slot)
+        nemesis = Nemesis(self._broker, self._plan.faults, self._rng, self._note)
+        end_s = time.monotonic() + self._plan.seconds
+        crash_s = time.monotonic() + self._rng.uniform(0.2, 1.0) * self._plan.crash_s_mean
+        while (left_s := end_s - time.monotonic()) > 0:
+            nemesis.turn(left_s)
+            self._check_hands()
+            if time.monotonic() >= crash_s:
+                crash_s = time.monotonic() + self._rng.expovariate(1 / self._plan.crash_s_mean)
+                self._crash(self._rng.choice(self._slots()))
+        self._stop_all()
+
+    def _note(self, event: Event) -> None:
+        self._noted.append(event)
+        self._outcome.faults[event.f] = self._outcome.faults.get(event.f, 0) + 1
+
+    def _crash(self, slot: int) -> None:
+        """kill -9 of a worker in the middle of whatever it does; another takes its slot."""
+        hand = self._hands[slot]
+        hand.process.kill()
+        hand.process.wait()
+        self._note(Event(NEMESIS, time.monotonic_ns(), INFO, "kill-worker", hand.config.serial))
+        self._start(slot)
+
+    def _check_hands(self) -> None:
+        for slot, hand in self._hands.items():
+            code = hand.process.poll()
+            if code is not None:
+                self._problem(f"worker {hand.config.serial} ({hand.config.stack}) left with {code}", hand)
+                self._start(slot)
+
+    def _problem(self, words: str, hand: Hand) -> None:
+        self._outcome.problems.append(f"{words}\n{hand.last_words()}".strip())
+
+    def _stop_all(self) -> None:
+        for hand in self._hands.values():
+            assert hand.process.stdin is not None
+            hand.process.stdin.close()
+        self._wait_all(STOP_S_MAX, "did not stop")
+
+    def _wait_all(self, s_max: float, reproach: str) -> None:
+        deadline_s = time.monotonic() + s_max
+        for hand in self._hands.values():
+            try:
+                code = hand.process.wait(max(0.0, deadline_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                hand.process.kill()
+                hand.process.wait()
+                self._problem(f"worker {hand.config.serial} ({hand.config.stack}) {reproach}", hand)
+            else:
+                if code:
+                    self._problem(f"worker {hand.config.serial} ({hand.config.stack}) left with {code}", hand)
+        self._hands.clear()
+
+    def _read_everything(self) -> None:
+        self._write_ends()
+        targets = highest_offsets(self._events())
+        if not targets:
+            self._outcome.problems.append("nothing was ever acknowledged or read")
+            return
+        for slot in self._slots():
+            self._start(slot, targets)
+        self._wait_all(self._plan.final_s_max + STOP_S_MAX, "did not read to the end")
+
+    def _write_ends(self) -> None:
+        """What the broker itself says of its logs, for whoever reads the history."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "checker-ends"})
+        with contextlib.closing(consumer):
+            ends = {
+                key: consumer.get_watermark_offsets(TopicPartition(*topic_of(key)), timeout=TOPICS_S_MAX)
+                for key in range(self._plan.keys)
+            }
+        self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, ends))
+
+    def _events(self) -> list[Event]:
+        parts = [read_history(path) for path in sorted(self._home.glob("diary-*.jsonl"))]
+        return merge([*parts, self._noted])
+
+    def _judge(self) -> None:
+        events = self._events()
+        self._outcome.history = self._home / "history.jsonl"
+        write_history(self._outcome.history, events)
+        self._outcome.verdict = analyse(events)
+        self._outcome.by_stack = by_stack(events, self._stack_of)
+        for stack, counts in self._outcome.by_stack.items():
+            for what in ("acked", "polled"):
+                if not counts[what]:
+                    self._outcome.problems.append(f"{stack} {what} nothing")
+
+
+def highest_offsets(events: list[Event]) -> dict[int, int]:
+    """The last offset of each key that anybody was told of."""
+    highest: dict[int, int] = {}
+    for op in operations(events):
+        if op.f not in DATA:
+            continue
+        for key, offset, _ in op.sends if op.type == OK else ():
+            if offset is not None:
+                highest[key] = max(highest.get(key, 0), offset)
+        for key, pairs in op.polls.items():
+            highest[key] = max(highest.get(key, 0), max((pair[0] for pair in pairs), default=0))
+    return highest
+
+
+def by_stack(events: list[Event], stack_of: dict[int, str]) -> dict[str, dict[str, int]]:
+    """How much each stack got done."""
+    counts = {
+        stack: {"ops": 0, "acked": 0, "polled": 0, "ok": 0, "info": 0, "fail": 0}
+        for stack in stack_of.values()
+    }
+    for op in operations(events):
+        if op.f in DATA:
+            row = counts[stack_of[op.process // PROCESSES_PER_WORKER]]
+            row["ops"] += 1
+            row[op.type] += 1
+            if op.type == OK:
+                row["acked"] += len(op.sends)
+                row["polled"] += sum(len(pairs) for pairs in op.polls.values())
+    return counts
+
+
+def run_against(plan: Plan, home: Path, bootstrap: str) -> Outcome:
+    """A run against a broker that somebody else runs: without faults to it."""
+    return Run(plan, home, bootstrap).run()
+
+
+def run_with_broker(plan: Plan, home: Path) -> Outcome:
+    """A run with a broker of our own, in `home`. A broker that leaves by itself raises BrokerDied."""
+    broker = Broker(home / "broker", {})
+    broker.home.mkdir(parents=True)
+    broker.start()
+    with contextlib.closing(broker):
+        return Run(plan, home, broker.bootstrap, broker).run()

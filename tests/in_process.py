@@ -1,0 +1,130 @@
+"""A whole broker and its Kafka door in one process, spoken to through the real codec and no socket.
+
+Never a mock of the door: the connections are the door's own, only the transport under them is a list of bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from handheld import turns
+from penstock.doors.kafka.connection import Connection
+from penstock.doors.kafka.server import KafkaDoor
+from penstock.node.addresses import Address
+from penstock.node.broker import Broker
+from penstock.wire.kafka import decode_response, encode_request
+
+SIZE_BYTES = 4
+TURNS_MAX = 200_000
+ADDRESS = Address("127.0.0.1", 9092)
+
+
+class Closed(Exception):
+    """The door has ended the connection."""
+
+
+class Line:
+    """A transport without a socket that remembers what was done with it."""
+
+    def __init__(self, connection: Connection | None = None) -> None:
+        self._connection = connection
+        self.sent = bytearray()
+        self.is_reading = True
+        self.was_aborted = self.was_closed = False
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.7", 5_000) if name == "peername" else None
+
+    def write(self, content: bytes) -> None:
+        self.sent += content
+
+    def pause_reading(self) -> None:
+        assert self.is_reading
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_reading
+        self.is_reading = True
+
+    def abort(self) -> None:
+        self._lose(self.was_aborted or self.was_closed)
+        self.was_aborted = True
+
+    def close(self) -> None:
+        self._lose(self.was_aborted or self.was_closed)
+        self.was_closed = True
+
+    def _lose(self, is_lost: bool) -> None:
+        if self._connection is not None and not is_lost:
+            asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
+
+
+class Caller:
+    """One client of the door."""
+
+    def __init__(self, door: KafkaDoor) -> None:
+        self.connection = door._make_connection()
+        self.line = Line(self.connection)
+        self._asked: deque[tuple[int, int, int]] = deque()
+        self._sent = 0
+        self.connection.connection_made(self.line)  # type: ignore[arg-type]
+
+    @property
+    def is_closed(self) -> bool:
+        return self.connection.is_closed
+
+    def feed(self, content: bytes) -> None:
+        """Bytes arrive, as many at a time as there is room for; those that it does not read are lost."""
+        while content and self.line.is_reading and not self.is_closed:
+            room = self.connection.get_buffer(-1)
+            count = min(len(room), len(content))
+            room[:count] = content[:count]
+            content = content[count:]
+            self.connection.buffer_updated(count)
+
+    def send(self, api_key: int, version: int, body: Any, *, is_answered: bool = True) -> None:
+        """Ask without waiting."""
+        self._sent += 1
+        if is_answered:
+            self._asked.append((api_key, version, self._sent))
+        self.feed(encode_request(api_key, version, self._sent, "test", body))
+
+    def take(self) -> Any | None:
+        """The next answer, if it is there; Closed when there will be none."""
+        size = int.from_bytes(self.line.sent[:SIZE_BYTES], "big")
+        if len(self.line.sent) < SIZE_BYTES or len(self.line.sent) < SIZE_BYTES + size:
+            if self.is_closed:
+                raise Closed
+            return None
+        frame = bytes(self.line.sent[SIZE_BYTES : SIZE_BYTES + size])
+        del self.line.sent[: SIZE_BYTES + size]
+        api_key, version, correlation_id = self._asked.popleft()
+        answered_id, body = decode_response(api_key, version, frame)
+        assert answered_id == correlation_id, "an answer out of its order"
+        return body
+
+    async def answer(self) -> Any:
+        """The next answer, waited for."""
+        for _ in range(TURNS_MAX):
+            body = self.take()
+            if body is not None:
+                return body
+            await asyncio.sleep(0)
+        raise AssertionError("no answer came")
+
+    async def ask(self, api_key: int, version: int, body: Any) -> Any:
+        self.send(api_key, version, body)
+        return await self.answer()
+
+    async def hang_up(self) -> None:
+        self.line.close()
+        await turns()
+
+
+def open_door(broker: Broker) -> KafkaDoor:
+    """The door of a broker, without a listening socket. Needs a running loop."""
+    door = KafkaDoor(broker)
+    door._dispatch.advertise(ADDRESS)
+    return door

@@ -1,0 +1,315 @@
+"""One client's connection: answers in the order of the requests, limits by not reading, everything given back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handheld import turns
+from in_process import Line
+from penstock.core.errors import TornSegment
+from penstock.core.log.segment import Slice
+from penstock.doors.kafka.connection import Connection, Place
+from penstock.doors.kafka.intake import Budget
+from penstock.node.disk import DiskFiles
+
+
+@dataclass
+class Limits:
+    frame_bytes_max: int = 1 << 20
+    requests_in_flight_max: int = 100
+    response_queue_bytes_max: int = 1 << 20
+
+
+class Client:
+    """A connection with a door that takes every request down; the test answers."""
+
+    def __init__(self, limits: Limits | None = None, budget: Budget | None = None, *, admits: bool = True) -> None:
+        self.requests: list[bytes] = []
+        self.places: list[Place] = []
+        self.answer: Callable[[Connection, bytes], None] = lambda connection, frame: self.places.append(
+            connection.reserve()
+        )
+        self.forgotten = 0
+        self._admits = admits
+        self.line = Line()
+        loop = asyncio.get_running_loop()
+        self.connection = Connection(loop, limits or Limits(), budget or Budget(1 << 30), self._handle, self)
+        self.connection.connection_made(self.line)  # type: ignore[arg-type]
+
+    def _handle(self, connection: Connection, frame: memoryview) -> None:
+        self.requests.append(bytes(frame))
+        self.answer(connection, bytes(frame))
+
+    def admit(self, connection: Connection) -> bool:
+        return self._admits
+
+    def forget(self, connection: Connection) -> None:
+        self.forgotten += 1
+
+    def send(self, *requests: bytes) -> None:
+        """Receive these frames in as few pieces as there is room for."""
+        content = b"".join(len(one).to_bytes(4, "big") + one for one in requests)
+        while content and self.line.is_reading:
+            room = self.connection.get_buffer(-1)
+            count = min(len(room), len(content))
+            room[:count] = content[:count]
+            content = content[count:]
+            self.connection.buffer_updated(count)
+
+
+def connected(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
+
+
+def test_answers_leave_in_the_order_of_the_requests() -> None:
+    async def test() -> None:
+        client = Client()
+        client.send(b"1", b"2", b"3")
+        client.places[2].answer([b"third "])
+        client.places[1].answer([b"second "])
+        await turns()
+        assert client.line.sent == b""
+        client.places[0].answer([b"first "])
+        client.answer = lambda connection, frame: connection.answer([b"at once"])
+        client.send(b"4")
+        await turns()
+        assert client.line.sent == b"first second third at once"
+        assert client.connection.is_quiet and client.connection.in_flight == 0
+
+    connected(test)
+
+
+def test_an_answer_that_is_ready_waits_behind_one_that_is_not() -> None:
+    async def test() -> None:
+        client = Client()
+        client.send(b"1")
+        client.connection.answer([b"second"])
+        await turns()
+        assert client.line.sent == b"" and not client.connection.is_quiet
+        client.places[0].answer([b"first "])
+        await turns()
+        assert client.line.sent == b"first second"
+
+    connected(test)
+
+
+def test_answering_twice_is_our_bug() -> None:
+    async def test() -> None:
+        client = Client()
+        client.send(b"1")
+        client.places[0].answer([b"x"])
+        with pytest.raises(AssertionError, match="twice"):
+            client.places[0].answer([b"y"])
+
+    connected(test)
+
+
+def test_with_too_many_requests_in_flight_it_is_not_read_from() -> None:
+    async def test() -> None:
+        client = Client(Limits(requests_in_flight_max=3))
+        client.send(*[b"%d" % number for number in range(7)])
+        assert len(client.requests) == 3 and not client.line.is_reading
+        client.places[1].answer([b"b"])
+        await turns()
+        assert len(client.requests) == 3, "the first is still in line"
+        client.places[0].answer([b"a"])
+        await turns()
+        assert len(client.requests) == 5 and not client.line.is_reading
+        for place in client.places[2:]:
+            place.answer([b"."])
+        await turns()
+        for place in client.places[5:]:
+            place.answer([b"."])
+        await turns()
+        assert client.requests == [b"%d" % number for number in range(7)]
+        assert client.line.is_reading
+        assert client.line.sent == b"ab....."
+
+    connected(test)
+
+
+def test_answers_of_one_turn_are_counted_before_they_are_sent() -> None:
+    async def test() -> None:
+        client = Client(Limits(response_queue_bytes_max=10_000))
+        client.answer = lambda connection, frame: connection.answer([b"x" * 4_000])
+        client.send(*[b"?"] * 50)
+        assert len(client.requests) == 3, "the rest waits until these are out"
+        await turns(200)
+        assert len(client.requests) == 50 and len(client.line.sent) == 200_000
+        assert client.line.is_reading
+
+    connected(test)
+
+
+def test_answers_that_wait_in_line_are_counted_too() -> None:
+    async def test() -> None:
+        client = Client(Limits(response_queue_bytes_max=10_000))
+        client.send(b"slow")
+        client.answer = lambda connection, frame: connection.answer([b"x" * 6_000])
+        client.send(b"1", b"2", b"3")
+        assert len(client.requests) == 3 and not client.line.is_reading
+        client.places[0].answer([b"s"])
+        await turns(20)
+        assert len(client.requests) == 4 and client.line.is_reading
+
+    connected(test)
+
+
+def test_a_reader_that_does_not_read_is_not_read_from() -> None:
+    async def test() -> None:
+        client = Client(Limits(response_queue_bytes_max=1_000))
+        client.answer = lambda connection, frame: connection.answer([b"x" * 600])
+        client.connection.pause_writing()
+        client.send(b"1")
+        client.send(b"2")
+        client.send(b"3")
+        await turns()
+        assert len(client.requests) == 2 and not client.line.is_reading
+        client.connection.resume_writing()
+        await turns()
+        assert client.line.is_reading and client.line.sent == b"x" * 1_200
+        client.send(b"3")
+        assert len(client.requests) == 3
+
+    connected(test)
+
+
+def test_over_the_shared_memory_it_is_not_read_from_until_there_is_room() -> None:
+    async def test() -> None:
+        budget = Budget(100_000)
+        greedy, patient = Client(budget=budget), Client(budget=budget)
+        greedy.send(b"x" * 90_000)
+        greedy.connection._intake.room()[:4] = (90_000).to_bytes(4, "big")
+        greedy.connection.buffer_updated(4)
+        patient.send(b"y" * 70_000)
+        assert not patient.line.is_reading and patient.requests == []
+        greedy.connection.connection_lost(None)
+        await turns()
+        assert patient.line.is_reading
+        patient.send(b"")
+        assert patient.connection.is_closed is False
+
+    connected(test)
+
+
+def test_a_frame_that_cannot_be_ends_the_connection_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        client = Client(Limits(frame_bytes_max=100))
+        client.send(b"x" * 101)
+        assert client.line.was_aborted and client.connection.is_closed
+        client.connection.close("again")
+
+    connected(test)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert caplog.records[0].peer == "10.0.0.7:5000"  # type: ignore[attr-defined]
+
+
+def test_a_handler_that_refuses_ends_the_connection_and_the_rest_is_not_handled() -> None:
+    async def test() -> None:
+        client = Client()
+
+        def refuse(connection: Connection, frame: bytes) -> None:
+            raise TornSegment("no")
+
+        client.answer = refuse
+        client.send(b"1", b"2")
+        assert client.requests == [b"1"] and client.line.was_aborted
+
+    connected(test)
+
+
+def test_a_door_that_is_full_turns_it_away() -> None:
+    async def test() -> None:
+        client = Client(admits=False)
+        assert client.line.was_aborted and client.connection.is_closed
+
+    connected(test)
+
+
+def test_hanging_up_is_no_abort() -> None:
+    async def test() -> None:
+        client = Client()
+        client.connection.hang_up()
+        assert client.line.was_closed and not client.line.was_aborted
+
+    connected(test)
+
+
+def test_the_end_calls_back_once_and_forgets_everything() -> None:
+    async def test() -> None:
+        client = Client()
+        calls: list[str] = []
+        stays, leaves = (lambda: calls.append("stays")), (lambda: calls.append("leaves"))
+        client.connection.on_close(stays)
+        client.connection.on_close(leaves)
+        client.connection.not_on_close(leaves)
+        client.send(b"1")
+        client.connection.connection_lost(None)
+        assert calls == ["stays"] and client.forgotten == 1
+        client.places[0].answer([b"too late"])
+        await turns()
+        assert client.line.sent == b""
+
+    connected(test)
+
+
+def log_file(root: Path) -> tuple[DiskFiles, Any]:
+    files = DiskFiles(root, 16)
+    file = files.open("a.log", create=True)
+    file.append([b"records"])
+    return files, file
+
+
+def test_a_file_that_retention_removes_while_its_answer_waits_in_line_is_sent(tmp_path: Path) -> None:
+    async def test() -> None:
+        files, file = log_file(tmp_path)
+        client = Client()
+        client.send(b"produce", b"fetch")
+        client.places[1].answer([b"<", Slice(file, 0, 7), b">"])
+        file.close()
+        files.remove("a.log")
+        client.places[0].answer([b"done"])
+        await turns()
+        assert client.line.sent == b"done<records>"
+        assert files.open_count() == 0
+
+    connected(test)
+
+
+def test_the_end_gives_back_the_files_of_answers_that_were_never_sent(tmp_path: Path) -> None:
+    async def test() -> None:
+        files, file = log_file(tmp_path)
+        client = Client()
+        client.send(b"1", b"2")
+        client.places[1].answer([Slice(file, 0, 7)])
+        client.connection.connection_lost(None)
+        client.places[0].answer([Slice(file, 0, 7)])
+        ready = Client()
+        ready.connection.answer([Slice(file, 0, 7)])
+        ready.connection.connection_lost(None)
+        await turns()
+        file.close()
+        assert files.open_count() == 0
+
+    connected(test)
+
+
+def test_a_file_that_is_gone_already_ends_the_connection_and_pins_nothing(tmp_path: Path) -> None:
+    async def test() -> None:
+        files, file = log_file(tmp_path)
+        other = files.open("b.log", create=True)
+        client = Client()
+        file.close()
+        client.connection.answer([Slice(other, 0, 0), Slice(file, 0, 7)])
+        assert client.line.was_aborted
+        other.close()
+        assert files.open_count() == 0
+
+    connected(test)

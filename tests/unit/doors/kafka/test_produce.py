@@ -1,0 +1,188 @@
+"""Produce through the whole door: errors per partition, waiting for the disk, and nothing for acks=0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from asking import produce
+from handheld import turns
+from in_process import Caller
+from making import keyed_batch, opaque_batch
+from penstock.core.model import Durability, Storage
+from penstock.node.memory import MemoryFiles
+from penstock.node.settings import Settings
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from unit.doors.kafka.conftest import Node
+
+PRODUCE = ApiKey.PRODUCE
+
+
+@pytest.fixture
+def quick_node() -> Iterator[Node]:
+    """A node whose topics acknowledge at once."""
+    node = Node(Settings(storage=Storage.MEMORY, durability=Durability.OS), MemoryFiles())
+    yield node
+    node.close()
+
+
+def only(answer: Any) -> Any:
+    """The one partition of an answer."""
+    return answer.responses[0].partition_responses[0]
+
+
+def batch(**more: int) -> bytearray:
+    return opaque_batch(**{"time_ms": 1_000, **more})  # type: ignore[arg-type]
+
+
+def test_an_acknowledgement_waits_for_the_disk_and_keeps_its_place(node: Node) -> None:
+    node.make_topic("orders")
+
+    async def talk(caller: Caller) -> list[Any]:
+        node.workers.held = []
+        for _ in range(3):
+            caller.send(PRODUCE, 9, produce("orders", batch()))
+        await turns()
+        assert caller.take() is None
+        assert len(node.workers.held) == 1, "one flush for all"
+        node.workers.release()
+        return [only(await caller.answer()).base_offset for _ in range(3)]
+
+    assert node.talk(talk) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+def test_every_version_by_name(quick_node: Node, version: int) -> None:
+    quick_node.make_topic("orders")
+
+    async def talk(caller: Caller) -> Any:
+        return only(await caller.ask(PRODUCE, version, produce("orders", batch())))
+
+    answer = quick_node.talk(talk)
+    assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, 0, -1)
+
+
+def test_by_id(quick_node: Node) -> None:
+    quick_node.make_topic("orders")
+    topic_id = quick_node.broker.catalog.topic("orders").id
+    request = produce("", batch())
+    request.topic_data[0].topic_id = topic_id
+
+    async def talk(caller: Caller) -> tuple[int, int]:
+        known = only(await caller.ask(PRODUCE, 13, request)).error_code
+        request.topic_data[0].topic_id = b"?" * 16
+        return known, only(await caller.ask(PRODUCE, 13, request)).error_code
+
+    assert quick_node.talk(talk) == (0, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_each_partition_has_its_own_outcome(quick_node: Node) -> None:
+    quick_node.make_topic("orders", 2)
+    request = produce("orders", batch())
+    request.topic_data[0].partition_data += [
+        messages.ProduceRequest.PartitionProduceData(index=index, records=records)
+        for index, records in ((7, bytes(batch())), (1, b""), (1, b"x" * 70), (1, bytes(batch())))
+    ]
+
+    async def talk(caller: Caller) -> Any:
+        return (await caller.ask(PRODUCE, 9, request)).responses[0].partition_responses
+
+    answers = quick_node.talk(talk)
+    assert [answer.error_code for answer in answers] == [
+        0,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.CORRUPT_MESSAGE,
+        0,
+    ]
+    assert [answer.base_offset for answer in answers] == [0, -1, -1, -1, 0]
+    assert "no partition 7" in answers[1].error_message
+
+
+def test_records_that_break_the_rules_are_named(quick_node: Node) -> None:
+    quick_node.make_topic("keyed", cleanup_policy="compact")
+    keyless = keyed_batch([(b"a", b""), (None, b""), (None, b"")])
+
+    async def talk(caller: Caller) -> Any:
+        return only(await caller.ask(PRODUCE, 9, produce("keyed", keyless)))
+
+    answer = quick_node.talk(talk)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [one.batch_index for one in answer.record_errors] == [1, 2]
+
+
+def test_acks_that_do_not_exist(quick_node: Node) -> None:
+    quick_node.make_topic("orders")
+
+    async def talk(caller: Caller) -> int:
+        return int(only(await caller.ask(PRODUCE, 9, produce("orders", batch(), acks=2))).error_code)
+
+    assert quick_node.talk(talk) == ErrorCode.INVALID_REQUIRED_ACKS
+    assert quick_node.broker.partition("orders", 0).end_offset == 0
+
+
+def test_acks_0_is_not_answered_and_an_error_ends_the_connection(node: Node) -> None:
+    node.make_topic("orders")
+
+    async def talk(caller: Caller) -> None:
+        caller.send(PRODUCE, 9, produce("orders", batch(), acks=0), is_answered=False)
+        await turns()
+        assert caller.line.sent == b"" and not caller.is_closed
+        assert node.broker.partition("orders", 0).end_offset == 1
+        caller.send(PRODUCE, 9, produce("nowhere", batch(), acks=0), is_answered=False)
+        assert caller.is_closed
+
+    node.talk(talk)
+
+
+def test_internal_topics_are_not_for_clients(quick_node: Node) -> None:
+    quick_node.run(quick_node.broker.internal_topic("__state", 1, {}))
+
+    async def talk(caller: Caller) -> int:
+        return int(only(await caller.ask(PRODUCE, 9, produce("__state", batch()))).error_code)
+
+    assert quick_node.talk(talk) == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_name_as_long_as_a_name_can_be_sent_is_refused_in_every_version(quick_node: Node, version: int) -> None:
+    async def talk(caller: Caller) -> Any:
+        return only(await caller.ask(PRODUCE, version, produce("é" * 16_383, batch())))
+
+    answer = quick_node.talk(talk)
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(answer.error_message) < 1_100
+
+
+def test_a_partition_that_goes_offline_tells_those_who_wait(node: Node) -> None:
+    node.make_topic("orders")
+
+    async def talk(caller: Caller) -> Any:
+        node.workers.held = []
+        caller.send(PRODUCE, 9, produce("orders", batch()))
+        await turns()
+        from penstock.core.errors import DiskFailed
+
+        node.broker.partition("orders", 0).fail(DiskFailed("gone"))
+        node.workers.release()
+        return only(await caller.answer())
+
+    answer = node.talk(talk)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+def test_a_client_that_leaves_while_it_waits_harms_nobody(node: Node) -> None:
+    node.make_topic("orders")
+
+    async def talk(caller: Caller) -> None:
+        node.workers.held = []
+        caller.send(PRODUCE, 9, produce("orders", batch()))
+        await turns()
+        await caller.hang_up()
+        node.workers.release()
+        await node.broker.partition("orders", 0).flush()
+        assert node.broker.partition("orders", 0).high_watermark == 1
+
+    node.talk(talk)

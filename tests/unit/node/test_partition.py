@@ -1,0 +1,574 @@
+"""The owner of a partition: what is visible when, what one flush serves, and what a failure does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from handheld import NOW_MS, Hand, Waiter, run, simulate, turns
+from making import keyed_batch, with_header
+from penstock.core.errors import (
+    AgainstPolicy,
+    CorruptBatch,
+    DiskFailed,
+    DiskFull,
+    Fenced,
+    InvalidRecord,
+    InvalidTimestamp,
+    NotEnoughReplicas,
+    NotLeader,
+    Offline,
+    OffsetOutOfRange,
+    OutOfOrder,
+    StaleProducer,
+    TooLarge,
+    UnknownEpoch,
+)
+from penstock.core.model import Acks, Durability
+from penstock.core.records.whole import open_batches
+from penstock.core.topic_config import resolve
+from penstock.node.partition import Partition
+from sim.machine import Machine
+
+FSYNC, INTERVAL, OS = ({"penstock_durability": word} for word in ("fsync", "interval", "os"))
+
+
+def append(hand: Hand, partition: Partition, **more: int) -> Waiter:
+    """Append a batch and wait for it as a producer does."""
+    waiter = Waiter()
+    partition.when_durable(partition.append(hand.batch(**more)).end_offset, waiter)
+    return waiter
+
+
+# -- visible and acknowledged only when as durable as promised
+
+
+def test_fsync_neither_shows_nor_acknowledges_before_the_flush_is_done() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        waiter = append(hand, partition)
+        await turns()
+        assert (partition.end_offset, partition.high_watermark) == (1, 0)
+        assert partition.read(0, 1000) is None
+        assert waiter.outcomes == []
+        assert hand.disk.counters.file_syncs == 0
+        hand.workers.do_next()
+        assert waiter.is_acknowledged
+        assert partition.high_watermark == partition.durable_offset == 1
+        assert hand.disk.counters.file_syncs == 1
+        assert partition.read(0, 1000) is not None
+
+    run(test)
+
+
+def test_what_was_acknowledged_survives_a_power_loss_and_what_was_not_may_be_gone() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        first = append(hand, partition)
+        await hand.workers.do_all()
+        second = append(hand, partition)
+        await turns()
+        hand.disk.crash()
+        again = Hand(hand.disk.mount()).partition(**FSYNC)
+        assert first.is_acknowledged and not second.outcomes
+        assert again.end_offset >= 1
+
+    run(test)
+
+
+def test_one_flush_serves_all_that_came_in_the_same_turn() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        waiters = [append(hand, partition) for _ in range(50)]
+        await turns()
+        assert len(hand.workers.jobs) == 1
+        hand.workers.do_next()
+        assert all(waiter.is_acknowledged for waiter in waiters)
+        assert hand.disk.counters.file_syncs == 1
+
+    run(test)
+
+
+def test_what_comes_during_a_flush_shares_the_next_one() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        early = append(hand, partition)
+        await turns()
+        late = [append(hand, partition) for _ in range(50)]
+        await turns()
+        assert len(hand.workers.jobs) == 1, "one flush at a time"
+        hand.workers.do_next()
+        assert early.is_acknowledged
+        assert not any(waiter.outcomes for waiter in late), "they came after the flush began"
+        hand.workers.do_next()
+        assert all(waiter.is_acknowledged for waiter in late)
+        assert hand.disk.counters.file_syncs == 2
+        assert not hand.workers.jobs
+
+    run(test)
+
+
+def test_os_shows_and_acknowledges_at_once() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**OS)
+        waiter = append(hand, partition)
+        assert waiter.is_acknowledged
+        assert partition.high_watermark == 1
+        assert partition.durable_offset == 0, "nobody flushed it"
+        await turns()
+        assert not hand.workers.jobs
+
+    run(test)
+
+
+def test_interval_shows_at_once_and_flushes_by_count() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(flush_messages="3", **INTERVAL)
+        assert append(hand, partition, count=2).is_acknowledged
+        assert not hand.workers.jobs
+        append(hand, partition)
+        hand.workers.do_next()
+        assert partition.durable_offset == 3
+
+    run(test)
+
+
+def test_interval_flushes_when_its_time_has_passed_even_if_a_flush_is_under_way_then() -> None:
+    async def test(machine: Machine) -> None:
+        hand = Hand(machine.files)
+        partition = hand.partition(flush_ms="50", **INTERVAL)
+        append(hand, partition)
+        await asyncio.sleep(0.049)
+        assert not hand.workers.jobs
+        await asyncio.sleep(0.002)
+        append(hand, partition)
+        await asyncio.sleep(0.1)
+        assert len(hand.workers.jobs) == 1, "the second flush fell due while the first was under way"
+        hand.workers.do_next()
+        hand.workers.do_next()
+        assert partition.durable_offset == 2
+        partition.close(NotLeader("stopping"))
+
+    simulate(test)
+
+
+def test_a_shorter_interval_counts_at_once() -> None:
+    async def test(machine: Machine) -> None:
+        hand = Hand(machine.files)
+        partition = hand.partition(flush_ms="1000000", **INTERVAL)
+        append(hand, partition)
+        partition.configure(resolve({"penstock.durability": "interval", "flush.ms": "10"}, {}))
+        await asyncio.sleep(0.02)
+        hand.workers.do_next()
+        assert partition.durable_offset == 1
+        partition.close(NotLeader("stopping"))
+
+    simulate(test)
+
+
+def test_a_flush_by_count_that_falls_due_during_a_flush_follows_it() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(flush_messages="1", **INTERVAL)
+        append(hand, partition)
+        append(hand, partition)
+        assert len(hand.workers.jobs) == 1
+        hand.workers.do_next()
+        hand.workers.do_next()
+        assert partition.durable_offset == 2
+        assert not hand.workers.jobs
+
+    run(test)
+
+
+def test_a_topic_that_turns_from_os_to_fsync_flushes_what_it_has() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**OS)
+        append(hand, partition)
+        partition.configure(resolve({"penstock.durability": "fsync"}, {}))
+        hand.workers.do_next()
+        assert partition.durable_offset == 1
+
+    run(test)
+
+
+def test_a_topic_that_turns_from_fsync_to_os_still_settles_who_waits() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        first = append(hand, partition)
+        await turns()
+        second = append(hand, partition)
+        partition.configure(resolve({"penstock.durability": "os"}, {}))
+        await hand.workers.do_all()
+        assert first.is_acknowledged and second.is_acknowledged
+        assert partition.durable_offset == 2
+        assert partition.config.durability is Durability.OS
+
+    run(test)
+
+
+def test_flush_waits_for_what_was_written_before_it_and_for_no_more() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        append(hand, partition)
+        await turns()
+        append(hand, partition)
+        flushed = asyncio.create_task(partition.flush())
+        await turns()
+        hand.workers.do_next()
+        await turns()
+        append(hand, partition)
+        assert not flushed.done(), "the flush under way began before the second batch"
+        hand.workers.do_next()
+        await turns()
+        assert flushed.done(), "a busy producer cannot keep it waiting for ever"
+
+    run(test)
+
+
+# -- failure
+
+
+def test_a_failed_flush_takes_the_partition_offline_for_good(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        before = append(hand, partition)
+        await hand.workers.do_all()
+        hand.disk.fail_sync_at(1)
+        waiters = [append(hand, partition) for _ in range(3)]
+        listened: list[bool] = []
+        partition.add_listener(lambda: listened.append(True))
+        await turns()
+        hand.workers.do_next()
+        assert before.is_acknowledged
+        assert [type(waiter.outcomes[0]) for waiter in waiters] == [Offline] * 3
+        assert listened, "a reader that waits is told"
+        assert partition.high_watermark == partition.durable_offset == 1
+        syncs = hand.disk.counters.file_syncs
+        for call in (lambda: partition.append(hand.batch()), lambda: partition.read(0, 100)):
+            with pytest.raises(Offline):
+                call()
+        late = Waiter()
+        partition.when_durable(1, late)
+        assert type(late.outcomes[0]) is Offline
+        await partition.flush()
+        partition.start_sync()
+        await turns()
+        assert not hand.workers.jobs and hand.disk.counters.file_syncs == syncs, "it is never tried again"
+
+    run(test)
+    assert [record.levelno for record in caplog.records] == [logging.CRITICAL]
+
+
+def test_a_flush_that_crashes_is_no_flush() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        waiter = append(hand, partition)
+        await turns()
+        _, done = hand.workers.jobs.popleft()
+        with pytest.raises(MemoryError):
+            done(MemoryError())
+        assert type(waiter.outcomes[0]) is Offline
+        assert isinstance(partition.failure, DiskFailed)
+        assert partition.high_watermark == 0
+
+    run(test)
+
+
+def test_a_write_that_fails_takes_the_partition_offline() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        append(hand, partition)
+        await hand.workers.do_all()
+        hand.disk.read_only = True
+        with pytest.raises(DiskFailed):
+            partition.append(hand.batch())
+        assert partition.failure is not None
+
+    run(test)
+
+
+def test_a_full_disk_refuses_the_batch_and_nothing_else() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        append(hand, partition)
+        await hand.workers.do_all()
+        hand.disk.fill_after(10)
+        with pytest.raises(DiskFull):
+            partition.append(hand.batch())
+        assert partition.failure is None
+        assert (partition.end_offset, partition.log.size()) == (1, partition.log.segments[-1].file.size())
+        assert partition.read(0, 1000) is not None
+        hand.disk.enlarge()
+        waiter = append(hand, partition)
+        await hand.workers.do_all()
+        assert waiter.is_acknowledged and partition.high_watermark == 2
+
+    run(test)
+
+
+def test_closing_tells_everybody_who_waits() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        waiter = append(hand, partition)
+        await turns()
+        gone = NotLeader("stopping")
+        partition.close(gone)
+        hand.workers.do_next()
+        assert waiter.outcomes == [gone]
+
+    run(test)
+
+
+# -- what is refused
+
+
+def refused(error: type[Exception], batch: Callable[[Hand], object], acks: int = Acks.ALL, **overrides: str) -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**overrides)
+        with pytest.raises(error):
+            partition.append(memoryview(batch(hand)), acks)  # type: ignore[arg-type]
+        assert partition.end_offset == 0
+        assert partition.failure is None
+
+    run(test)
+
+
+def test_refusals() -> None:
+    refused(NotEnoughReplicas, Hand.batch, min_insync_replicas="2")
+    refused(TooLarge, lambda hand: hand.batch(size=2000), max_message_bytes="1000")
+    refused(CorruptBatch, lambda hand: bytes(hand.batch())[:-1] + b"?")
+    refused(InvalidRecord, lambda hand: bytes(hand.batch()) * 2)
+    refused(InvalidTimestamp, lambda hand: hand.batch(time_ms=NOW_MS + 10**10))
+    refused(InvalidTimestamp, lambda hand: hand.batch(time_ms=5), message_timestamp_before_max_ms="1000")
+    refused(InvalidRecord, lambda hand: keyed_batch([(b"a", b""), (None, b"")]), cleanup_policy="compact")
+
+
+def test_fewer_replicas_matter_only_to_who_asks_for_all() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(min_insync_replicas="2", **OS)
+        assert partition.append(hand.batch(), Acks.LEADER).base_offset == 0
+
+    run(test)
+
+
+def test_a_batch_that_grows_beyond_the_limit_when_it_is_unfolded_is_refused() -> None:
+    batch = keyed_batch([(b"k", b"v" * 5_000)], time_ms=NOW_MS, codec=1)
+    assert len(batch) < 1_000
+    refused(TooLarge, lambda _: batch, max_message_bytes="1000", compression_type="uncompressed")
+
+
+def test_append_time_is_stamped_and_told() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(message_timestamp_type="LogAppendTime", **OS)
+        batch = memoryview(keyed_batch([(b"k", b"v"), (b"k", b"w")], time_ms=5))
+        assert partition.append(batch) == (0, 2, NOW_MS)
+        run_ = partition.read(0, 1000)
+        assert run_ is not None
+        assert [record.timestamp_ms for record in open_batches(run_.read())] == [NOW_MS] * 2
+
+    run(test)
+
+
+# -- producers that repeat themselves
+
+
+def test_a_repeated_batch_has_its_first_offset_and_waits_for_durability_too() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        ids = {"producer_id": 7, "producer_epoch": 0, "sequence": 0}
+        first, again = append(hand, partition, **ids), append(hand, partition, **ids)
+        await turns()
+        assert partition.end_offset == 1
+        assert not first.outcomes and not again.outcomes
+        hand.workers.do_next()
+        assert first.is_acknowledged and again.is_acknowledged
+        assert partition.append(hand.batch(**ids)).base_offset == 0
+        with pytest.raises(OutOfOrder):
+            partition.append(hand.batch(**{**ids, "sequence": 5}))
+        partition.append(hand.batch(**{**ids, "producer_epoch": 1}))
+        with pytest.raises(StaleProducer):
+            partition.append(hand.batch(**ids))
+
+    run(test)
+
+
+# -- readers
+
+
+def test_a_listener_is_called_once_for_many_changes_and_not_after_it_left() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**OS)
+        calls: list[int] = []
+        listener = lambda: calls.append(partition.high_watermark)  # noqa: E731
+        partition.add_listener(listener)
+        append(hand, partition)
+        append(hand, partition)
+        await turns()
+        assert calls == [2]
+        partition.remove_listener(listener)
+        append(hand, partition)
+        await turns()
+        assert calls == [2]
+
+    run(test)
+
+
+def test_epochs_are_compared_where_they_are_stated() -> None:
+    async def test() -> None:
+        partition = Hand().partition(leader_epoch=4)
+        partition.check_epoch(-1)
+        partition.check_epoch(4)
+        with pytest.raises(Fenced):
+            partition.check_epoch(3)
+        with pytest.raises(UnknownEpoch):
+            partition.check_epoch(5)
+
+    run(test)
+
+
+def test_a_damaged_batch_is_refused_and_the_partition_lives_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        append(hand, partition)
+        await hand.workers.do_all()
+        assert await partition.settle()
+        partition.close(NotLeader("stopping"))
+        hand.disk.flip(partition.log.segments[0].file.path, 70, 3)
+        again = hand.partition(recovery_offset=1, **FSYNC)
+        with pytest.raises(CorruptBatch):
+            again.read(0, 1000)
+        assert again.failure is None
+        assert append(hand, again).outcomes == []
+
+    run(test)
+    assert "not served" in caplog.text
+
+
+def test_offsets_by_time() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**OS)
+        assert partition.find_newest() is None
+        for time_ms in (100, 300, 200):
+            partition.append(memoryview(keyed_batch([(b"k", b"v")], time_ms=time_ms)))
+        found = partition.find_time(150)
+        assert found is not None and (found.offset, found.timestamp_ms) == (1, 300)
+        assert partition.find_time(301) is None
+        newest = partition.find_newest()
+        assert newest is not None and newest.offset == 1
+
+    run(test)
+
+
+# -- shrinking
+
+
+def test_deleted_records_are_gone_only_once_that_is_durable() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**OS)
+        for _ in range(5):
+            append(hand, partition)
+        deleting = asyncio.create_task(partition.delete_records(3))
+        await turns()
+        assert partition.start_offset == 0
+        assert partition.read(0, 1000) is not None
+        hand.workers.do_next()
+        assert await deleting == 3
+        with pytest.raises(OffsetOutOfRange):
+            partition.read(0, 1000)
+        hand.disk.crash()
+        assert Hand(hand.disk.mount()).partition(**OS).log.read_start() == 3
+
+    run(test)
+
+
+def test_records_that_cannot_be_deleted() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        append(hand, partition)
+        for offset in (1, -2):
+            with pytest.raises(OffsetOutOfRange):
+                await partition.delete_records(offset)
+        assert await partition.delete_records(-1) == 0, "nothing is visible yet"
+        with pytest.raises(AgainstPolicy):
+            await hand.partition(cleanup_policy="compact").delete_records(0)
+
+    run(test)
+
+
+def test_retention_closes_the_last_segment_and_drops_it_the_next_time() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(retention_ms="1000", **OS)
+        append(hand, partition)
+        hand.clock.ms += 5_000
+        partition.retain(10**9)
+        assert [segment.size > 0 for segment in partition.log.segments] == [True, False]
+        assert partition.start_offset == 0
+        await hand.workers.do_all()
+        partition.retain(10**9)
+        assert len(partition.log.segments) == 1
+        assert partition.start_offset == partition.end_offset == 1
+
+    run(test)
+
+
+def test_files_that_retention_removed_do_not_hinder_a_flush() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(segment_bytes="1024", retention_bytes="2000", **OS)
+        for _ in range(10):
+            append(hand, partition, size=500)
+        partition.retain(10**9)
+        assert partition.start_offset > 0
+        settled = asyncio.create_task(partition.settle())
+        await hand.workers.do_all()
+        assert await settled
+        assert partition.durable_offset == 10
+
+    run(test)
+
+
+def test_silent_producers_are_forgotten() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**OS)
+        append(hand, partition, producer_id=1, producer_epoch=0, sequence=0)
+        assert len(partition.log.producers) == 1
+        hand.clock.ms += 101
+        partition.retain(100)
+        assert len(partition.log.producers) == 0
+
+    run(test)
+
+
+def test_a_batch_outside_the_header_rules_never_reaches_the_log() -> None:
+    refused(InvalidRecord, lambda hand: with_header(bytearray(hand.batch()), count=3))
+    refused(InvalidRecord, lambda hand: with_header(bytearray(hand.batch()), attributes=0x20))
+    refused(InvalidRecord, lambda hand: with_header(bytearray(hand.batch()), producer_id=1, base_sequence=-1))
