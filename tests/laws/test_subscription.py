@@ -52,7 +52,9 @@ class World:
 
     @property
     def available(self) -> Available:
-        return Available([one for one in range(self.machine.cursor, self.end) if one not in self.holes], self.end)
+        return Available(
+            [one for one in range(self.machine.cursor, self.end) if one not in self.holes], self.end
+        )
 
     def carry_out(self, events: list[Any]) -> None:
         for event in events:
@@ -67,7 +69,9 @@ class World:
 
     def deliver(self, decision: Decision) -> None:
         for offset, member_id, number in self.run(decision):
-            assert offset in self.messages - self.accepted - self.dead, f"{offset} was settled or is not there"
+            assert offset in self.messages - self.accepted - self.dead, (
+                f"{offset} was settled or is not there"
+            )
             assert self.machine.held[offset].member_id == member_id
             assert number == self.failures.get(offset, 0) + 1
 
@@ -158,7 +162,8 @@ HOLES = st.frozensets(st.integers(0, 60), max_size=20)
 def act(world: World, step: tuple[Any, ...]) -> None:
     machine = world.machine
     held = {
-        name: [offset for offset, hold in machine.held.items() if hold.member_id == name] for name in machine.windows
+        name: [offset for offset, hold in machine.held.items() if hold.member_id == name]
+        for name in machine.windows
     }
     match step:
         case ("append", count):
@@ -252,7 +257,11 @@ def test_deciding_writes_nothing(steps: list[tuple[Any, ...]], holes: frozenset[
 
 
 @settings(max_examples=100)
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 30), st.lists(st.integers(1, 7), min_size=1))
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    st.integers(0, 30),
+    st.lists(st.integers(1, 7), min_size=1),
+)
 def test_turns_are_strict_among_those_with_room(windows: list[int], count: int, bites: list[int]) -> None:
     """However the dealing is cut into calls, nobody gets a second message before everybody with room got one."""
     whole, cut = World(frozenset()), World(frozenset())

@@ -46,6 +46,7 @@ class LazyGroup(click.Group):
         "sub": "penstock.apps.cli.sub:sub",
         "topic": "penstock.apps.cli.topic:topic",
         "log": "penstock.apps.cli.log_files:log",
+        "group": "penstock.apps.cli.group:group",
         "config": "penstock.apps.cli.config:config",
         "completion": "penstock.apps.cli.completion:completion",
     },

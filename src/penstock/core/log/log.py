@@ -111,8 +111,8 @@ class Log:
                 self._active_since_ms = now_ms
                 return active
             self.save_state()
-        elif not self.files.exists(self.directory):
-            self.files.make_dir(self.directory)
+        else:
+            self.files.make_dir(self.directory)  # may be there, from a run that ended before its name was durable
             self._dirty_directories += parents_of(self.directory)
         segment = Segment(self.files, self.directory, self.end_offset, create=True)
         if active is not None:
