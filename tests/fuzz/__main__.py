@@ -28,9 +28,9 @@ SAMPLES = 8
 
 
 def all_targets() -> tuple[Target, ...]:
-    from fuzz import door, stored, wire
+    from fuzz import coordinators, door, stored, wire
 
-    return (*wire.TARGETS, *stored.TARGETS, *door.TARGETS)
+    return (*wire.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *door.TARGETS)
 
 
 class Finding(Exception):
@@ -107,7 +107,7 @@ def run_seeded(targets: list[Target], seconds: float, seed: int, directory: Path
             print(f"{target.name}: a finding after {campaign.executions} executions, its input is in {path}")
             return 1
         print(
-            f"{target.name:16} {campaign.executions:9,} executions, {len(campaign.outcomes):4} outcomes",
+            f"{target.name:18} {campaign.executions:9,} executions, {len(campaign.outcomes):4} outcomes",
             flush=True,
         )
     return 0
@@ -122,7 +122,7 @@ def run_atheris(targets: list[Target], seconds: float, seed: int, directory: Pat
         words += ["--seconds", str(max(1, int(seconds / len(targets)))), "--findings", str(directory)]
         done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=False)
         last = [line for line in done.stderr.splitlines() if line.startswith(("Done ", "#"))][-1:]
-        print(f"{target.name:16} {' '.join(last)}")
+        print(f"{target.name:18} {' '.join(last)}")
         if done.returncode:
             print(done.stdout[-4000:], done.stderr[-4000:], sep="\n")
             worst = 1

@@ -27,12 +27,9 @@ from penstock.core.log.index import SavedIndex
 from penstock.core.log.index import decode as decode_index
 from penstock.core.log.producers import Producers
 from penstock.core.log.recovery import open_log
+from penstock.core.log.transactions import Transactions
 from penstock.core.machines import catalog_events
 from penstock.core.machines.catalog_events import ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
-from penstock.core.machines.group_records import GROUP_RECORDS
-from penstock.core.machines.group_values import GroupRemoved, GroupSaved, SavedGroup, SavedMember
-from penstock.core.machines.offset_records import OFFSET_RECORDS
-from penstock.core.machines.offsets import Committed, OffsetCommitted, OffsetRemoved, Place
 from penstock.core.records.batch import check_produced, decode_header, stamp_checksum
 from penstock.core.records.compression import CODEC_NAMES, compress, decompress
 from penstock.core.records.records import iterate_keys
@@ -200,7 +197,7 @@ def read_state(content: bytes) -> str:
         known = checked.read(files, "d/any")
     except TornSegment:
         assert checkpoint.load_recovery_points(files) == {}
-        assert Producers(files, "d").load(10) == 0
+        assert Producers(files, "d", Transactions(files, "d")).load(10) == 0
         assert not checkpoint.take_clean_marker(files)
         try:
             Epochs(files, "d").load()
@@ -230,11 +227,11 @@ def read_identity(content: bytes) -> str:
 # -- events: key and value after the length of the key
 
 
-def _record(key: bytes, value: bytes | None) -> bytes:
+def record(key: bytes, value: bytes | None) -> bytes:
     return len(key).to_bytes(2, "big") + key + (b"" if value is None else value)
 
 
-def _fields(content: bytes) -> tuple[bytes, bytes | None]:
+def fields(content: bytes) -> tuple[bytes, bytes | None]:
     end = 2 + int.from_bytes(content[:2], "big")
     return content[2:end], content[end:] or None
 
@@ -242,43 +239,15 @@ def _fields(content: bytes) -> tuple[bytes, bytes | None]:
 def make_catalog(rng: Random) -> bytes:
     topic = Topic(rng.randbytes(16), "orders", rng.randint(1, 9), {"retention.ms": "5"}, created_ms=3)
     event = rng.choice((TopicSaved(topic), TopicRemoved(topic.id), ProducerIdsReserved(rng.getrandbits(40))))
-    return _record(*catalog_events.encode(event))
+    return record(*catalog_events.encode(event))
 
 
 def read_catalog(content: bytes) -> str:
     try:
-        event = catalog_events.decode(*_fields(content))
+        event = catalog_events.decode(*fields(content))
     except TornSegment:
         return "torn"
     assert catalog_events.decode(*catalog_events.encode(event)) == event
-    return type(event).__name__
-
-
-def make_group(rng: Random) -> bytes:
-    member = SavedMember("m", rng.choice((None, "i")), "c", "h", 5, 6, rng.randbytes(9), rng.randbytes(4))
-    saved = SavedGroup("consumer", 3, "range", rng.choice((None, "m")), 9, (member,) * rng.randint(0, 3))
-    place = Place("orders", rng.randint(0, 9))
-    committed = Committed(rng.getrandbits(40), 2, "note", 7, rng.choice((-1, 99)))
-    event = rng.choice(
-        (
-            GroupSaved("g", saved),
-            GroupRemoved("g"),
-            OffsetCommitted("g", place, committed),
-            OffsetRemoved("g", place),
-        )
-    )
-    return _record(*(GROUP_RECORDS | OFFSET_RECORDS).encode(event))
-
-
-def read_group(content: bytes) -> str:
-    records = GROUP_RECORDS | OFFSET_RECORDS
-    try:
-        event = records.decode(*_fields(content))
-    except TornSegment:
-        return "torn"
-    if event is None:
-        return "of others"
-    assert records.decode(*records.encode(event)) == event
     return type(event).__name__
 
 
@@ -321,6 +290,5 @@ TARGETS = (
     Target("state-file", make_state, read_state),
     Target("identity", make_identity, read_identity),
     Target("catalog-event", make_catalog, read_catalog),
-    Target("group-event", make_group, read_group),
     Target("settings-file", make_settings, read_settings),
 )
