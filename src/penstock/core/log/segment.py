@@ -27,12 +27,12 @@ REBUILT_INTERVAL_BYTES = 1 << 12
 
 
 class Slice(NamedTuple):
-    """A run of whole batches inside one file, to be sent without reading it; it ends before `end_offset`."""
+    """A run of whole batches inside one file, to be sent without reading it; it ends before `end_offset`, if known."""
 
     file: File
     position: int
     length: int
-    end_offset: int
+    end_offset: int = -1
 
     def read(self) -> bytes:
         return self.file.read(self.position, self.length)

@@ -77,7 +77,7 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
         _, kind = _KEY.unpack(record.key or b"")
         if kind not in (_ABORT, _COMMIT):
             return None
-        _, coordinator_epoch = _VALUE.unpack((record.value or b"")[: _VALUE.size])
     except StructError:
         raise CorruptBatch(f"the control batch at offset {header.base_offset} holds no marker") from None
-    return Marker(kind == _COMMIT, coordinator_epoch)
+    value = record.value or b""
+    return Marker(kind == _COMMIT, _VALUE.unpack_from(value)[1] if len(value) >= _VALUE.size else NO_EPOCH)
