@@ -134,7 +134,9 @@ def test_what_cannot_be_rebuilt_is_refused_and_nothing_is_touched(
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
+    }
 
 
 def test_a_damaged_catalog_after_a_kill_deletes_no_topic(tmp_path: Path) -> None:
@@ -167,7 +169,9 @@ def test_a_flipped_bit_is_never_served_as_good(tmp_path: Path, is_clean: bool) -
     with running_broker(tmp_path) as broker:
         with RawConnection(broker.bootstrap) as raw:
             raw.create_topic("t", FLIPPED_PARTITIONS)
-        values = [write_records(broker, "t", partition, FLIPPED_RECORDS) for partition in range(FLIPPED_PARTITIONS)]
+        values = [
+            write_records(broker, "t", partition, FLIPPED_RECORDS) for partition in range(FLIPPED_PARTITIONS)
+        ]
         broker.stop() if is_clean else broker.kill()
         (topic,) = (broker.data_dir / "topics").iterdir()
         paths = [topic / str(partition) / f"{0:020d}.log" for partition in range(FLIPPED_PARTITIONS)]
