@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.machines.assignors import ASSIGNORS, Assignment, Subscriber, assign_uniform
@@ -47,6 +47,7 @@ def load(assignment: Assignment) -> int:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS)
 def test_each_partition_of_a_subscribed_topic_goes_to_exactly_one_of_its_subscribers(
     name: str, subscribers: list[Subscriber], counts: dict[bytes, int]
@@ -65,6 +66,7 @@ def test_each_partition_of_a_subscribed_topic_goes_to_exactly_one_of_its_subscri
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS, order=st.randoms(use_true_random=False))
 def test_the_order_of_members_and_topics_does_not_matter(
     name: str, subscribers: list[Subscriber], counts: dict[bytes, int], order: Any
@@ -78,6 +80,7 @@ def test_the_order_of_members_and_topics_does_not_matter(
 
 
 @pytest.mark.parametrize("name", ["uniform", "roundrobin"])
+@settings(deadline=None)
 @given(subscribers=groups(equal=True), counts=COUNTS)
 def test_equal_subscriptions_differ_by_one_partition_at_most(
     name: str, subscribers: list[Subscriber], counts: dict[bytes, int]
@@ -86,6 +89,7 @@ def test_equal_subscriptions_differ_by_one_partition_at_most(
     assert max(loads) - min(loads) <= 1
 
 
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS)
 def test_range_is_even_within_each_topic_and_gives_runs(
     subscribers: list[Subscriber], counts: dict[bytes, int]
@@ -99,6 +103,7 @@ def test_range_is_even_within_each_topic_and_gives_runs(
         assert all(max(share) - min(share) == len(share) - 1 for share in shares if share)
 
 
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS)
 def test_uniform_leaves_no_partition_that_another_subscriber_should_rather_have(
     subscribers: list[Subscriber], counts: dict[bytes, int]
@@ -126,6 +131,7 @@ def most_kept(subscribers: list[Subscriber], counts: dict[bytes, int]) -> int:
     return sum(min(count, share) for count in held) + min(extra, sum(count > share for count in held))
 
 
+@settings(deadline=None)
 @given(subscribers=groups(equal=True), counts=COUNTS)
 def test_uniform_moves_no_more_than_evenness_demands(
     subscribers: list[Subscriber], counts: dict[bytes, int]
@@ -135,6 +141,7 @@ def test_uniform_moves_no_more_than_evenness_demands(
     assert kept >= most_kept(subscribers, counts)
 
 
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS)
 def test_uniform_moves_nothing_when_nothing_changed(
     subscribers: list[Subscriber], counts: dict[bytes, int]

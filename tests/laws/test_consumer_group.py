@@ -291,7 +291,7 @@ def run(steps: list[tuple[Any, ...]]) -> World:
     return world
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_no_partition_is_ever_with_two_clients_and_deciding_writes_nothing(
     steps: list[tuple[Any, ...]],
@@ -299,7 +299,7 @@ def test_no_partition_is_ever_with_two_clients_and_deciding_writes_nothing(
     run(steps)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40), st.integers(0, 200))
 def test_replaying_a_log_compacted_anywhere_gives_the_live_state(
     steps: list[tuple[Any, ...]], cleaned: int
@@ -309,7 +309,7 @@ def test_replaying_a_log_compacted_anywhere_gives_the_live_state(
     assert kept(replay(compacted(world.log[:cleaned]) + world.log[cleaned:])) == kept(world.group)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=30))
 def test_once_changes_end_every_member_gets_its_target_and_every_topic_is_read(
     steps: list[tuple[Any, ...]],
@@ -348,7 +348,7 @@ def check_settles(world: World) -> None:
     assert all(standing.state is MemberState.STABLE for standing in group.standings.values())
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(STEPS, max_size=30))
 def test_a_group_that_is_removed_leaves_nothing(steps: list[tuple[Any, ...]]) -> None:
     world = run(steps)
@@ -361,7 +361,7 @@ def test_a_group_that_is_removed_leaves_nothing(steps: list[tuple[Any, ...]]) ->
     assert all(value is None for _, value in compacted(world.log))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.integers(0, 20), st.none() | st.binary(max_size=60), st.binary(max_size=20))
 def test_bytes_of_any_kind_are_an_event_or_torn(version: int, value: bytes | None, rest: bytes) -> None:
     try:

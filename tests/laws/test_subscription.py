@@ -204,7 +204,7 @@ def run(steps: list[tuple[Any, ...]], holes: frozenset[int]) -> World:
     return world
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40), HOLES)
 def test_every_message_is_settled_once_or_dead_and_none_is_lost(
     steps: list[tuple[Any, ...]], holes: frozenset[int]
@@ -228,7 +228,7 @@ def test_every_message_is_settled_once_or_dead_and_none_is_lost(
     assert len(world.machine.blocks) <= 1, "records of blocks that were passed are gone"
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40), HOLES, st.integers(0, 200))
 def test_replaying_a_log_compacted_anywhere_gives_what_was_kept(
     steps: list[tuple[Any, ...]], holes: frozenset[int], cleaned: int
@@ -238,7 +238,7 @@ def test_replaying_a_log_compacted_anywhere_gives_what_was_kept(
     assert kept(replay(compacted(world.log[:cleaned]) + world.log[cleaned:])) == kept(world.machine)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(STEPS, max_size=30), HOLES)
 def test_deciding_writes_nothing(steps: list[tuple[Any, ...]], holes: frozenset[int]) -> None:
     world = run(steps, holes)
@@ -256,7 +256,7 @@ def test_deciding_writes_nothing(steps: list[tuple[Any, ...]], holes: frozenset[
     assert seen(machine) == before
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=5),
     st.integers(0, 30),
@@ -280,7 +280,7 @@ def test_turns_are_strict_among_those_with_room(windows: list[int], count: int, 
     assert [(one.offset, one.member_id) for one in once] == list(enumerate(rounds[:count]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.sampled_from([1000, 1001]), st.binary(max_size=50), st.none() | st.binary(max_size=50))
 def test_bytes_of_any_kind_are_an_event_or_torn(version: int, rest: bytes, value: bytes | None) -> None:
     try:
