@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compat.roster import JAVA
 from compat.transactors import CLIENTS, TransactionRefused, Transactor, read_to_end
 from compat.vocabulary import WAIT_S, MissingRuntime
+from penstock.apps.cli.txn_admin import TransactionAdmin
 from penstock.testing import Broker, running_broker
 
 V1, V2 = 1, 2
@@ -78,7 +79,9 @@ def run_one(producer: Transactor, topic: str, *values: str, commit: bool = True)
 
 
 def committed_offset(broker: Broker, group: str, topic: str) -> int:
-    reader = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    """What counts now; a reader of committed records would wait for the end of the transaction instead."""
+    settings = {"group.id": group, "isolation.level": "read_uncommitted"}
+    reader = Consumer({"bootstrap.servers": broker.bootstrap, **settings})
     try:
         (found,) = reader.committed([TopicPartition(topic, 0)], WAIT_S)
         return int(found.offset)
@@ -227,3 +230,17 @@ def test_the_clients_together(broker: Broker, start: Start, topic: str) -> None:
     for at, producer in enumerate(producers.values()):
         producer.ask("abort" if at % 2 else "commit")
     assert read_to_end(broker.bootstrap, topic) == list(CLIENTS[::2])
+
+
+@pytest.mark.parametrize(("version", "epochs"), [(V1, [0, 0, 0]), (V2, [1, 2, 3])], ids=["v1", "v2"])
+def test_java_speaks_the_protocol_that_is_in_force(
+    broker: Broker, start: Start, topic: str, epochs: list[int]
+) -> None:
+    """In V2 each transaction ends with a new epoch, in V1 none does."""
+    producer = start(JAVA, "pay")
+    producer.ask("init")
+    seen = []
+    for _ in epochs:
+        run_one(producer, topic, "a")
+        seen.append(TransactionAdmin(broker.bootstrap).describe("pay").producer_epoch)
+    assert seen == epochs

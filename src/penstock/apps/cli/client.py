@@ -159,7 +159,7 @@ def _knock(bootstrap: str) -> None:
     """Connect once to any of the addresses, so that a wrong one is told at once and not after retries."""
     why = "no address was given"
     for part in bootstrap.split(","):
-        host, port = _split(part.strip())
+        host, port = split_address(part.strip())
         try:
             socket.create_connection((host, port), timeout=CONNECT_SECONDS_MAX).close()
         except OSError as error:
@@ -169,7 +169,7 @@ def _knock(bootstrap: str) -> None:
     raise no_broker(bootstrap, why)
 
 
-def _split(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise click.BadParameter(f"{address!r} is not of the form HOST:PORT.", param_hint="'--bootstrap'")

@@ -45,6 +45,7 @@ class LazyGroup(click.Group):
         "pub": "penstock.apps.cli.pub:pub",
         "sub": "penstock.apps.cli.sub:sub",
         "topic": "penstock.apps.cli.topic:topic",
+        "txn": "penstock.apps.cli.txn:txn",
         "log": "penstock.apps.cli.log_files:log",
         "group": "penstock.apps.cli.group:group",
         "config": "penstock.apps.cli.config:config",

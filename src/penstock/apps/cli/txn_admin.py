@@ -1,0 +1,182 @@
+"""Transactions as tools see them: list, describe, find hanging ones, abort. Speaks to the broker; never prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.apps.cli.failures import NotFound, RefusedByBroker
+from penstock.apps.cli.wire_client import WireClient, check
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
+
+_TRANSACTION_KEY = 1
+_COORDINATOR_VERSION, _INIT_VERSION, _MARKERS_VERSION, _METADATA_VERSION = 3, 4, 1, 9
+_OPEN = "Ongoing"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTransaction:
+    """One line of a list."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTransaction:
+    """All that its coordinator knows of one transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    started_ms: int
+    partitions: dict[str, list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that is open in one partition."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+
+
+class TransactionAdmin:
+    """Finds the broker that each question is for."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def find(
+        self, states: tuple[str, ...], producer_ids: tuple[int, ...], longer_than_ms: int | None, pattern: str | None
+    ) -> list[ListedTransaction]:
+        """Those of all coordinators that pass the filters, sorted by id."""
+        request = messages.ListTransactionsRequest(
+            state_filters=list(states), producer_id_filters=list(producer_ids)
+        )
+        version = 0
+        if longer_than_ms is not None:
+            request.duration_filter, version = longer_than_ms, 1
+        if pattern is not None:
+            request.transactional_id_pattern, version = pattern, 2
+        found: list[ListedTransaction] = []
+        for address in self._brokers():
+            answer = _call(address, ApiKey.LIST_TRANSACTIONS, version, request)
+            check(answer.error_code, "list")
+            if answer.unknown_state_filters:
+                raise RefusedByBroker(f"There is no state {answer.unknown_state_filters[0]!r}.")
+            found += [
+                ListedTransaction(one.transactional_id, one.producer_id, one.transaction_state)
+                for one in answer.transaction_states
+            ]
+        return sorted(found, key=lambda one: one.transactional_id)
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        """Raises NotFound."""
+        request = messages.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        answer = _call(self._coordinator(transactional_id), ApiKey.DESCRIBE_TRANSACTIONS, 0, request)
+        (one,) = answer.transaction_states
+        if one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise NotFound(f"There is no transactional id {transactional_id}. See `penstock txn list`.")
+        check(one.error_code, transactional_id)
+        return DescribedTransaction(
+            one.transactional_id,
+            one.producer_id,
+            one.producer_epoch,
+            one.transaction_state,
+            one.transaction_timeout_ms,
+            one.transaction_start_time_ms,
+            {topic.topic: list(topic.partitions) for topic in one.topics},
+        )
+
+    def abort(self, transactional_id: str) -> DescribedTransaction:
+        """Take the id over, which fences its producer and aborts what it has open; returns what that was."""
+        described = self.describe(transactional_id)
+        if described.state != _OPEN:
+            raise RefusedByBroker(f"{transactional_id} has no open transaction: it is in {described.state}.")
+        request = messages.InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=described.timeout_ms
+        )
+        answer = _call(self._coordinator(transactional_id), ApiKey.INIT_PRODUCER_ID, _INIT_VERSION, request)
+        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+            check(answer.error_code, transactional_id)
+        return described
+
+    def open_in(self, topic: str, partition: int) -> list[OpenTransaction]:
+        """What is open in one partition, earliest first."""
+        part = messages.DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
+        request = messages.DescribeProducersRequest(topics=[part])
+        answer = _call(self._leader(topic, partition), ApiKey.DESCRIBE_PRODUCERS, 0, request)
+        (found,) = answer.topics[0].partitions
+        check(found.error_code, f"{topic} partition {partition}")
+        listed = [
+            OpenTransaction(
+                topic,
+                partition,
+                one.producer_id,
+                one.producer_epoch,
+                one.coordinator_epoch,
+                one.current_txn_start_offset,
+            )
+            for one in found.active_producers
+            if one.current_txn_start_offset >= 0
+        ]
+        return sorted(listed, key=lambda one: one.start_offset)
+
+    def owner_of(self, producer_id: int) -> str | None:
+        """The transactional id whose open transaction this producer runs, if there is one: then nothing hangs."""
+        found = self.find((_OPEN,), (producer_id,), None, None)
+        return found[0].transactional_id if found else None
+
+    def end_hanging(self, one: OpenTransaction) -> None:
+        """Write an abort marker where no coordinator ever will."""
+        request = messages.WriteTxnMarkersRequest
+        marker = request.WritableTxnMarker(
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            transaction_result=False,
+            topics=[request.WritableTxnMarkerTopic(name=one.topic, partition_indexes=[one.partition])],
+            coordinator_epoch=max(0, one.coordinator_epoch),
+        )
+        leader = self._leader(one.topic, one.partition)
+        answer = _call(leader, ApiKey.WRITE_TXN_MARKERS, _MARKERS_VERSION, request(markers=[marker]))
+        check(answer.markers[0].topics[0].partitions[0].error_code, f"{one.topic} partition {one.partition}")
+
+    # -- who answers
+
+    def _metadata(self, topics: list[Any]) -> Any:
+        request = messages.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        return _call(self._bootstrap, ApiKey.METADATA, _METADATA_VERSION, request)
+
+    def _brokers(self) -> list[str]:
+        return [f"{one.host}:{one.port}" for one in self._metadata([]).brokers]
+
+    def _coordinator(self, transactional_id: str) -> str:
+        request = messages.FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION_KEY)
+        found = _call(self._bootstrap, ApiKey.FIND_COORDINATOR, _COORDINATOR_VERSION, request)
+        check(found.error_code, transactional_id)
+        return f"{found.host}:{found.port}"
+
+    def _leader(self, topic: str, partition: int) -> str:
+        wanted = messages.MetadataRequest.MetadataRequestTopic(name=topic)
+        answer = self._metadata([wanted])
+        for found in answer.topics[0].partitions:
+            if found.partition_index == partition:
+                (leader,) = [one for one in answer.brokers if one.node_id == found.leader_id]
+                return f"{leader.host}:{leader.port}"
+        raise NotFound(f"There is no partition {partition} of a topic {topic}. See `penstock topic list`.")
+
+
+def _call(address: str, api_key: int, version: int, body: Any) -> Any:
+    client = WireClient(address)
+    try:
+        return client.call(api_key, version, body)
+    finally:
+        client.close()
