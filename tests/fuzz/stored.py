@@ -119,6 +119,7 @@ def _make_log() -> MemoryFiles:
 
 
 _WHOLE = _make_log()
+_PAYLOADS = frozenset(map(_payload, range(BATCHES)))
 NAMES = _WHOLE.names(DIRECTORY)
 
 
@@ -129,7 +130,10 @@ def make_log(rng: Random) -> bytes:
 
 
 def read_log(content: bytes) -> str:
-    """It opens or is refused; and whatever it serves is what was written at that offset."""
+    """It opens or is refused; and whatever it serves was written, and offsets follow each other.
+
+    That a batch stands at its own offset is not for a checksum to say: as in Kafka it leaves the offset out.
+    """
     recovery_offset = (content[0] if content else 0) % (BATCHES + 1)
     files, rest = MemoryFiles(), content[1:]
     for name in NAMES:
@@ -146,7 +150,7 @@ def read_log(content: bytes) -> str:
         while (run := log.read(offset, 1, log.visible)) is not None:
             raw = run.read()
             header = decode_header(raw)
-            assert header.base_offset == offset and raw[BATCH_HEADER_BYTES:] == _payload(offset)
+            assert header.base_offset == offset and raw[BATCH_HEADER_BYTES:] in _PAYLOADS
             offset = header.next_offset
         log.find_time(BATCHES // 2, log.visible)
     except BrokerError as error:
@@ -182,30 +186,37 @@ def make_state(rng: Random) -> bytes:
     return _WHOLE.read_whole(f"{DIRECTORY}/{name}") or b""
 
 
+STATE_PATHS = (
+    "d/leader-epochs",
+    "d/log-start",
+    f"d/{5:020d}.snapshot",
+    checkpoint.RECOVERY_FILE,
+    checkpoint.CLEAN_FILE,
+    checkpoint.IDENTITY_FILE,
+)
+
+
 def read_state(content: bytes) -> str:
-    """As every kind of state file there is; a damaged one is known for damaged, or is the very one that was written."""
-    files = MemoryFiles()
-    for path in (
-        "any",
-        "leader-epochs",
-        f"{5:020d}.snapshot",
-        checkpoint.RECOVERY_FILE,
-        checkpoint.CLEAN_FILE,
-    ):
-        files.write_whole(f"d/{path}" if path[0] not in "rc" else path, content)
-    try:
-        known = checked.read(files, "d/any")
-    except TornSegment:
-        assert checkpoint.load_recovery_points(files) == {}
-        assert Producers(files, "d", Transactions(files, "d")).load(10) == 0
-        assert not checkpoint.take_clean_marker(files)
+    """Under the name of every state file there is: it is whole under one of them at most, and torn for the others."""
+    files, whole = MemoryFiles(), []
+    for path in STATE_PATHS:
+        files.write_whole(path, content)
         try:
-            Epochs(files, "d").load()
+            checked.read(files, path)
+            whole.append(path)
         except TornSegment:
-            return "torn"
-        raise AssertionError("damaged epochs were believed") from None
-    assert json.dumps(known) is not None
-    return "whole"
+            continue
+    assert len(whole) <= 1
+    assert checkpoint.load_recovery_points(files) == {} or checkpoint.RECOVERY_FILE in whole
+    producers = Producers(files, "d", Transactions(files, "d"))
+    assert producers.load(10) == (5 if STATE_PATHS[2] in whole else 0)
+    assert checkpoint.take_clean_marker(files) == (checkpoint.CLEAN_FILE in whole)
+    try:
+        Epochs(files, "d").load()
+        assert STATE_PATHS[0] in whole
+    except TornSegment:
+        assert STATE_PATHS[0] not in whole
+    return " ".join(whole) or "torn"
 
 
 def make_identity(rng: Random) -> bytes:
