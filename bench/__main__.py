@@ -65,7 +65,7 @@ def _help() -> str:
 
 @click.command(help=_help())
 @click.argument("rows", nargs=-1, type=click.Choice(list(ROWS)), metavar="[ROW]...")
-@click.option("--quick", is_flag=True, help="Less data and fewer repeats: a look in under 90 seconds.")
+@click.option("--quick", is_flag=True, help="Less data and fewer repeats: a look in about two minutes.")
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), help="Write every sample to this file too."
 )
