@@ -15,7 +15,6 @@ from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_
 
 from .conftest import Node
 
-
 FOR_BROKERS = {ApiKey.WRITE_TXN_MARKERS}
 """Spoken, but not advertised: clients have no use for it."""
 
