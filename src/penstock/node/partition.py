@@ -195,6 +195,13 @@ class Partition:
         bytes_max = self.config.message_bytes_max
         return TooLarge(f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {bytes_max}")
 
+    def append_own(self, batch: bytearray) -> Appended:
+        """Write a batch that the broker has just made for itself: there is nothing to prove or to refuse in it."""
+        self.check_online()
+        header = decode_header(batch)
+        offset = self._write(memoryview(batch), header, self._runtime.clock.now_ms())
+        return Appended(offset, offset + header.last_offset_delta + 1, NO_TIMESTAMP)
+
     def append_marker(
         self, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool = False
     ) -> Appended | None:
