@@ -402,7 +402,7 @@ class Partition:
     def find_newest(self) -> TimedOffset | None:
         """The first record that has the highest timestamp."""
         self.check_online()
-        newest_ms = self.log.newest_time_ms()
+        newest_ms = self.log.newest_time_ms(self.log.visible)
         return None if newest_ms == NO_TIMESTAMP else self.find_time(newest_ms)
 
     def epoch_at(self, offset: int) -> int:
