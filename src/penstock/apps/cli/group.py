@@ -91,7 +91,7 @@ def _show_lag(name: str, rows: list[Lag], output: str) -> None:
         (
             row.topic,
             row.partition,
-            row.committed,
+            "-" if row.committed is None else row.committed,
             row.end,
             row.lag,
             "?" if row.seconds is None else f"{row.seconds:.1f}",

@@ -17,7 +17,7 @@ from penstock.apps.cli.client import (
     topic_metadata,
 )
 from penstock.apps.cli.failures import NotFound
-from penstock.apps.cli.places import Places
+from penstock.apps.cli.places import Places, Span
 from penstock.apps.cli.positions import Start
 
 if TYPE_CHECKING:
@@ -49,11 +49,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group is behind in one partition; `seconds` is the age of the oldest record it has not read."""
+    """How far a group is behind in one partition; `seconds` is the age of the oldest record it has not read.
+
+    Where it has committed nothing, everything in the partition counts.
+    """
 
     topic: str
     partition: int
-    committed: int
+    committed: int | None
     end: int
     lag: int
     seconds: float | None
@@ -132,29 +135,32 @@ class GroupAdmin:
         return sorted(found, key=lambda one: (one.topic, one.partition))
 
     def lag(self, group: str) -> list[Lag]:
-        """How far behind, in records and in time."""
-        committed = self.committed(group)
+        """How far behind, in records and in time, in every partition of the topics that the group has read."""
+        committed = {(one.topic, one.partition): one.offset for one in self.committed(group)}
         consumer = connect_consumer(self._bootstrap)
         try:
-            ends = [
-                Places(consumer, one.topic, self._bootstrap).spans([one.partition])[one.partition][1]
-                for one in committed
+            spans = {
+                (topic, number): span
+                for topic in sorted({topic for topic, _ in committed})
+                for number, span in self._spans(consumer, topic).items()
+            }
+            next_offsets = {where: committed.get(where, span[0]) for where, span in spans.items()}
+            behind = [
+                place(*where, offset) for where, offset in next_offsets.items() if offset < spans[where][1]
             ]
-            behind = [one for one, end in zip(committed, ends, strict=True) if one.offset < end]
             ages = _ages(consumer, behind)
         finally:
             consumer.close()
-        return [
-            Lag(
-                one.topic,
-                one.partition,
-                one.offset,
-                end,
-                max(0, end - one.offset),
-                ages.get((one.topic, one.partition), None if one.offset < end else 0.0),
-            )
-            for one, end in zip(committed, ends, strict=True)
-        ]
+        rows = []
+        for (topic, number), (_, end) in spans.items():
+            lag = max(0, end - next_offsets[topic, number])
+            seconds = ages.get((topic, number)) if lag else 0.0
+            rows.append(Lag(topic, number, committed.get((topic, number)), end, lag, seconds))
+        return rows
+
+    def _spans(self, consumer: Consumer, topic: str) -> dict[int, Span]:
+        numbers = partitions_of(topic_metadata(consumer, topic, self._bootstrap), None)
+        return Places(consumer, topic, self._bootstrap).spans(numbers)
 
     def plan_seek(self, group: str, topics: tuple[str, ...], start: Start) -> list[Move]:
         """Where each partition would go. Without topics: those that the group has committed something for."""
@@ -166,10 +172,10 @@ class GroupAdmin:
         moves = []
         try:
             for name in names:
-                places = Places(consumer, name, self._bootstrap)
-                spans = places.spans(partitions_of(topic_metadata(consumer, name, self._bootstrap), None))
-                for number, offset in places.offsets(spans, start).items():
-                    moves.append(Move(name, number, before.get((name, number)), offset))
+                offsets = Places(consumer, name, self._bootstrap).offsets(self._spans(consumer, name), start)
+                moves += [
+                    Move(name, number, before.get((name, number)), at) for number, at in offsets.items()
+                ]
         finally:
             consumer.close()
         return moves

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -114,6 +116,21 @@ def _template(template: str | None, as_json: bool) -> Template:
         raise click.BadParameter(str(error), param_hint="'--format'") from error
 
 
+def _stop_on_interrupt() -> list[int]:
+    """A list that Ctrl-C fills. An exception could be raised inside a callback of the client, which would swallow it.
+
+    A second Ctrl-C interrupts whatever still goes on.
+    """
+    stopping: list[int] = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        stopping.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, stop)
+    return stopping
+
+
 def _forget_stdout() -> None:
     """Whoever read our output is gone: that is a normal end, and the interpreter must not complain about it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -162,7 +179,8 @@ class Reader:
 
     def copy(self, write: Template, out: BinaryIO) -> None:
         """Write records until the count, the end or an interruption."""
-        while not self._is_over():
+        stopping = _stop_on_interrupt()
+        while not self._is_over() and not stopping:
             for message in self.consumer.consume(self._wanted(), POLL_SECONDS):
                 if message.error() is not None:
                     self._reached_end_or_raise(message)

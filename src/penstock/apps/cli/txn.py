@@ -32,9 +32,15 @@ def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> int
 
 
 @txn.command("list")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only those in this state, such as Ongoing.")
-@click.option("--producer-id", "producer_ids", type=int, multiple=True, metavar="N", help="Only of this producer.")
-@click.option("--longer-than", callback=_parse_time, metavar="TIME", help="Only those that started longer ago.")
+@click.option(
+    "--state", "states", multiple=True, metavar="STATE", help="Only those in this state, such as Ongoing."
+)
+@click.option(
+    "--producer-id", "producer_ids", type=int, multiple=True, metavar="N", help="Only of this producer."
+)
+@click.option(
+    "--longer-than", callback=_parse_time, metavar="TIME", help="Only those that started longer ago."
+)
 @click.option("--match", "pattern", metavar="REGEX", help="Only ids that this expression matches as a whole.")
 @bootstrap_option
 @output_option
@@ -88,7 +94,9 @@ def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) ->
 @click.argument("transactional_id", required=False, metavar="[ID]")
 @click.option("--topic", metavar="TOPIC", help="Instead of an id: where a transaction hangs.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="The partition in which it hangs.")
-@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Only the one that starts there.")
+@click.option(
+    "--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Only the one that starts there."
+)
 @click.option("--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked either.")
 @bootstrap_option
 @output_option
@@ -123,7 +131,9 @@ def abort(
     if output == "json":
         click.echo(json.dumps([asdict(one) for one in hanging]))
     for one in hanging if output != "json" else ():
-        click.echo(f"{topic} partition {partition}: aborted producer {one.producer_id} from offset {one.start_offset}")
+        click.echo(
+            f"{topic} partition {partition}: aborted producer {one.producer_id} from offset {one.start_offset}"
+        )
 
 
 def _hanging(

@@ -55,7 +55,11 @@ class TransactionAdmin:
         self._bootstrap = bootstrap
 
     def find(
-        self, states: tuple[str, ...], producer_ids: tuple[int, ...], longer_than_ms: int | None, pattern: str | None
+        self,
+        states: tuple[str, ...],
+        producer_ids: tuple[int, ...],
+        longer_than_ms: int | None,
+        pattern: str | None,
     ) -> list[ListedTransaction]:
         """Those of all coordinators that pass the filters, sorted by id."""
         request = messages.ListTransactionsRequest(

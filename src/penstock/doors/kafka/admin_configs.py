@@ -135,7 +135,9 @@ class ConfigHandlers:
     def _check_broker(self, name: str) -> None:
         node_id = self._broker.identity.node_id
         if name not in (_ALL_BROKERS, str(node_id)):
-            raise InvalidRequest(f"there is no broker {name!r}; name broker {node_id}, or nothing for all brokers")
+            raise InvalidRequest(
+                f"there is no broker {name!r}; name broker {node_id}, or nothing for all brokers"
+            )
 
 
 def _key(resource: Any) -> tuple[int, str]:

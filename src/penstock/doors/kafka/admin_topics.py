@@ -94,14 +94,18 @@ class TopicHandlers:
             )
         indexes = sorted(one.partition_index for one in asked.assignments)
         if indexes != list(range(len(indexes))):
-            raise InvalidAssignment("the partitions that are assigned are not numbered 0, 1, 2 and so on, each once")
+            raise InvalidAssignment(
+                "the partitions that are assigned are not numbered 0, 1, 2 and so on, each once"
+            )
         for one in asked.assignments:
             self._check_replicas(one.broker_ids)
 
     def _check_replicas(self, broker_ids: Sequence[int]) -> None:
         node_id = self._broker.identity.node_id
         if list(broker_ids) != [node_id]:
-            raise InvalidAssignment(f"replicas {list(broker_ids)} are named, and the only broker is {node_id}")
+            raise InvalidAssignment(
+                f"replicas {list(broker_ids)} are named, and the only broker is {node_id}"
+            )
 
     # -- delete
 

@@ -126,7 +126,9 @@ def repeated(names: Iterable[Hashable]) -> set[Hashable]:
 
 def check_named_once(name: Hashable, twice: set[Hashable]) -> None:
     if name in twice:
-        raise InvalidRequest("this is named more than once in the request, so what is wanted of it cannot be told")
+        raise InvalidRequest(
+            "this is named more than once in the request, so what is wanted of it cannot be told"
+        )
 
 
 def check_settings_once(configs: Iterable[Any]) -> None:

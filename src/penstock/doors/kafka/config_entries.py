@@ -80,7 +80,9 @@ def fixed_entries(settings: Settings, data_directory: str, advertised: Address) 
     entries.append(_node_entry("broker.id", own, settings.node_id))
     listening = Address(settings.host, settings.port)
     entries.append(_address_entry("listeners", listening, "Where the broker listens."))
-    entries.append(_address_entry("advertised.listeners", advertised, "Where clients are told to connect to."))
+    entries.append(
+        _address_entry("advertised.listeners", advertised, "Where clients are told to connect to.")
+    )
     return entries
 
 
@@ -118,7 +120,9 @@ def described(entry: Entry, *, synonyms: bool, documentation: bool) -> Any:
         config_source=entry.source,
         is_sensitive=False,
         synonyms=[
-            messages.DescribeConfigsResponse.DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
+            messages.DescribeConfigsResponse.DescribeConfigsSynonym(
+                name=one.name, value=one.value, source=one.source
+            )
             for one in given
         ],
         config_type=entry.type,
@@ -138,7 +142,11 @@ class CreatedConfigs:
         if made is None:
             made = self._made[key] = [
                 messages.CreateTopicsResponse.CreatableTopicConfigs(
-                    name=entry.name, value=entry.value, read_only=False, config_source=entry.source, is_sensitive=False
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=False,
+                    config_source=entry.source,
+                    is_sensitive=False,
                 )
                 for entry in inherited_entries(catalog.describe(topic.name))
             ]

@@ -72,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         """Of answers that are made but not yet with the outbox."""
         self._sends_soon = False
         self._is_paused = False
-        self._is_waiting_for_room = False
+        self.is_waiting_for_room = False
         self.is_closed = False
         self.peer = "?"
         self.client_id: str | None = None
@@ -163,14 +163,14 @@ class Connection(asyncio.BufferedProtocol):
         """Room again: handle what is there already, then read on."""
         if not self._is_paused or self.is_closed or self._is_over_limits():
             return
-        self._is_paused = self._is_waiting_for_room = False
+        self._is_paused = self.is_waiting_for_room = False
         self._work()
         if not self._is_paused and not self.is_closed:
             self._transport.resume_reading()
 
     def _wait_for_room(self) -> None:
         """Over the memory that all connections share: not read from until somebody gives some back."""
-        self._is_waiting_for_room = True
+        self.is_waiting_for_room = True
         self._pause()
         self._budget.wait(self._resume_soon)
 
@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         """For how long one request has been coming in, as far as looks at it tell. Time in which we do not read does
         not count, unless what has come already takes much of the shared memory: then others wait for it."""
         intake = self._intake
-        is_held_up = self._is_paused and not (self._is_waiting_for_room and intake.is_large)
+        is_held_up = self._is_paused and not (self.is_waiting_for_room and intake.is_large)
         if not intake.held_bytes or is_held_up or intake.taken != self._unfinished:
             self._unfinished, self._unfinished_at = intake.taken, now
         return now - self._unfinished_at

@@ -104,22 +104,35 @@ class KafkaDoor:
     def _sweep_soon(self) -> None:
         """Look often enough for the shortest of the limits."""
         shortest_s = min(self._settings.idle_ms_max, self._settings.frame_ms_max) / 1000
-        self._sweep_timer = self._loop.call_later(min(SWEEP_S_MAX, max(SWEEP_S_MIN, shortest_s / 2)), self._sweep)
+        self._sweep_timer = self._loop.call_later(
+            min(SWEEP_S_MAX, max(SWEEP_S_MIN, shortest_s / 2)), self._sweep
+        )
 
     def _sweep(self) -> None:
         """Close connections on which nothing has moved for too long, or that never finish a request; take back large
         buffers from quiet ones."""
         now = self._loop.time()
-        idle_s_max, frame_s_max = self._settings.idle_ms_max / 1000, self._settings.frame_ms_max / 1000
+        idle_s_max = self._settings.idle_ms_max / 1000
+        overdue = self._overdue(now)
         for connection in list(self._connections):
-            silent_s, unfinished_s = now - connection.active_at, connection.unfinished_s(now)
-            if unfinished_s > frame_s_max:
+            silent_s = now - connection.active_at
+            if connection in overdue:
+                unfinished_s = connection.unfinished_s(now)
                 connection.close(f"a request was not complete after {unfinished_s:.1f} s (frame_ms_max)")
             elif silent_s > idle_s_max:
                 connection.close(f"nothing moved for {silent_s:.1f} s (idle_ms_max)")
             elif silent_s > SWEEP_S_MAX:
                 connection.shrink()
         self._sweep_soon()
+
+    def _overdue(self, now: float) -> set[Connection]:
+        """The connections whose request has been coming in for too long. Of those that wait for shared memory only the
+        older half goes at once: the room that they give back may be all that the others need."""
+        frame_s_max = self._settings.frame_ms_max / 1000
+        late = [one for one in self._connections if one.unfinished_s(now) > frame_s_max]
+        late.sort(key=lambda one: one.unfinished_s(now), reverse=True)
+        waiting = [one for one in late if one.is_waiting_for_room]
+        return set(late) - set(waiting[(len(waiting) + 1) // 2 :])
 
     async def close(self) -> None:
         """Stop listening, let what is in flight finish within the limit, then end every connection."""

@@ -129,7 +129,9 @@ class TransactionAdminHandlers:
             return response(error_code=code, unknown_state_filters=[], transaction_states=[])
         states = [
             response.TransactionState(
-                transactional_id=one.transactional_id, producer_id=one.producer_id, transaction_state=one.state
+                transactional_id=one.transactional_id,
+                producer_id=one.producer_id,
+                transaction_state=one.state,
             )
             for one in listed
         ]

@@ -40,7 +40,12 @@ _ABORTABLE_FROM = {ApiKey.ADD_PARTITIONS_TO_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 4,
 """The same for TRANSACTION_ABORTABLE; before, it is INVALID_TXN_STATE."""
 _MANY_FROM = 4
 """From this version of AddPartitionsToTxn on there are many transactions in a call."""
-_V2_FROM = {ApiKey.ADD_PARTITIONS_TO_TXN: 5, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.PRODUCE: 12}
+_V2_FROM = {
+    ApiKey.ADD_PARTITIONS_TO_TXN: 5,
+    ApiKey.END_TXN: 5,
+    ApiKey.TXN_OFFSET_COMMIT: 5,
+    ApiKey.PRODUCE: 12,
+}
 """From which version of each call on its sender speaks protocol V2."""
 _NEVER = 1 << 15
 
