@@ -40,8 +40,8 @@ docs: setup ## write the pages that derive from the code
 bench: setup ## speed and memory, next to what they are compared with
 	@$(PY) -m bench
 
-fuzz: setup ## broken bytes at the decoders (FUZZ_SECONDS=120)
-	@$(PY) tests/laws/fuzz_kafka.py --seconds $(FUZZ_SECONDS)
+fuzz: setup ## broken bytes at every decoder and the whole door (FUZZ_SECONDS=120; uses atheris where it is installed)
+	@PYTHONPATH=src:tests $(PY) -m fuzz --seconds $(FUZZ_SECONDS)
 
 crash: setup ## the long proofs: hundreds of kills, none may lose an acknowledged record
 	@$(PY) -m pytest -q -m slow tests

@@ -14,7 +14,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from bench import machine, report
 from bench.figures import Figure
-from bench.rows import flushing, partitions, rdkafka_cost, reopening, replaying, requests, starting
+from bench.rows import (
+    committing,
+    flushing,
+    group_recovery,
+    partitions,
+    rdkafka_cost,
+    rebalancing,
+    reopening,
+    replaying,
+    requests,
+    starting,
+    transacting,
+)
 from bench.session import Row, Session
 
 PAGE_COLUMNS = 150
@@ -39,17 +51,21 @@ ROWS = {
     "partitions": Entry(partitions.measure, "1,000 topics × 10 partitions: files and memory", (3, 3)),
     "reopen": Entry(reopening.measure, "opening a 1 GB log, clean and after kill -9", (21, 9)),
     "replay": Entry(replaying.measure, "a 1 GB backlog to one reader", (7, 5)),
+    "commits": Entry(committing.measure, "durable offset commits a second of one member", (5, 3)),
+    "rebalance": Entry(rebalancing.measure, "one round of 50 members and 500 partitions", (6, 4)),
+    "group-recovery": Entry(group_recovery.measure, "starting again with 10,000 groups", (10, 6)),
+    "transactions": Entry(transacting.measure, "transactions of 100 records a second with fsync", (10, 6)),
 }
 
 
 def _help() -> str:
-    lines = "\n".join(f"  {name:<13} {entry.meaning}" for name, entry in ROWS.items())
+    lines = "\n".join(f"  {name:<15} {entry.meaning}" for name, entry in ROWS.items())
     return f"Measure a broker and compare.\n\n\b\nRows (all of them if none is named):\n{lines}"
 
 
 @click.command(help=_help())
 @click.argument("rows", nargs=-1, type=click.Choice(list(ROWS)), metavar="[ROW]...")
-@click.option("--quick", is_flag=True, help="Less data and fewer repeats: a look in under 90 seconds.")
+@click.option("--quick", is_flag=True, help="Less data and fewer repeats: a look in about two minutes.")
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), help="Write every sample to this file too."
 )

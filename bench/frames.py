@@ -41,7 +41,7 @@ def produce_frame(topic: str, batch: bytes, partitions: Sequence[int] = (0,)) ->
         timeout_ms=_TIMEOUT_MS,
         topic_data=[request.TopicProduceData(name=topic, partition_data=parts)],
     )
-    return _frame(ApiKey.PRODUCE, PRODUCE_VERSION, body)
+    return frame_of(ApiKey.PRODUCE, PRODUCE_VERSION, body)
 
 
 def metadata_frame(topics: Sequence[str]) -> bytes:
@@ -50,14 +50,14 @@ def metadata_frame(topics: Sequence[str]) -> bytes:
     body = request(
         topics=[request.MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=True
     )
-    return _frame(ApiKey.METADATA, METADATA_VERSION, body)
+    return frame_of(ApiKey.METADATA, METADATA_VERSION, body)
 
 
 def latest_frame(topic: str, partitions: Sequence[int] = (0,)) -> bytes:
     request = messages.ListOffsetsRequest
     parts = [request.ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in partitions]
     body = request(replica_id=-1, topics=[request.ListOffsetsTopic(name=topic, partitions=parts)])
-    return _frame(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, body)
+    return frame_of(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, body)
 
 
 class FetchFrame:
@@ -73,7 +73,7 @@ class FetchFrame:
             topics=[request.FetchTopic(topic=topic, partitions=[part])],
             forgotten_topics_data=[],
         )
-        self._frame = bytearray(_frame(ApiKey.FETCH, FETCH_VERSION, body))
+        self._frame = bytearray(frame_of(ApiKey.FETCH, FETCH_VERSION, body))
         self._offset_at = self._frame.index(_OFFSET.pack(_SENTINEL))
 
     def at(self, offset: int) -> bytearray:
@@ -82,5 +82,6 @@ class FetchFrame:
         return self._frame
 
 
-def _frame(api_key: int, version: int, body: Any) -> bytes:
+def frame_of(api_key: int, version: int, body: Any) -> bytes:
+    """A whole request, its size included."""
     return encode_request(api_key, version, 1, _CLIENT, body)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from struct import Struct
 from typing import Any
@@ -30,6 +30,9 @@ CHUNK_BYTES = 1 << 16
 RECEIVE_BYTES = 1 << 16
 ANSWER_S_MAX = 120.0
 _SIZE = Struct(">i")
+SIZE_BYTES = _SIZE.size
+_KEY = Struct(">hh")
+"""The API key and the version that a request starts with."""
 _BATCH = Struct(">qi11xi")
 """Base offset, length, and the last offset delta that follows epoch, magic, checksum and attributes."""
 _BATCH_PREFIX_BYTES = 12
@@ -52,6 +55,12 @@ def no_collector() -> Iterator[None]:
         gc.enable()
 
 
+def body_of(frame: bytes, answer: bytes) -> Any:
+    """The answer to a request, decoded as the request's own header says."""
+    api_key, version = _KEY.unpack_from(frame, _SIZE.size)
+    return decode_response(api_key, version, answer)[1]
+
+
 class Loader:
     """One connection."""
 
@@ -71,11 +80,31 @@ class Loader:
 
     # -- one at a time
 
-    def ask(self, frame: bytes | bytearray) -> bytes:
-        """Send one request and return its whole answer, without the size."""
+    def send(self, frame: bytes | bytearray) -> None:
         self._socket.sendall(frame)
+
+    def receive(self) -> bytes:
+        """One whole answer, without the size."""
         size = _SIZE.unpack(self._read(_SIZE.size))[0]
         return self._read(size)
+
+    def ask(self, frame: bytes | bytearray) -> bytes:
+        """Send one request and return its whole answer, without the size."""
+        self.send(frame)
+        return self.receive()
+
+    def call(self, frame: bytes) -> Any:
+        """Send one request and return the decoded body of its answer."""
+        return body_of(frame, self.ask(frame))
+
+    def call_many(self, frames: Sequence[bytes], in_flight: int = 200) -> list[Any]:
+        """Many requests, `in_flight` of them at a time, off the clock; returns the decoded bodies in order."""
+        bodies: list[Any] = []
+        for at in range(0, len(frames), in_flight):
+            some = frames[at : at + in_flight]
+            self.send(b"".join(some))
+            bodies += [body_of(frame, self.receive()) for frame in some]
+        return bodies
 
     def _read(self, count: int) -> bytes:
         content = b""

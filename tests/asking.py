@@ -47,7 +47,9 @@ def fetch(
 
 def list_offsets(topic: str, time_ms: int, *, partition: int = 0, epoch: int = -1) -> Any:
     request = messages.ListOffsetsRequest
-    one = request.ListOffsetsPartition(partition_index=partition, current_leader_epoch=epoch, timestamp=time_ms)
+    one = request.ListOffsetsPartition(
+        partition_index=partition, current_leader_epoch=epoch, timestamp=time_ms
+    )
     return request(replica_id=-1, topics=[request.ListOffsetsTopic(name=topic, partitions=[one])])
 
 

@@ -140,6 +140,13 @@ class Waiter:
         return self.outcomes == [None]
 
 
+def append(hand: Hand, partition: Partition, **more: int) -> Waiter:
+    """Append a batch and wait for it as a producer does."""
+    waiter = Waiter()
+    partition.when_durable(partition.append(hand.batch(**more)).end_offset, waiter)
+    return waiter
+
+
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run one asynchronous test."""
     return asyncio.run(work())

@@ -41,6 +41,38 @@ def test_a_row_names_its_machine_its_samples_and_what_they_are_compared_with(tmp
     assert list(tmp_path.iterdir()) == [out], "the data of the run is gone"
 
 
+@pytest.mark.parametrize(
+    ("row", "judged", "beside"),
+    [
+        ("commits", ["offset commits, one member, fsync"], "plain produce requests"),
+        (
+            "rebalance",
+            ["broker CPU, 50 members against 25", "broker CPU, 200 members against 50"],
+            "149 produces with fsync",
+        ),
+        ("group-recovery", [], "an empty broker is ready"),
+        (
+            "transactions",
+            ["transactions of 100 × 1 KB, V1, fsync", "transactions of 100 × 1 KB, V2, fsync"],
+            "the same batch without one",
+        ),
+    ],
+)
+def test_the_coordinators_rows_judge_what_was_promised_beside_the_plain_path(
+    tmp_path: Path, row: str, judged: list[str], beside: str
+) -> None:
+    out = tmp_path / "figures.json"
+    done = run("-m", "bench", row, "--quick", "--dir", str(tmp_path), "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    (only,) = json.loads(out.read_text())["rows"]
+    assert only["row"] == row
+    figures = only["figures"]
+    assert all(sample > 0 for one in figures for sample in one["samples"] if one["bound"] is not None)
+    assert [one["name"] for one in figures if one["bound"] is not None] == judged
+    assert any(beside in one["compared_with"] for one in figures)
+    assert list(tmp_path.iterdir()) == [out], "the data of the run is gone"
+
+
 def test_an_unknown_row_is_refused_with_the_names_there_are() -> None:
     done = run("-m", "bench", "nonsense")
     assert done.returncode == 2

@@ -89,6 +89,12 @@ def read_history(path: Path) -> list[Event]:
         return [decode(line) for line in lines]
 
 
+def read_diary(path: Path) -> list[Event]:
+    """A history whose writer may still be at it, or was killed: a last line without its end does not count."""
+    whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+    return [decode(line) for line in whole.splitlines()]
+
+
 def write_history(path: Path, events: Iterable[Event]) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(event.encode() + "\n" for event in events)

@@ -24,6 +24,7 @@ from checker.history import (
     key_of,
     merge,
     operations,
+    read_diary,
     read_history,
     topic_of,
     write_history,
@@ -40,6 +41,19 @@ def test_file_and_back(tmp_path: Path, transactional: bool) -> None:
     assert [event.encode() for event in again] == [event.encode() for event in events]
     assert analyse(again).findings.counts == analyse(events).findings.counts
     assert analyse(again).counts == analyse(events).counts
+
+
+def test_a_torn_last_line_does_not_count(tmp_path: Path) -> None:
+    events = Model(7).history(20)
+    path = tmp_path / "diary.jsonl"
+    write_history(path, events)
+    text = path.read_text()
+    path.write_text(text[:-5])
+    assert len(read_diary(path)) == len(events) - 1
+    with pytest.raises(MalformedHistory):
+        read_history(path)
+    path.write_text("")
+    assert read_diary(path) == []
 
 
 def test_keys_are_partitions() -> None:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -30,17 +31,20 @@ from checker.history import (
     Event,
     merge,
     operations,
-    read_history,
+    read_diary,
     topic_of,
     write_history,
 )
 from checker.nemesis import Nemesis
-from checker.workers.__main__ import PROCESSES_PER_WORKER, Config
+from checker.workers.__main__ import NOT_CAUGHT_UP, PROCESSES_PER_WORKER, Config
 from penstock.testing import Broker
 
 STACKS = ("confluent", "aiokafka", "kafka-python")
 MODES = ("plain", "groups", "txn")
+WARM_S_MAX = 20.0
+LOOK_S = 0.1
 STOP_S_MAX = 45.0
+UNREAD = "did not read to the end"
 TOPICS_S_MAX = 20.0
 CRASH_STEP_SHARE = 1 / 400
 ROOTS = (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "src")
@@ -171,6 +175,7 @@ class Run:
     def _load(self) -> None:
         for slot in self._slots():
             self._start(slot)
+        self._await_first_acknowledgements()
         nemesis = Nemesis(self._broker, self._plan.faults, self._rng, self._note)
         end_s = time.monotonic() + self._plan.seconds
         crash_s = time.monotonic() + self._rng.uniform(0.2, 1.0) * self._plan.crash_s_mean
@@ -181,6 +186,15 @@ class Run:
                 crash_s = time.monotonic() + self._rng.expovariate(1 / self._plan.crash_s_mean)
                 self._crash(self._rng.choice(self._slots()))
         self._stop_all()
+
+    def _await_first_acknowledgements(self) -> None:
+        """Faults begin once every stack is at work; one that never gets there is found idle at the end."""
+        deadline_s = time.monotonic() + WARM_S_MAX
+        while time.monotonic() < deadline_s:
+            rows = by_stack(self._events(), self._stack_of).values()
+            if all(row["acked"] for row in rows):
+                return
+            time.sleep(LOOK_S)
 
     def _note(self, event: Event) -> None:
         self._noted.append(event)
@@ -216,12 +230,13 @@ class Run:
             try:
                 code = hand.process.wait(max(0.0, deadline_s - time.monotonic()))
             except subprocess.TimeoutExpired:
-                hand.process.kill()
+                hand.process.send_signal(signal.SIGABRT)
                 hand.process.wait()
                 self._problem(f"worker {hand.config.serial} ({hand.config.stack}) {reproach}", hand)
             else:
                 if code:
-                    self._problem(f"worker {hand.config.serial} ({hand.config.stack}) left with {code}", hand)
+                    words = reproach if code == NOT_CAUGHT_UP else f"left with {code}"
+                    self._problem(f"worker {hand.config.serial} ({hand.config.stack}) {words}", hand)
         self._hands.clear()
 
     def _read_everything(self) -> None:
@@ -232,7 +247,7 @@ class Run:
             return
         for slot in self._slots():
             self._start(slot, targets)
-        self._wait_all(self._plan.final_s_max + STOP_S_MAX, "did not read to the end")
+        self._wait_all(self._plan.final_s_max + STOP_S_MAX, UNREAD)
 
     def _write_ends(self) -> None:
         """What the broker itself says of its logs, for whoever reads the history."""
@@ -245,7 +260,7 @@ class Run:
         self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, ends))
 
     def _events(self) -> list[Event]:
-        parts = [read_history(path) for path in sorted(self._home.glob("diary-*.jsonl"))]
+        parts = [read_diary(path) for path in sorted(self._home.glob("diary-*.jsonl"))]
         return merge([*parts, self._noted])
 
     def _judge(self) -> None:

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe call by call: the numbers that Kafka answers with."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe call by call: the numbers that Kafka answers with, per version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ class Caller:
         )
 
     def join(self, member_id: str, version: int = 1, **said: Any) -> Any:
-        values = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": [self.topic], "topic_partitions": [], **said}
+        values = {
+            "rebalance_timeout_ms": 1_000,
+            "subscribed_topic_names": [self.topic],
+            "topic_partitions": [],
+            **said,
+        }
         return self.beat(member_id, 0, version, **values)
 
     def describe(self, *groups: str, version: int = 1) -> list[Any]:

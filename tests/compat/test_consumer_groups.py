@@ -102,7 +102,9 @@ def produce(broker: Broker, topic: str, partitions: int, label: str, count: int)
 
 def await_values(members: list[Member], values: set[str]) -> None:
     """Wait until everything was read, by whomever, and committed."""
-    await_that(lambda: values <= {one[3] for member in members for one in member.records}, members, "reading all")
+    await_that(
+        lambda: values <= {one[3] for member in members for one in member.records}, members, "reading all"
+    )
 
 
 def times_read(members: list[Member]) -> Counter[str]:
@@ -168,9 +170,14 @@ def test_a_static_member_comes_back_to_what_it_had_and_nobody_notices(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_partitions_that_are_added_are_read(client: str, broker: Broker, admin: AdminClient, start: Start) -> None:
+def test_partitions_that_are_added_are_read(
+    client: str, broker: Broker, admin: AdminClient, start: Start
+) -> None:
     topic = make_topic(admin, "orders", 2)
-    members = [start(client, topic, metadata_max_age_ms="500"), start(client, topic, metadata_max_age_ms="500")]
+    members = [
+        start(client, topic, metadata_max_age_ms="500"),
+        start(client, topic, metadata_max_age_ms="500"),
+    ]
     await_shares(members, [1, 1])
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(WAIT_S)
     await_shares(members, [2, 3])
@@ -178,18 +185,24 @@ def test_partitions_that_are_added_are_read(client: str, broker: Broker, admin: 
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_regular_expression_follows_topics(client: str, broker: Broker, admin: AdminClient, start: Start) -> None:
+def test_a_regular_expression_follows_topics(
+    client: str, broker: Broker, admin: AdminClient, start: Start
+) -> None:
     make_topic(admin, "metrics.a", 2)
     make_topic(admin, "other", 2)
     member = start(client, "^metrics[.].*", metadata_max_age_ms="500")
-    await_that(lambda: {place[0] for place in member.holds} == {"metrics.a"}, [member], "the topic that is there")
+    await_that(
+        lambda: {place[0] for place in member.holds} == {"metrics.a"}, [member], "the topic that is there"
+    )
     make_topic(admin, "metrics.b", 1)
     await_that(lambda: len(member.holds) == 3, [member], "the topic that came")
     await_values([member], produce(broker, "metrics.b", 1, "b", 5))
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_group_outlives_kill_9_of_its_broker(client: str, broker: Broker, admin: AdminClient, start: Start) -> None:
+def test_a_group_outlives_kill_9_of_its_broker(
+    client: str, broker: Broker, admin: AdminClient, start: Start
+) -> None:
     topic = make_topic(admin, "orders", 4)
     members = [start(client, topic), start(client, topic)]
     await_shares(members, [2, 2])
@@ -221,7 +234,10 @@ def test_tools_see_the_group(broker: Broker, admin: AdminClient, start: Start, g
     member = start(CONFLUENT, topic, group_remote_assignor="range")
     await_shares([member], [2])
     listed = {one.group_id: one for one in admin.list_consumer_groups().result(WAIT_S).valid}
-    assert (listed[group].type, listed[group].state) == (ConsumerGroupType.CONSUMER, ConsumerGroupState.STABLE)
+    assert (listed[group].type, listed[group].state) == (
+        ConsumerGroupType.CONSUMER,
+        ConsumerGroupState.STABLE,
+    )
     seen = admin.describe_consumer_groups([group])[group].result(WAIT_S)
     assert (seen.state, seen.type, seen.partition_assignor) == (
         ConsumerGroupState.STABLE,

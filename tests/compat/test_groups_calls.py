@@ -225,7 +225,7 @@ def test_13_a_session_out_of_bounds_is_refused(
     assert error_name(answer.error_code) == "INVALID_SESSION_TIMEOUT"
 
 
-def test_a_member_without_a_protocol_in_common_is_refused(coordinator: RawConnection, group: str) -> None:
+def test_a_member_that_shares_no_protocol_is_refused(coordinator: RawConnection, group: str) -> None:
     joined(coordinator, 5, group)
     for changes in ({"protocols": [{"name": "other", "metadata": b""}]}, {"protocol_type": "connect"}):
         answer = joined(coordinator, 5, group, **changes)
@@ -305,6 +305,7 @@ def test_leaving_twice_and_leaving_nowhere(coordinator: RawConnection, group: st
     member = joined(coordinator, 5, group)
     assert left(coordinator, 1, group, member.member_id) == [error_name(0)]
     assert left(coordinator, 1, group, member.member_id) == ["UNKNOWN_MEMBER_ID"]
+    assert left(coordinator, 5, f"{group}-nowhere", "m") == [error_name(0), "UNKNOWN_MEMBER_ID"]
 
 
 # -- committed offsets

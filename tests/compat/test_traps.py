@@ -8,10 +8,11 @@ Each row of the table below is a trap known from real clients; test names start 
 | 2, 3 | SASL handshake versions and mechanisms | later: with authentication |
 | 4 | no null arrays in answers | here |
 | 5 | ApiVersions: header, unknown version, features, software name | here |
-| 6 | header quirks: null client id | here (OffsetDelete and SaslHandshake later) |
-| 7, 8, 9 | offsets of unknown groups, error codes by version, producer ids of transactions | later |
+| 6 | header quirks: null client id, OffsetDelete never flexible | here, test_groups_calls.py (SaslHandshake later) |
+| 7 | offsets of unknown groups, and their error codes by version | test_groups_calls.py |
+| 8, 9 | error codes by version and producer ids of transactions | later |
 | 10, 11, 12 | acks 0 and order, sequences, fetch | test_traps_data.py |
-| 13 | timing of groups | later: with groups |
+| 13 | timing of groups | test_groups_calls.py |
 | 14 | controller id and cluster id | here |
 | 15 | topic ids | here |
 | 16 | configs told truly | here and test_configs.py |

@@ -24,7 +24,9 @@ What = tuple[bytes | None, bytes | None]
 class Producing:
     """A thread that writes records with values never used twice, until it is told to stop."""
 
-    def __init__(self, bootstrap: str, topics: dict[str, int], name: str, seed: int, *, idempotent: bool) -> None:
+    def __init__(
+        self, bootstrap: str, topics: dict[str, int], name: str, seed: int, *, idempotent: bool
+    ) -> None:
         self.name = name
         self.acked: dict[Where, What] = {}
         self.failed: list[str] = []
@@ -98,7 +100,9 @@ def producing(*producers: Producing) -> Iterator[None]:
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, **config: str) -> None:
     """Config names with underscores for dots."""
-    topic = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
+    topic = NewTopic(
+        name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()}
+    )
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([topic])[name].result(WAIT_S)
 
@@ -121,7 +125,9 @@ def read_all(bootstrap: str, topic: str, partition: int) -> tuple[int, int, dict
         consumer.assign([TopicPartition(topic, partition, start)])
         while True:
             message = consumer.poll(WAIT_S)
-            assert message is not None, f"{topic}-{partition}: nothing more after {len(found)} of {start} to {end}"
+            assert message is not None, (
+                f"{topic}-{partition}: nothing more after {len(found)} of {start} to {end}"
+            )
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error

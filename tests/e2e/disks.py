@@ -21,7 +21,9 @@ POLL_S = 0.01
 
 
 def _run(*words: str | Path) -> str:
-    return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [str(word) for word in words], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def _need(*tools: str) -> None:
@@ -101,7 +103,9 @@ def failing_call(pid: int, call: str, error: str, log: Path, *, when: str = "1+"
     _need("strace")
     words = ["strace", "-f", "-p", str(pid), "-o", str(log), "-e", f"trace={call}"]
     tracer = subprocess.Popen(
-        [*words, "-e", f"inject={call}:error={error}:when={when}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*words, "-e", f"inject={call}:error={error}:when={when}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     try:
         _await_tracer(pid, tracer)

@@ -248,3 +248,35 @@ def test_banner(broker: Broker) -> None:
     output = broker.output()
     for part in ("is ready", broker.bootstrap, str(broker.data_dir), "fsync", f"pid {broker.pid}"):
         assert part in output
+
+
+def lines(text: str) -> list[int]:
+    return sorted(int(line) for line in text.split())
+
+
+def test_a_group_goes_on_where_it_stopped_and_can_be_moved(broker: Broker, topic: str) -> None:
+    group = f"group-{topic}"
+    reading = ("sub", "--topic", topic, "--group", group, "--until", "end")
+    run(broker, "pub", "--topic", topic, stdin=b"1\n2\n3\n")
+    assert lines(run(broker, *reading)) == [1, 2, 3]
+    run(broker, "pub", "--topic", topic, stdin=b"4\n5\n")
+    behind = json.loads(run(broker, "group", "lag", group, "-o", "json"))
+    assert sum(row["lag"] for row in behind) == 2
+    assert all((row["seconds"] > 0) == (row["lag"] > 0) for row in behind)
+    assert lines(run(broker, *reading)) == [4, 5]
+    planned = json.loads(run(broker, "group", "seek", group, "--to", "earliest", "--dry-run", "-o", "json"))
+    assert [move["done"] for move in planned] == [False] * 3
+    assert lines(run(broker, *reading)) == []
+    run(broker, "group", "seek", group, "--to", "earliest")
+    assert lines(run(broker, *reading)) == [1, 2, 3, 4, 5]
+    assert group in run(broker, "group", "list")
+    assert json.loads(run(broker, "group", "describe", group, "-o", "json"))["state"] == "empty"
+    run(broker, "group", "delete", group)
+    assert "There is no group" in run(broker, "group", "describe", group, code=4)
+
+
+def test_what_a_group_cannot_be_asked(broker: Broker, topic: str) -> None:
+    run(broker, "sub", "--topic", topic, "--group", "g", "--partition", "0", code=2)
+    run(broker, "sub", "--topic", topic, "--group", "g", "--from", "@-1h", code=2)
+    assert "say which topic" in run(broker, "group", "seek", "nobody", "--to", "latest", code=4)
+    run(broker, "group", "seek", "nobody", "--to", "yesterday", code=2)

@@ -67,7 +67,9 @@ def run_trial(seed: int, kills: int) -> Counter[str]:
 
 
 def of(acked: dict, topic: str, partition: int) -> dict:
-    return {offset: what for (name, number, offset), what in acked.items() if (name, number) == (topic, partition)}
+    return {
+        offset: what for (name, number, offset), what in acked.items() if (name, number) == (topic, partition)
+    }
 
 
 def check_plain(broker: Broker, partition: int, acked: dict) -> None:

@@ -63,7 +63,11 @@ class Peer:
 
     def lines(self) -> list[str]:
         """What the broker said about this connection."""
-        lines = [json.loads(line) for line in self._broker.output()[self._from :].splitlines() if line.startswith("{")]
+        lines = [
+            json.loads(line)
+            for line in self._broker.output()[self._from :].splitlines()
+            if line.startswith("{")
+        ]
         return [line["message"] for line in lines if line.get("peer") == self.name]
 
     def __enter__(self) -> Peer:

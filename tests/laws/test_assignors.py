@@ -8,14 +8,16 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.machines.assignors import ASSIGNORS, Assignment, Subscriber, assign_uniform
 
 TOPICS = [bytes([number]) * 16 for number in range(1, 6)]
 COUNTS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12))
-ASSIGNMENTS = st.dictionaries(st.sampled_from(TOPICS), st.frozensets(st.integers(0, 14), min_size=1, max_size=8))
+ASSIGNMENTS = st.dictionaries(
+    st.sampled_from(TOPICS), st.frozensets(st.integers(0, 14), min_size=1, max_size=8)
+)
 TOPIC_SETS = st.frozensets(st.sampled_from(TOPICS))
 NAMES = [f"m{number}" for number in range(8)]
 
@@ -45,6 +47,7 @@ def load(assignment: Assignment) -> int:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS)
 def test_each_partition_of_a_subscribed_topic_goes_to_exactly_one_of_its_subscribers(
     name: str, subscribers: list[Subscriber], counts: dict[bytes, int]
@@ -53,12 +56,17 @@ def test_each_partition_of_a_subscribed_topic_goes_to_exactly_one_of_its_subscri
     wanted = {topic for one in subscribers for topic in one.topics} & counts.keys()
     assert given_out.keys() == {one.member_id for one in subscribers}
     holders = Counter(pair for assignment in given_out.values() for pair in pairs(assignment))
-    assert holders == Counter({(topic, partition): 1 for topic in wanted for partition in range(counts[topic])})
+    assert holders == Counter(
+        {(topic, partition): 1 for topic in wanted for partition in range(counts[topic])}
+    )
     assert all(given_out[one.member_id].keys() <= one.topics for one in subscribers)
-    assert all(all(assignment.values()) for assignment in given_out.values()), "a topic without partitions is named"
+    assert all(all(assignment.values()) for assignment in given_out.values()), (
+        "a topic without partitions is named"
+    )
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS, order=st.randoms(use_true_random=False))
 def test_the_order_of_members_and_topics_does_not_matter(
     name: str, subscribers: list[Subscriber], counts: dict[bytes, int], order: Any
@@ -66,10 +74,13 @@ def test_the_order_of_members_and_topics_does_not_matter(
     shuffled, topics = list(subscribers), list(counts)
     order.shuffle(shuffled)
     order.shuffle(topics)
-    assert ASSIGNORS[name](shuffled, {topic: counts[topic] for topic in topics}) == ASSIGNORS[name](subscribers, counts)
+    assert ASSIGNORS[name](shuffled, {topic: counts[topic] for topic in topics}) == ASSIGNORS[name](
+        subscribers, counts
+    )
 
 
 @pytest.mark.parametrize("name", ["uniform", "roundrobin"])
+@settings(deadline=None)
 @given(subscribers=groups(equal=True), counts=COUNTS)
 def test_equal_subscriptions_differ_by_one_partition_at_most(
     name: str, subscribers: list[Subscriber], counts: dict[bytes, int]
@@ -78,17 +89,21 @@ def test_equal_subscriptions_differ_by_one_partition_at_most(
     assert max(loads) - min(loads) <= 1
 
 
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS)
 def test_range_is_even_within_each_topic_and_gives_runs(
     subscribers: list[Subscriber], counts: dict[bytes, int]
 ) -> None:
     given_out = ASSIGNORS["range"](subscribers, counts)
     for topic in counts:
-        shares = [given_out[one.member_id].get(topic, frozenset()) for one in subscribers if topic in one.topics]
+        shares = [
+            given_out[one.member_id].get(topic, frozenset()) for one in subscribers if topic in one.topics
+        ]
         assert not shares or max(map(len, shares)) - min(map(len, shares)) <= 1
         assert all(max(share) - min(share) == len(share) - 1 for share in shares if share)
 
 
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS)
 def test_uniform_leaves_no_partition_that_another_subscriber_should_rather_have(
     subscribers: list[Subscriber], counts: dict[bytes, int]
@@ -107,22 +122,30 @@ def most_kept(subscribers: list[Subscriber], counts: dict[bytes, int]) -> int:
     taken: set[tuple[bytes, int]] = set()
     held = []
     for one in sorted(subscribers, key=lambda one: one.rank):
-        mine = {pair for pair in pairs(one.current) if pair[0] in topics and pair[1] < counts[pair[0]]} - taken
+        mine = {
+            pair for pair in pairs(one.current) if pair[0] in topics and pair[1] < counts[pair[0]]
+        } - taken
         taken |= mine
         held.append(len(mine))
     share, extra = divmod(sum(counts[topic] for topic in topics), len(subscribers))
     return sum(min(count, share) for count in held) + min(extra, sum(count > share for count in held))
 
 
+@settings(deadline=None)
 @given(subscribers=groups(equal=True), counts=COUNTS)
-def test_uniform_moves_no_more_than_evenness_demands(subscribers: list[Subscriber], counts: dict[bytes, int]) -> None:
+def test_uniform_moves_no_more_than_evenness_demands(
+    subscribers: list[Subscriber], counts: dict[bytes, int]
+) -> None:
     given_out = assign_uniform(subscribers, counts)
     kept = sum(len(pairs(given_out[one.member_id]) & pairs(one.current)) for one in subscribers)
     assert kept >= most_kept(subscribers, counts)
 
 
+@settings(deadline=None)
 @given(subscribers=groups(), counts=COUNTS)
-def test_uniform_moves_nothing_when_nothing_changed(subscribers: list[Subscriber], counts: dict[bytes, int]) -> None:
+def test_uniform_moves_nothing_when_nothing_changed(
+    subscribers: list[Subscriber], counts: dict[bytes, int]
+) -> None:
     first = assign_uniform(subscribers, counts)
     again = [
         Subscriber(one.member_id, one.topics, first[one.member_id], one.instance_id) for one in subscribers

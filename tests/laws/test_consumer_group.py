@@ -179,7 +179,9 @@ class World:
         gone -= set(self.group.members)
         for client in self.clients:
             if client.member_id in gone:
-                client.owned = client.told = {}  # its own session has ended as well: it stops using what it had
+                client.owned = (
+                    client.told
+                ) = {}  # its own session has ended as well: it stops using what it had
 
     def restart(self) -> None:
         """Only what was kept comes back."""
@@ -189,7 +191,9 @@ class World:
         self.carry_out(revived.decide_revive(self.moment).events)
 
     def check_safety(self) -> None:
-        holders = Counter(place for client in self.clients for place in partitions_of(assignment_of(client.owned)))
+        holders = Counter(
+            place for client in self.clients for place in partitions_of(assignment_of(client.owned))
+        )
         assert all(count == 1 for count in holders.values()), f"two clients use the same partition: {holders}"
         placed = Counter(
             place
@@ -287,23 +291,29 @@ def run(steps: list[tuple[Any, ...]]) -> World:
     return world
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40))
-def test_no_partition_is_ever_with_two_clients_and_deciding_writes_nothing(steps: list[tuple[Any, ...]]) -> None:
+def test_no_partition_is_ever_with_two_clients_and_deciding_writes_nothing(
+    steps: list[tuple[Any, ...]],
+) -> None:
     run(steps)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40), st.integers(0, 200))
-def test_replaying_a_log_compacted_anywhere_gives_the_live_state(steps: list[tuple[Any, ...]], cleaned: int) -> None:
+def test_replaying_a_log_compacted_anywhere_gives_the_live_state(
+    steps: list[tuple[Any, ...]], cleaned: int
+) -> None:
     world = run(steps)
     assert kept(replay(world.log)) == kept(world.group)
     assert kept(replay(compacted(world.log[:cleaned]) + world.log[cleaned:])) == kept(world.group)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=30))
-def test_once_changes_end_every_member_gets_its_target_and_every_topic_is_read(steps: list[tuple[Any, ...]]) -> None:
+def test_once_changes_end_every_member_gets_its_target_and_every_topic_is_read(
+    steps: list[tuple[Any, ...]],
+) -> None:
     world = run(steps)
     world.clients = [client for client in world.clients if client.instance_id is None]
     world.now_ms += TERMS.session_ms
@@ -338,7 +348,7 @@ def check_settles(world: World) -> None:
     assert all(standing.state is MemberState.STABLE for standing in group.standings.values())
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(STEPS, max_size=30))
 def test_a_group_that_is_removed_leaves_nothing(steps: list[tuple[Any, ...]]) -> None:
     world = run(steps)
@@ -351,7 +361,7 @@ def test_a_group_that_is_removed_leaves_nothing(steps: list[tuple[Any, ...]]) ->
     assert all(value is None for _, value in compacted(world.log))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.integers(0, 20), st.none() | st.binary(max_size=60), st.binary(max_size=20))
 def test_bytes_of_any_kind_are_an_event_or_torn(version: int, value: bytes | None, rest: bytes) -> None:
     try:

@@ -52,7 +52,9 @@ class World:
 
     @property
     def available(self) -> Available:
-        return Available([one for one in range(self.machine.cursor, self.end) if one not in self.holes], self.end)
+        return Available(
+            [one for one in range(self.machine.cursor, self.end) if one not in self.holes], self.end
+        )
 
     def carry_out(self, events: list[Any]) -> None:
         for event in events:
@@ -67,7 +69,9 @@ class World:
 
     def deliver(self, decision: Decision) -> None:
         for offset, member_id, number in self.run(decision):
-            assert offset in self.messages - self.accepted - self.dead, f"{offset} was settled or is not there"
+            assert offset in self.messages - self.accepted - self.dead, (
+                f"{offset} was settled or is not there"
+            )
             assert self.machine.held[offset].member_id == member_id
             assert number == self.failures.get(offset, 0) + 1
 
@@ -158,7 +162,8 @@ HOLES = st.frozensets(st.integers(0, 60), max_size=20)
 def act(world: World, step: tuple[Any, ...]) -> None:
     machine = world.machine
     held = {
-        name: [offset for offset, hold in machine.held.items() if hold.member_id == name] for name in machine.windows
+        name: [offset for offset, hold in machine.held.items() if hold.member_id == name]
+        for name in machine.windows
     }
     match step:
         case ("append", count):
@@ -199,7 +204,7 @@ def run(steps: list[tuple[Any, ...]], holes: frozenset[int]) -> World:
     return world
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40), HOLES)
 def test_every_message_is_settled_once_or_dead_and_none_is_lost(
     steps: list[tuple[Any, ...]], holes: frozenset[int]
@@ -223,7 +228,7 @@ def test_every_message_is_settled_once_or_dead_and_none_is_lost(
     assert len(world.machine.blocks) <= 1, "records of blocks that were passed are gone"
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40), HOLES, st.integers(0, 200))
 def test_replaying_a_log_compacted_anywhere_gives_what_was_kept(
     steps: list[tuple[Any, ...]], holes: frozenset[int], cleaned: int
@@ -233,7 +238,7 @@ def test_replaying_a_log_compacted_anywhere_gives_what_was_kept(
     assert kept(replay(compacted(world.log[:cleaned]) + world.log[cleaned:])) == kept(world.machine)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(STEPS, max_size=30), HOLES)
 def test_deciding_writes_nothing(steps: list[tuple[Any, ...]], holes: frozenset[int]) -> None:
     world = run(steps, holes)
@@ -251,8 +256,12 @@ def test_deciding_writes_nothing(steps: list[tuple[Any, ...]], holes: frozenset[
     assert seen(machine) == before
 
 
-@settings(max_examples=100)
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 30), st.lists(st.integers(1, 7), min_size=1))
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    st.integers(0, 30),
+    st.lists(st.integers(1, 7), min_size=1),
+)
 def test_turns_are_strict_among_those_with_room(windows: list[int], count: int, bites: list[int]) -> None:
     """However the dealing is cut into calls, nobody gets a second message before everybody with room got one."""
     whole, cut = World(frozenset()), World(frozenset())
@@ -271,7 +280,7 @@ def test_turns_are_strict_among_those_with_room(windows: list[int], count: int, 
     assert [(one.offset, one.member_id) for one in once] == list(enumerate(rounds[:count]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.sampled_from([1000, 1001]), st.binary(max_size=50), st.none() | st.binary(max_size=50))
 def test_bytes_of_any_kind_are_an_event_or_torn(version: int, rest: bytes, value: bytes | None) -> None:
     try:

@@ -132,7 +132,10 @@ class KafkaClient:
     async def _fetch(self, place: Place, offset: int, wait_ms: int) -> Any:
         request = messages.FetchRequest
         one = request.FetchPartition(
-            partition=place.partition, current_leader_epoch=-1, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
+            partition=place.partition,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            partition_max_bytes=FETCH_BYTES,
         )
         topic = request.FetchTopic(topic_id=place.topic_id, partitions=[one])
         body = request(
@@ -203,7 +206,9 @@ class KafkaClient:
         request = messages.DeleteRecordsRequest
         one = request.DeleteRecordsPartition(partition_index=partition, offset=before_offset)
         topic = request.DeleteRecordsTopic(name=name, partitions=[one])
-        response = await self.call(ApiKey.DELETE_RECORDS, _DELETE_RECORDS, request(topics=[topic], timeout_ms=30_000))
+        response = await self.call(
+            ApiKey.DELETE_RECORDS, _DELETE_RECORDS, request(topics=[topic], timeout_ms=30_000)
+        )
         answer = response.topics[0].partitions[0]
         _check(answer.error_code)
         return int(answer.low_watermark)

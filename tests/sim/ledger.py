@@ -86,7 +86,9 @@ class Ledger:
         records = self.topics[place.topic_id].partitions[place.partition].records
         if records.setdefault(offset, (key, value)) != (key, value):
             name = self.topics[place.topic_id].name
-            raise Broken(f"{name} {place} offset {offset} held {_short(records[offset])}, now {_short((key, value))}")
+            raise Broken(
+                f"{name} {place} offset {offset} held {_short(records[offset])}, now {_short((key, value))}"
+            )
 
     # ---- the check
 
@@ -112,7 +114,9 @@ class Ledger:
                     raise Broken(f"topic {name} has {partitions} partitions")
         self.names_in_doubt.clear()
 
-    def check_partition(self, place: Place, start: int, end: int, found: list[Record], *, lost_power: bool) -> None:
+    def check_partition(
+        self, place: Place, start: int, end: int, found: list[Record], *, lost_power: bool
+    ) -> None:
         """Compare one partition, read whole from its start, with what is known of it; then know it all."""
         topic = self.topics[place.topic_id]
         promise = topic.partitions[place.partition]
@@ -131,7 +135,9 @@ class Ledger:
         self._check_repeats(place, found)
         self.checked += len(found)
 
-    def _check_offsets(self, place: Place, topic: TopicPromise, start: int, end: int, found: list[Record]) -> None:
+    def _check_offsets(
+        self, place: Place, topic: TopicPromise, start: int, end: int, found: list[Record]
+    ) -> None:
         offsets = [one.offset for one in found]
         if topic.kind is Kind.COMPACT:
             if offsets != sorted(set(offsets)) or (offsets and offsets[-1] >= end):
@@ -141,9 +147,13 @@ class Ledger:
 
     def _check_start(self, place: Place, topic: TopicPromise, promise: Promise, start: int) -> None:
         if start < promise.start_acked:
-            raise Broken(f"{topic.name} {place}: starts at {start}, all before {promise.start_acked} was deleted")
+            raise Broken(
+                f"{topic.name} {place}: starts at {start}, all before {promise.start_acked} was deleted"
+            )
         if topic.kind is not Kind.SIZED and start > promise.start_asked:
-            raise Broken(f"{topic.name} {place}: starts at {start}, nobody deleted beyond {promise.start_asked}")
+            raise Broken(
+                f"{topic.name} {place}: starts at {start}, nobody deleted beyond {promise.start_asked}"
+            )
         promise.start_acked = promise.start_acked if topic.kind is Kind.SIZED else start
 
     def _check_repeats(self, place: Place, found: list[Record]) -> None:

@@ -151,7 +151,9 @@ async def change_topics(dial: Dial, ledger: Ledger, writer: Writer) -> None:
     """Topics come, get a few records, are cut at their start, and go; names are used again."""
     client, chance = await dial(), writer.chance
     while True:
-        mine = {one.name: topic_id for topic_id, one in ledger.topics.items() if one.name.startswith("passing")}
+        mine = {
+            one.name: topic_id for topic_id, one in ledger.topics.items() if one.name.startswith("passing")
+        }
         name = f"passing-{chance.randrange(3)}"
         if name not in mine:
             ledger.names_in_doubt[name] = (Kind.CUT, 2)

@@ -111,7 +111,9 @@ class Broker:
     def _open_metadata_log(self) -> Log:
         return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata", is_synced_by_batch=True)
 
-    def _open_log(self, directory: str, limits: LogLimits, name: str, *, is_synced_by_batch: bool = False) -> Log:
+    def _open_log(
+        self, directory: str, limits: LogLimits, name: str, *, is_synced_by_batch: bool = False
+    ) -> Log:
         return open_log(
             self.runtime.files,
             directory,
@@ -132,7 +134,9 @@ class Broker:
                 logger.info("removing what is left of a deleted topic", extra={"directory": name})
                 self._remove_directory(f"{TOPICS_DIRECTORY}/{name}")
             elif name not in known:
-                logger.error("this directory belongs to no topic; it is left alone", extra={"directory": name})
+                logger.error(
+                    "this directory belongs to no topic; it is left alone", extra={"directory": name}
+                )
 
     def _remove_directory(self, directory: str) -> None:
         def removed(outcome: BaseException | None) -> None:

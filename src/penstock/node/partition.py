@@ -195,6 +195,13 @@ class Partition:
         bytes_max = self.config.message_bytes_max
         return TooLarge(f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {bytes_max}")
 
+    def append_own(self, batch: bytearray) -> Appended:
+        """Write a batch that the broker has just made for itself: there is nothing to prove or to refuse in it."""
+        self.check_online()
+        header = decode_header(batch)
+        offset = self._write(memoryview(batch), header, self._runtime.clock.now_ms())
+        return Appended(offset, offset + header.last_offset_delta + 1, NO_TIMESTAMP)
+
     def append_marker(
         self, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool = False
     ) -> Appended | None:
@@ -332,9 +339,7 @@ class Partition:
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical(
-            "partition is offline: %s", error, extra=self._names
-        )
+        logger.critical("partition is offline: %s", error, extra=self._names)
         self._settle_all(Offline(f"{self} is offline: {error}"))
 
     def _settle_all(self, error: BrokerError) -> None:
@@ -397,7 +402,7 @@ class Partition:
     def find_newest(self) -> TimedOffset | None:
         """The first record that has the highest timestamp."""
         self.check_online()
-        newest_ms = self.log.newest_time_ms()
+        newest_ms = self.log.newest_time_ms(self.log.visible)
         return None if newest_ms == NO_TIMESTAMP else self.find_time(newest_ms)
 
     def epoch_at(self, offset: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -102,6 +103,7 @@ def work(config: Config) -> int:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()  # a worker that hangs is ended by SIGABRT and says where it was
     code = work(Config(**json.loads(sys.argv[1])))
     sys.stdout.flush()
     os._exit(code)  # a client's own farewell is no part of the run and may take its time

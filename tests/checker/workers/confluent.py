@@ -84,6 +84,8 @@ class ConfluentStack:
             "client.id": self._place.name,
             "reconnect.backoff.max.ms": 500,
             "socket.timeout.ms": REQUEST_MS_MAX,
+            # Bootstrapping anew when the only broker is down loses calls that are under way: they never return.
+            "metadata.recovery.strategy": "none",
             "log_level": 0,
         }
         producing: dict[str, Any] = {
@@ -140,13 +142,10 @@ class ConfluentStack:
 
         for place, (key, value) in enumerate(records):
             topic, partition = topic_of(key)
-            try:
-                producer.produce(topic, str(value).encode(), partition=partition, on_delivery=note(place))
-            except (KafkaException, BufferError) as error:
-                raise Unknown(str(error), is_fatal=True) from None
+            _guard(producer.produce, topic, str(value).encode(), partition=partition, on_delivery=note(place))
         deadline_s = time.monotonic() + SEND_S_MAX
         while answered[0] < len(records) and time.monotonic() < deadline_s:
-            producer.poll(0.1)
+            _guard(producer.poll, 0.1)
         for refusal in errors:
             if refusal.fatal() or refusal.code() in FATAL:
                 raise _unknown(refusal)

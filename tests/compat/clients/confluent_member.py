@@ -56,7 +56,9 @@ def work(consumer: Consumer) -> None:
     for message in consumer.consume(BATCH_RECORDS, WAIT_S):
         error = message.error()
         if error is None:
-            records.append([message.topic(), message.partition(), message.offset(), (message.value() or b"").decode()])
+            records.append(
+                [message.topic(), message.partition(), message.offset(), (message.value() or b"").decode()]
+            )
         elif error.fatal() or error.code() not in PASSING:
             tell({"error": error.name()})
     if not records:

@@ -52,7 +52,9 @@ async def fill(hand: Hand, broker: Broker, name: str, count: int = 5) -> None:
     await partition.flush()
 
 
-def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test() -> None:
         hand = surroundings()
         broker = await start(hand)
@@ -98,7 +100,9 @@ def test_after_an_unclean_stop_the_epoch_goes_up_and_is_written_into_new_batches
     run(test)
 
 
-def test_a_full_disk_at_the_end_is_no_clean_stop_and_nothing_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_at_the_end_is_no_clean_stop_and_nothing_is_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         hand = surroundings()
         broker = await start(hand)
@@ -133,7 +137,9 @@ def test_a_partition_that_failed_leaves_no_mark_of_a_clean_stop() -> None:
     run(test)
 
 
-def test_a_partition_whose_log_is_wanting_is_offline_and_the_others_are_not(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_partition_whose_log_is_wanting_is_offline_and_the_others_are_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         hand = surroundings()
         broker = await start(hand)
@@ -232,7 +238,9 @@ def test_what_is_left_of_a_deletion_that_was_cut_short_is_removed_at_the_next_st
         hand.files.make_dir(f"{TOPICS_DIRECTORY}/{stranger}/0")
         again = await start(hand)
         await turns()
-        assert hand.files.names(TOPICS_DIRECTORY) == [stranger], "what the catalog never heard of is left alone"
+        assert hand.files.names(TOPICS_DIRECTORY) == [stranger], (
+            "what the catalog never heard of is left alone"
+        )
         await again.stop()
 
     run(test)

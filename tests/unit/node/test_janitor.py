@@ -55,7 +55,9 @@ def test_recovery_points_move_even_where_nobody_waits_for_the_disk() -> None:
     run(test)
 
 
-def test_a_full_disk_leaves_partitions_online_and_the_next_round_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_leaves_partitions_online_and_the_next_round_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         hand = Hand()
         partition = hand.partition(retention_ms="1000", **OS)

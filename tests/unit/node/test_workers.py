@@ -30,7 +30,8 @@ def test_work_runs_apart_and_its_outcome_on_the_loop(runner: asyncio.Runner, wor
     async def test() -> tuple[int, int]:
         told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         workers.submit(
-            threading.get_ident, lambda where: told.set_result((where, threading.get_ident()))  # type: ignore[arg-type, return-value]
+            threading.get_ident,
+            lambda where: told.set_result((where, threading.get_ident())),  # type: ignore[arg-type, return-value]
         )
         return await told  # type: ignore[return-value]
 
@@ -54,13 +55,19 @@ def test_many_outcomes_are_all_handed_over(runner: asyncio.Runner, workers: Thre
     assert runner.run(test()) == [n * n for n in range(500)]
 
 
-def test_a_defect_in_one_callback_keeps_no_other_waiting(runner: asyncio.Runner, workers: ThreadWorkers) -> None:
+def test_a_defect_in_one_callback_keeps_no_other_waiting(
+    runner: asyncio.Runner, workers: ThreadWorkers
+) -> None:
     reported: list[Any] = []
 
     async def test() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: reported.append(context["exception"])
+        )
         workers.submit(lambda: 0, lambda zero: 1 / zero)  # type: ignore[arg-type, return-value]
         assert await run_blocking(workers, lambda: 5) == 5
+        while not reported:
+            await asyncio.sleep(0)
 
     runner.run(test())
     assert [type(one) for one in reported] == [ZeroDivisionError]

@@ -54,18 +54,18 @@ def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
     )
 
 
-def connect_consumer(bootstrap: str) -> Consumer:
-    """A client that reads partitions it was given: it joins no group and commits nothing."""
+def connect_consumer(bootstrap: str, group: str | None = None, reset: str | None = None) -> Consumer:
+    """A client that reads. Without a group it reads partitions it was given, and never commits."""
     from confluent_kafka import Consumer
 
     return Consumer(
         {
             **_connection(bootstrap),
-            "group.id": "penstock-sub",
+            "group.id": group or "penstock-sub",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
-            "auto.offset.reset": "error",
+            "auto.offset.reset": reset or "error",
             "allow.auto.create.topics": False,
             "check.crcs": True,
         }

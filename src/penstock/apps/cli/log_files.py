@@ -19,7 +19,11 @@ OPEN_FILES_MAX = 16
 _SHOWN_BYTES_MAX = 200
 
 paths_argument = click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR..."
+    "paths",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR...",
 )
 
 
@@ -51,14 +55,18 @@ def verify_command(paths: tuple[Path, ...], output: str) -> None:
 @log.command("dump")
 @paths_argument
 @click.option("--records", is_flag=True, help="Also the records inside the batches.")
-@click.option("--from", "start_offset", type=click.IntRange(min=0), default=0, metavar="OFFSET", help="Start there.")
+@click.option(
+    "--from", "start_offset", type=click.IntRange(min=0), default=0, metavar="OFFSET", help="Start there."
+)
 @output_option
 def dump_command(paths: tuple[Path, ...], records: bool, start_offset: int, output: str) -> None:
     """Print the batches of logs, one per line."""
     for directory in _logs_below(paths):
         if output == "table":
             click.echo(str(directory))
-        for batch in dump(_files_of(directory), directory.name, start_offset=start_offset, with_records=records):
+        for batch in dump(
+            _files_of(directory), directory.name, start_offset=start_offset, with_records=records
+        ):
             _show_batch(directory, batch, output)
 
 
@@ -66,7 +74,9 @@ def _logs_below(paths: tuple[Path, ...]) -> Iterator[Path]:
     """The directories that hold segments, at or below the given ones."""
     found = 0
     for path in paths:
-        for directory in sorted({path.resolve(), *(one for one in path.resolve().rglob("*") if one.is_dir())}):
+        for directory in sorted(
+            {path.resolve(), *(one for one in path.resolve().rglob("*") if one.is_dir())}
+        ):
             if segment_bases(_files_of(directory), directory.name):
                 found += 1
                 yield directory
@@ -117,7 +127,9 @@ def _show_batch(directory: Path, batch: Dumped, output: str) -> None:
     if batch.error is not None:
         click.echo(f"  damaged at {batch.position}: {batch.error}")
     for record in batch.records or []:
-        click.echo(f"    {record.offset}  {record.timestamp_ms}  {_short(record.key)}  {_short(record.value)}")
+        click.echo(
+            f"    {record.offset}  {record.timestamp_ms}  {_short(record.key)}  {_short(record.value)}"
+        )
 
 
 def _headers(record: Record) -> list[list[str | None]]:

@@ -47,6 +47,7 @@ class LazyGroup(click.Group):
         "topic": "penstock.apps.cli.topic:topic",
         "txn": "penstock.apps.cli.txn:txn",
         "log": "penstock.apps.cli.log_files:log",
+        "group": "penstock.apps.cli.group:group",
         "config": "penstock.apps.cli.config:config",
         "completion": "penstock.apps.cli.completion:completion",
     },

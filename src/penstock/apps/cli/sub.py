@@ -1,4 +1,4 @@
-"""`penstock sub`: reads partitions from a place and writes records to stdout. Never joins a group, commits nothing."""
+"""`penstock sub`: writes records to stdout, from a place in the topic, or as a member of a group that commits."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from penstock.apps.cli.failures import RefusedByBroker
 from penstock.apps.cli.formats import TOKENS, Shown, Template, compile_template, json_line
 from penstock.apps.cli.options import bootstrap_option, output_option
-from penstock.apps.cli.positions import GRAMMAR, AtOffset, AtTime, Earliest, Start, parse_start
+from penstock.apps.cli.positions import GRAMMAR, AtOffset, AtTime, Latest, Start, parse_start
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, Message, TopicPartition
 
 RECORDS_PER_POLL = 500
 POLL_SECONDS = 0.2
-
-Span = tuple[int, int]
 
 
 @click.command(epilog=f"--from takes: {GRAMMAR}.\n\n--format takes: {TOKENS}.")
@@ -35,6 +32,11 @@ Span = tuple[int, int]
     help="Stop at what is the end of the topic when the command starts.",
 )
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Read this partition only.")
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="Join this group: share the topic with its other members, go on where it stopped, commit what was written.",
+)
 @click.option("--format", "template", metavar="TEXT", help=r"How to write a record.  [default: '%v\n']")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line; the same as -o json.")
 @bootstrap_option
@@ -45,6 +47,7 @@ def sub(
     count: int | None,
     until: str | None,
     partition: int | None,
+    group: str | None,
     template: str | None,
     as_json: bool,
     bootstrap: str,
@@ -55,6 +58,7 @@ def sub(
     \b
     penstock sub --topic orders --from @-1h --format '%p %o %k %v\\n'
     penstock sub --topic orders --until end --json
+    penstock sub --topic orders --group billing
     """
     write = _template(template, as_json or output == "json")
     try:
@@ -64,11 +68,15 @@ def sub(
 
     from penstock.apps.cli.client import connect_consumer, partitions_of, topic_metadata
 
-    consumer = connect_consumer(bootstrap)
+    reset = _reset(group, start, partition)
+    consumer = connect_consumer(bootstrap, group, reset)
     try:
         partitions = partitions_of(topic_metadata(consumer, topic, bootstrap), partition)
         reader = Reader(consumer, topic, bootstrap, count)
-        reader.assign(partitions, start, until_end=until is not None)
+        if group is None:
+            reader.assign(partitions, start, until_end=until is not None)
+        else:
+            reader.join(until_end=until is not None)
         reader.copy(write, sys.stdout.buffer)
     except KeyboardInterrupt:
         return
@@ -76,6 +84,21 @@ def sub(
         _forget_stdout()
     finally:
         consumer.close()
+
+
+def _reset(group: str | None, start: Start, partition: int | None) -> str | None:
+    """Where a group starts that has committed nothing yet; None without a group."""
+    if group is None:
+        return None
+    if partition is not None:
+        raise click.UsageError(
+            "--group and --partition exclude each other: the group gives out the partitions."
+        )
+    if isinstance(start, AtOffset | AtTime):
+        raise click.UsageError(
+            "With --group, --from is earliest or latest; to move a group: penstock group seek."
+        )
+    return "latest" if isinstance(start, Latest) else "earliest"
 
 
 def _template(template: str | None, as_json: bool) -> Template:
@@ -107,18 +130,35 @@ class Reader:
         self.bootstrap = bootstrap
         self.remaining = count
         self.ends: dict[int, int] | None = None
+        self._commits = False
 
     def assign(self, partitions: list[int], start: Start, *, until_end: bool) -> None:
         """Find the first offset of each partition and start reading there."""
         from penstock.apps.cli.client import place
+        from penstock.apps.cli.places import Places
 
-        spans = {number: self._span(number) for number in partitions}
-        offsets = self._offsets(spans, start)
+        places = Places(self.consumer, self.topic, self.bootstrap)
+        spans = places.spans(partitions)
+        offsets = places.offsets(spans, start)
         if until_end:
             self.ends = {
                 number: spans[number][1] for number in partitions if offsets[number] < spans[number][1]
             }
         self.consumer.assign([place(self.topic, number, offset) for number, offset in offsets.items()])
+
+    def join(self, *, until_end: bool) -> None:
+        """Share the topic with the other members of the group; with `until_end`, up to what is there by then."""
+        from penstock.apps.cli.places import Places
+
+        places = Places(self.consumer, self.topic, self.bootstrap)
+        self._commits = True
+
+        def given(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            if until_end:
+                spans = places.spans([one.partition for one in partitions])
+                self.ends = {number: end for number, (_, end) in spans.items()}
+
+        self.consumer.subscribe([self.topic], on_assign=given)
 
     def copy(self, write: Template, out: BinaryIO) -> None:
         """Write records until the count, the end or an interruption."""
@@ -128,7 +168,23 @@ class Reader:
                     self._reached_end_or_raise(message)
                 elif self._takes(message):
                     out.write(write(_shown(message)))
+                    if self._commits:
+                        self.consumer.store_offsets(message)
             out.flush()
+            if self._commits:
+                self._commit()
+
+    def _commit(self) -> None:
+        """What was written is done with. Nothing new to commit is no error."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        from penstock.apps.cli.client import failure
+
+        try:
+            self.consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._NO_OFFSET:
+                raise failure(error.args[0], self.bootstrap, self.topic) from error
 
     def _wanted(self) -> int:
         return RECORDS_PER_POLL if self.remaining is None else min(RECORDS_PER_POLL, self.remaining)
@@ -163,52 +219,6 @@ class Reader:
             raise failure(error, self.bootstrap, self.topic)
         if self.ends is not None:
             self.ends.pop(message.partition() or 0, None)
-
-    def _span(self, partition: int) -> Span:
-        from confluent_kafka import KafkaException
-
-        from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure, place
-
-        try:
-            span = self.consumer.get_watermark_offsets(
-                place(self.topic, partition, 0), timeout=REQUEST_SECONDS_MAX
-            )
-        except KafkaException as error:
-            raise failure(error.args[0], self.bootstrap, self.topic) from error
-        assert span is not None
-        return span
-
-    def _offsets(self, spans: dict[int, Span], start: Start) -> dict[int, int]:
-        if isinstance(start, AtTime):
-            return self._offsets_at(spans, start.timestamp_ms)
-        if isinstance(start, AtOffset):
-            return _clamped(self.topic, spans, start.offset)
-        side = 0 if isinstance(start, Earliest) else 1
-        return {number: span[side] for number, span in spans.items()}
-
-    def _offsets_at(self, spans: dict[int, Span], timestamp_ms: int) -> dict[int, int]:
-        """Partitions without a record that young start at their end."""
-        from confluent_kafka import KafkaException
-
-        from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure, place
-
-        asked = [place(self.topic, number, timestamp_ms) for number in spans]
-        try:
-            found = self.consumer.offsets_for_times(asked, timeout=REQUEST_SECONDS_MAX)
-        except KafkaException as error:
-            raise failure(error.args[0], self.bootstrap, self.topic) from error
-        return {
-            answer.partition: answer.offset if answer.offset >= 0 else spans[answer.partition][1]
-            for answer in found
-        }
-
-
-def _clamped(topic: str, spans: dict[int, Span], offset: int) -> dict[int, int]:
-    """The offset where it exists, else the nearest that does; refused when it exists in no partition at all."""
-    if not any(low <= offset <= high for low, high in spans.values()):
-        there = ", ".join(f"partition {number}: {low} to {high}" for number, (low, high) in spans.items())
-        raise RefusedByBroker(f"Topic {topic} has no offset {offset} ({there}).")
-    return {number: min(max(offset, low), high) for number, (low, high) in spans.items()}
 
 
 def _shown(message: Message) -> Shown:

@@ -1,4 +1,7 @@
-"""Small state files: one line of checksum, then JSON. Never guesses: a file that does not check is reported as such."""
+"""Small state files: one line of checksum, then JSON. Never guesses: a file that does not check is reported as such.
+
+The checksum also covers what kind of file it is, so that one never passes for another.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from penstock.core.ports import Files
 def write(files: Files, path: str, content: Any, *, sync: bool = True) -> None:
     """Replace the file whole. With `sync` a crash leaves the old or the new one; without, a torn one is found out."""
     body = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
-    files.write_whole(path, b"%08x\n%s\n" % (crc32(body), body), sync=sync)
+    files.write_whole(path, b"%08x\n%s\n" % (_checksum(path, body), body), sync=sync)
 
 
 def read(files: Files, path: str) -> Any:
@@ -23,6 +26,12 @@ def read(files: Files, path: str) -> Any:
         return None
     head, _, body = raw.partition(b"\n")
     body = body.removesuffix(b"\n")
-    if head != b"%08x" % crc32(body):
+    if head != b"%08x" % _checksum(path, body):
         raise TornSegment(f"{path} is damaged: its checksum does not match")
     return json.loads(body)
+
+
+def _checksum(path: str, body: bytes) -> int:
+    """The kind of a file is its name without the number that some start with."""
+    kind = path.rpartition("/")[2].lstrip("0123456789")
+    return crc32(body, crc32(kind.encode()))

@@ -253,8 +253,29 @@ class Log:
                 return found
         return None
 
-    def newest_time_ms(self) -> int:
-        return max((segment.newest_time_ms() for segment in self.segments), default=NO_TIMESTAMP)
+    def newest_time_ms(self, limit: Mark) -> int:
+        """The highest timestamp before `limit`, of records that may still be read.
+
+        Segments that count whole tell it by themselves; at the two ends the batches are looked at.
+        """
+        newest_ms = NO_TIMESTAMP
+        for segment in self.segments:
+            if segment.base_offset >= limit.offset or segment.newest_time_ms() <= newest_ms:
+                continue
+            if segment.base_offset >= self.start_offset and segment.next_offset <= limit.offset:
+                newest_ms = segment.newest_time_ms()
+                continue
+            for found in self._batches_of(segment, limit):
+                newest_ms = max(newest_ms, found.header.max_timestamp_ms)
+        return newest_ms
+
+    def _batches_of(self, segment: Segment, limit: Mark) -> Iterator[Found]:
+        """The batches of one segment that readers may see, headers only."""
+        first = segment.find(max(self.start_offset, segment.base_offset), segment.size)
+        for found in segment.walk(segment.size if first is None else first.position, segment.size, prove=False):
+            if found.header.base_offset >= limit.offset:
+                return
+            yield found
 
     def headers_from(self, offset: int) -> Iterator[Found]:
         """Every batch that reaches `offset` or lies behind it, headers only."""

@@ -224,7 +224,7 @@ class Segment:
         try:
             if file.size() > index.saved_bytes:
                 file.truncate(index.saved_bytes)
-                file.sync()
+            file.sync()  # also when it is short already: an earlier start may have been killed before it came to this
         finally:
             file.close()
 

@@ -37,7 +37,9 @@ Assignor = Callable[[Sequence[Subscriber], Mapping[TopicId, int]], dict[str, Ass
 """Subscribers and the partition count of each topic that exists to an assignment for each subscriber."""
 
 
-def assign_range(subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]) -> dict[str, Assignment]:
+def assign_range(
+    subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
+) -> dict[str, Assignment]:
     """A run of neighbours of each topic for each subscriber, so that equal keys of two topics meet in one member."""
     ranked = sorted(subscribers, key=lambda one: one.rank)
     given: dict[str, dict[TopicId, frozenset[int]]] = {one.member_id: {} for one in ranked}
@@ -67,7 +69,9 @@ def assign_roundrobin(
     return {one.member_id: hand.assignment() for one, hand in zip(ranked, hands, strict=True)}
 
 
-def assign_uniform(subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]) -> dict[str, Assignment]:
+def assign_uniform(
+    subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
+) -> dict[str, Assignment]:
     """As even as it can be, moving as little as it can.
 
     Where all subscribe to the same topics no two members differ by more than one partition, and no assignment as
@@ -83,7 +87,11 @@ def assign_uniform(subscribers: Sequence[Subscriber], partition_counts: Mapping[
     return {one.member_id: hand.assignment() for one, hand in zip(ranked, hands, strict=True)}
 
 
-ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range, "roundrobin": assign_roundrobin}
+ASSIGNORS: dict[str, Assignor] = {
+    "uniform": assign_uniform,
+    "range": assign_range,
+    "roundrobin": assign_roundrobin,
+}
 """By the name that a member asks for; the first is the default."""
 
 ASSIGNOR_DEFAULT = "uniform"
@@ -115,7 +123,9 @@ class _Hand:
         return {topic: frozenset(partitions) for topic, partitions in self.topics.items()}
 
 
-def _readers(ranked: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]) -> dict[TopicId, list[int]]:
+def _readers(
+    ranked: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
+) -> dict[TopicId, list[int]]:
     """The places of each topic's subscribers, ascending. Topics in order, and only those that exist."""
     found: dict[TopicId, list[int]] = {}
     for place, one in enumerate(ranked):

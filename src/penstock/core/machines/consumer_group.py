@@ -97,14 +97,18 @@ class Beat:
         if not self.member_id:
             raise InvalidRequest("MemberId can't be empty.")
         if self.epoch < PAUSE_EPOCH:
-            raise InvalidRequest(f"MemberEpoch is {self.epoch}, but must be greater than or equal to {PAUSE_EPOCH}.")
+            raise InvalidRequest(
+                f"MemberEpoch is {self.epoch}, but must be greater than or equal to {PAUSE_EPOCH}."
+            )
         if self.epoch == PAUSE_EPOCH and self.instance_id is None:
             raise InvalidRequest("InstanceId can't be null.")
         if self.epoch == JOIN_EPOCH:
             self._check_join()
         if self.assignor is not None and self.assignor not in ASSIGNORS:
             names = ", ".join(ASSIGNORS)
-            raise UnknownAssignor(f"ServerAssignor {self.assignor} is not supported. Supported assignors: {names}.")
+            raise UnknownAssignor(
+                f"ServerAssignor {self.assignor} is not supported. Supported assignors: {names}."
+            )
         if self.topic_regex:
             check_regex(self.topic_regex)
 
@@ -178,7 +182,9 @@ class ConsumerGroup(ConsumerGroupState):
     def offsets_expire_from_ms(self, topic: str, commit_ms: int) -> int | None:
         return None if self.reads(topic) else commit_ms
 
-    def check_commit(self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool) -> None:
+    def check_commit(
+        self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
+    ) -> None:
         """Members commit in their own epoch; an empty group takes commits from outside."""
         if epoch < 0 and not self.members:
             return
@@ -245,7 +251,9 @@ class ConsumerGroup(ConsumerGroupState):
             if holder is None:
                 raise UnknownMember(f"group {self.id!r} has no member with the instance id {instance_id!r}")
             if holder != member_id:
-                raise FencedInstance(f"instance id {instance_id!r} of group {self.id!r} belongs to another member")
+                raise FencedInstance(
+                    f"instance id {instance_id!r} of group {self.id!r} belongs to another member"
+                )
         return self._known(member_id)
 
     def _check_epoch(self, beat: Beat) -> None:
@@ -289,7 +297,10 @@ class ConsumerGroup(ConsumerGroupState):
         if member == known:
             return False
         draft.record(MemberSet(self.id, beat.member_id, member))
-        return known is None or (known.topic_names, known.topic_regex) != (member.topic_names, member.topic_regex)
+        return known is None or (known.topic_names, known.topic_regex) != (
+            member.topic_names,
+            member.topic_regex,
+        )
 
     def _reconcile(self, draft: Draft, beat: Beat) -> tuple[Standing, Standing]:
         """Take the member a step towards its target. One that joins owns nothing, whatever it had before."""
@@ -328,7 +339,8 @@ class ConsumerGroup(ConsumerGroupState):
         standing = self.standing(beat.member_id)
         paused = Standing(PAUSE_EPOCH, PAUSE_EPOCH, MemberState.STABLE, standing.assigned, {})
         return Decision(
-            [StandingSet(self.id, beat.member_id, paused), RevocationDue(self.id, beat.member_id, None)], answer
+            [StandingSet(self.id, beat.member_id, paused), RevocationDue(self.id, beat.member_id, None)],
+            answer,
         )
 
     def decide_drop(self, member_ids: list[str], moment: Moment) -> list[Any]:

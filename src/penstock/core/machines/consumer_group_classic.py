@@ -54,7 +54,9 @@ def decide_join(group: ConsumerGroup, command: JoinCommand, topics: Topics, mome
     decision = group.decide_heartbeat(_as_beat(group, member_id, command, topics.catalog), topics, moment)
     beaten = decision.answer
     assert isinstance(beaten, BeatAnswer)
-    decision.answer = Joined(member_id, beaten.epoch, CONSUMERS, command.protocols[0].name, NOBODY_LEADS, members=())
+    decision.answer = Joined(
+        member_id, beaten.epoch, CONSUMERS, command.protocols[0].name, NOBODY_LEADS, members=()
+    )
     return decision
 
 
@@ -63,7 +65,9 @@ def _check_join(group: ConsumerGroup, command: JoinCommand) -> None:
     if not low_ms <= command.session_ms <= high_ms:
         raise InvalidSession(f"a session of {command.session_ms} ms; {low_ms} to {high_ms} are allowed")
     if command.protocol_type != CONSUMERS or not command.protocols:
-        raise InconsistentProtocol(f"group {group.id!r} is one of consumers, not of {command.protocol_type!r}")
+        raise InconsistentProtocol(
+            f"group {group.id!r} is one of consumers, not of {command.protocol_type!r}"
+        )
     others = {key: member for key, member in group.members.items() if member.classic is not None}
     others.pop(command.member_id, None)
     shared = shared_protocols(others)
@@ -90,7 +94,9 @@ def _as_beat(group: ConsumerGroup, member_id: str, command: JoinCommand, catalog
     )
 
 
-def decide_sync(group: ConsumerGroup, command: SyncCommand, catalog: TopicCatalog, moment: Moment) -> Decision:
+def decide_sync(
+    group: ConsumerGroup, command: SyncCommand, catalog: TopicCatalog, moment: Moment
+) -> Decision:
     """A member fetches what it has been given."""
     member = _checked(group, command.member_id, command.instance_id, command.generation)
     assert member.classic is not None
@@ -102,7 +108,9 @@ def decide_sync(group: ConsumerGroup, command: SyncCommand, catalog: TopicCatalo
         raise Rebalancing(f"group {group.id!r} has moved on meanwhile")
     protocol = command.protocol or names[0]
     version = decode_subscription(dict(member.classic.protocols)[protocol]).version
-    named = {topic.name: standing.assigned[topic.id] for topic in catalog.topics if topic.id in standing.assigned}
+    named = {
+        topic.name: standing.assigned[topic.id] for topic in catalog.topics if topic.id in standing.assigned
+    }
     return Decision(
         [group.heard(command.member_id, member, moment)],
         Assigned(CONSUMERS, protocol, encode_assignment(version, named)),
@@ -169,5 +177,7 @@ def _checked(group: ConsumerGroup, member_id: str, instance_id: str | None, gene
         raise UnknownMember(f"member {member_id!r} of group {group.id!r} does not speak the classic protocol")
     epoch = group.standing(member_id).epoch
     if generation != epoch:
-        raise StaleGeneration(f"member {member_id!r} of group {group.id!r} is in {epoch}, not in {generation}")
+        raise StaleGeneration(
+            f"member {member_id!r} of group {group.id!r} is in {epoch}, not in {generation}"
+        )
     return member

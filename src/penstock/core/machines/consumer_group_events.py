@@ -188,7 +188,9 @@ def held_by(standing: Standing) -> list[tuple[bytes, int]]:
 
 
 def partitions_of(assignment: Assignment) -> list[tuple[bytes, int]]:
-    return [(topic, partition) for topic, partitions in assignment.items() for partition in sorted(partitions)]
+    return [
+        (topic, partition) for topic, partitions in assignment.items() for partition in sorted(partitions)
+    ]
 
 
 def assignment_of(partitions: Mapping[bytes, set[int]]) -> Assignment:

@@ -119,7 +119,10 @@ def _take_classic(reader: CompactReader) -> ClassicSide | None:
 
 def _put_assignment(value: Assignment) -> bytes:
     return compact_list(
-        [topic + compact_list([int32(one) for one in sorted(value[topic])]) + tags() for topic in sorted(value)]
+        [
+            topic + compact_list([int32(one) for one in sorted(value[topic])]) + tags()
+            for topic in sorted(value)
+        ]
     )
 
 
@@ -187,7 +190,11 @@ def _encode(version: int, second: str | None, put: Callable[[Any], bytes], event
 
 
 def _decode(
-    make: Callable[..., Any], has_second: bool, take: Callable[[CompactReader], Any], key: bytes, value: bytes | None
+    make: Callable[..., Any],
+    has_second: bool,
+    take: Callable[[CompactReader], Any],
+    key: bytes,
+    value: bytes | None,
 ) -> Any:
     names = FieldReader(key)
     names.int16()
@@ -198,7 +205,9 @@ def _decode(
     reader = CompactReader(value)
     version = reader.int16()
     if version != _VALUE_VERSION:
-        raise TornSegment(f"a consumer group's record has version {version}, this broker knows {_VALUE_VERSION}")
+        raise TornSegment(
+            f"a consumer group's record has version {version}, this broker knows {_VALUE_VERSION}"
+        )
     content = take(reader)
     reader.end()
     return make(*places, content)

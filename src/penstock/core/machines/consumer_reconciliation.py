@@ -1,13 +1,13 @@
 """One member on its way to its target: give up first, be given later. Pure; never decides for another member.
 
-    STABLE      target epoch is newer        → next step
-    UNREVOKED   member still owns some       → waits
-                member has given all up      → next step, one epoch on
-    UNRELEASED  at every heartbeat           → next step
+STABLE      target epoch is newer        → next step
+UNREVOKED   member still owns some       → waits
+            member has given all up      → next step, one epoch on
+UNRELEASED  at every heartbeat           → next step
 
-    next step   something to give up         → UNREVOKED, epoch as it was
-                all of the target is there   → STABLE at the target epoch
-                others still hold some of it → UNRELEASED at the target epoch, with what is free
+next step   something to give up         → UNREVOKED, epoch as it was
+            all of the target is there   → STABLE at the target epoch
+            others still hold some of it → UNRELEASED at the target epoch, with what is free
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ def reconcile(
 
 
 def _next_step(
-    standing: Standing, epoch: int, target_epoch: int, target: Assignment, owned: Assignment | None, is_free: IsFree
+    standing: Standing,
+    epoch: int,
+    target_epoch: int,
+    target: Assignment,
+    owned: Assignment | None,
+    is_free: IsFree,
 ) -> Standing:
     keeping: dict[bytes, set[int]] = {}
     revoking: dict[bytes, set[int]] = {}

@@ -309,13 +309,16 @@ class Group(GroupState):
     def check_commit(
         self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
     ) -> None:
-        """Members commit in their generation; an empty group takes offsets from anybody who names no generation."""
+        """Members commit in their generation; an empty group takes offsets from anybody who names no generation.
+
+        So does a transaction in any group: its older calls cannot say which member sends them.
+        """
         if self.state is State.EMPTY and epoch < 0:
             return
         if epoch >= 0 or member_id or instance_id is not None:
             self._check_member(member_id, instance_id)
             self._check_generation(epoch)
-        else:
+        elif not transactional:
             raise UnknownMember(f"group {self.id!r} has members, only they may commit its offsets")
         if self.state is State.COMPLETING and not transactional:
             raise Rebalancing(f"group {self.id!r} waits for its assignment")

@@ -251,7 +251,7 @@ class GroupState:
         self.round_extension_ms = 0
 
     def _group_saved(self, event: GroupSaved) -> None:
-        """Take over what was kept. Members that are here already know more of themselves than was kept."""
+        """Take over what was kept. Members that are here already may know more of themselves than was kept."""
         saved = self.saved = event.saved
         self.state = State.STABLE if saved.members else State.EMPTY
         self.generation, self.protocol, self.leader = saved.generation, saved.protocol, saved.leader
@@ -283,15 +283,8 @@ class GroupState:
     def snapshot(self, since_ms: int, assignments: dict[str, bytes] | None = None) -> SavedGroup:
         """What would be kept of the group as it is, with these assignments or those that stand."""
         members = tuple(
-            SavedMember(
-                id=one.id,
-                instance_id=one.instance_id,
-                client_id=one.client_id,
-                client_host=one.client_host,
-                rebalance_ms=one.rebalance_ms,
-                session_ms=one.session_ms,
-                subscription=one.metadata_for(self.protocol),
-                assignment=one.assignment if assignments is None else assignments.get(one.id, b""),
+            _saved_form(
+                one, self.protocol, one.assignment if assignments is None else assignments.get(one.id, b"")
             )
             for one in self.members.values()
         )
@@ -300,8 +293,22 @@ class GroupState:
         )
 
 
+def _saved_form(member: Member, protocol: str | None, assignment: bytes) -> SavedMember:
+    return SavedMember(
+        id=member.id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_ms=member.rebalance_ms,
+        session_ms=member.session_ms,
+        subscription=member.metadata_for(protocol),
+        assignment=assignment,
+    )
+
+
 def _live(saved: SavedMember, present: Member | None, protocol: str | None) -> Member:
-    if present is not None:
+    """The member that was kept; the one that is here already, if it is that one and only knows more protocols."""
+    if present is not None and _saved_form(present, protocol, saved.assignment) == saved:
         return replace(present, assignment=saved.assignment)
     protocols = (Protocol(protocol, saved.subscription),) if protocol is not None else ()
     return Member(

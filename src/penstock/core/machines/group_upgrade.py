@@ -46,7 +46,9 @@ def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decis
             raise UnknownGroup(f"Group {group.id} cannot become a consumer group: {error}") from error
     events += (FootingSet(group.id, Footing(epoch, UNKNOWN_HASH)), TargetEpochSet(group.id, epoch))
     told = Rebalancing(f"group {group.id!r} has become a consumer group")
-    waiting: list[tuple[Waiter, BrokerError]] = [(Waiter(JOIN, member_id), told) for member_id in group.joining]
+    waiting: list[tuple[Waiter, BrokerError]] = [
+        (Waiter(JOIN, member_id), told) for member_id in group.joining
+    ]
     waiting += [(Waiter(SYNC, member_id), told) for member_id in group.syncing]
     return Decision(events, replies=[*waiting])
 

@@ -82,7 +82,9 @@ class FieldReader:
         length = int.from_bytes(self._raw[self._position : start], "big", signed=True)
         end = self._position = start + length
         if length < 0 or end > len(self._raw):
-            raise TornSegment(f"a coordinator's record holds a text of {length} bytes at byte {start}: too long")
+            raise TornSegment(
+                f"a coordinator's record holds a text of {length} bytes at byte {start}: it does not fit"
+            )
         try:
             return self._raw[start:end].decode()
         except UnicodeDecodeError:

@@ -146,7 +146,9 @@ def _open(value: bytes) -> FieldReader:
     reader = FieldReader(value)
     version = reader.int16()
     if version != _VALUE_VERSION:
-        raise TornSegment(f"a subscription's record has version {version}, this broker knows {_VALUE_VERSION}")
+        raise TornSegment(
+            f"a subscription's record has version {version}, this broker knows {_VALUE_VERSION}"
+        )
     return reader
 
 
@@ -175,7 +177,9 @@ def _decode_block(key: bytes, value: bytes | None) -> BlockSet:
     for _ in range(reader.count()):
         place, state, deliveries = reader.int16(), reader.int16(), reader.int32()
         if not 0 <= place < BLOCK_OFFSETS or state not in MarkState.__members__.values() or deliveries < 0:
-            raise TornSegment(f"a subscription's record holds a mark that cannot be: {place}, {state}, {deliveries}")
+            raise TornSegment(
+                f"a subscription's record holds a mark that cannot be: {place}, {state}, {deliveries}"
+            )
         marks[block * BLOCK_OFFSETS + place] = Mark(MarkState(state), deliveries)
     reader.end()
     if block < 0 or not marks:

@@ -23,7 +23,9 @@ def check_regex(regex: str) -> None:
 
 def _compile(regex: str) -> re2._Regexp:
     if len(regex) > TOPIC_REGEX_CHARS_MAX:
-        raise InvalidRegex(f"a regular expression has at most {TOPIC_REGEX_CHARS_MAX} characters, not {len(regex)}")
+        raise InvalidRegex(
+            f"a regular expression has at most {TOPIC_REGEX_CHARS_MAX} characters, not {len(regex)}"
+        )
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True

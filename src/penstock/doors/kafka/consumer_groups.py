@@ -76,7 +76,9 @@ class ConsumerGroupHandlers:
             self._groups.describe(group_id, partial(collect, group_id))
 
     def _described(self, group: ConsumerGroup) -> Any:
-        members = [self._described_member(group, one, member) for one, member in sorted(group.members.items())]
+        members = [
+            self._described_member(group, one, member) for one, member in sorted(group.members.items())
+        ]
         return messages.ConsumerGroupDescribeResponse.DescribedGroup(
             group_id=group.id,
             group_state=group.state_name,
@@ -135,7 +137,9 @@ def _beaten(outcome: BeatAnswer) -> Any:
 
 
 def _error(error: BrokerError) -> Any:
-    return messages.ConsumerGroupHeartbeatResponse(error_code=coordinator_code_of(error), error_message=str(error))
+    return messages.ConsumerGroupHeartbeatResponse(
+        error_code=coordinator_code_of(error), error_message=str(error)
+    )
 
 
 def _refused(group_id: str, error: BrokerError) -> Any:

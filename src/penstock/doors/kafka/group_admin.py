@@ -9,7 +9,7 @@ from penstock.core.errors import BrokerError, UnknownGroup
 from penstock.core.machines.group import Group
 from penstock.core.machines.group_state import State
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import coordinator_code_of
+from penstock.doors.kafka.errors import coordinator_code_of, words_of
 from penstock.node.broker import Broker
 from penstock.wire.kafka import messages
 
@@ -101,7 +101,9 @@ def _describe(call: Call, one: Any, outcome: Group | BrokerError) -> None:
         is_missing = isinstance(outcome, UnknownGroup)
         one.group_state = State.DEAD.value if is_missing else ""
         if not is_missing or call.version >= _NOT_FOUND_FROM:
-            one.error_code, one.error_message = coordinator_code_of(outcome), str(outcome)
+            one.error_code = coordinator_code_of(outcome)
+        if call.version >= _NOT_FOUND_FROM:
+            one.error_message = words_of(outcome)
         return
     is_stable = outcome.state is State.STABLE
     one.group_state = outcome.state_name

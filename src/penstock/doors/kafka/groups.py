@@ -16,7 +16,7 @@ from penstock.core.machines.group_values import (
     SyncCommand,
 )
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import coordinator_code_of
+from penstock.doors.kafka.errors import coordinator_code_of, words_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.wire.kafka import ErrorCode, messages
@@ -68,7 +68,7 @@ class GroupHandlers:
                 f"there are no coordinators of type {request.key_type}",
             )
         elif error is not None:
-            code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), str(error)
+            code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), words_of(error)
         if code:
             node_id, where = -1, Address("", -1)
         place = {"node_id": node_id, "host": where.host, "port": where.port}

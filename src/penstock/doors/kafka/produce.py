@@ -14,10 +14,11 @@ from penstock.doors.kafka.errors import code_of, words_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
-from penstock.wire.kafka import ErrorCode, messages
+from penstock.wire.kafka import ErrorCode, encode_produced, messages
 
 _BY_ID_FROM = 13
 _ACKS = frozenset(int(acks) for acks in Acks)
+_WAITING = _ACKS - {int(Acks.NONE)}
 
 
 class ProduceHandler:
@@ -28,10 +29,38 @@ class ProduceHandler:
 
     def produce(self, call: Call, request: Any) -> Any:
         """Append everything now, in order; wait, if need be, without holding up what comes next on the connection."""
+        topics = request.topic_data
+        if (
+            len(topics) == 1
+            and len(topics[0].partition_data) == 1
+            and request.transactional_id is None
+            and request.acks in _WAITING
+        ):
+            return self._produce_single(call, request.acks, topics[0], topics[0].partition_data[0])
         production = Production(call, request.acks)
         if request.transactional_id is not None:
             return self._produce_in_transaction(production, call, request)
         return production.finish(self._append(production, call, request))
+
+    def _produce_single(self, call: Call, acks: int, topic: Any, one: Any) -> Any:
+        """One batch that wants an answer, the hottest request of all: its answer is made without a message."""
+        try:
+            partition = self._partition(call, topic, one)
+            _check_target(partition, one)
+            appended = partition.append(one.records, acks)
+        except BrokerError as error:
+            return _refusal(call, topic, one, error)
+        frame = _encode_single(call, topic, one, partition, appended)
+        if partition.high_watermark >= appended.end_offset:
+            call.connection.answer((frame,))
+            return None
+        place = call.connection.reserve()
+
+        def settled(error: BrokerError | None) -> None:
+            place.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
+
+        partition.when_durable(appended.end_offset, settled)
+        return None
 
     def _append(self, production: Production, call: Call, request: Any) -> Any:
         topics = []
@@ -53,10 +82,7 @@ class ProduceHandler:
             return answer
         try:
             partition = self._partition(call, topic, one)
-            if not one.records:
-                raise InvalidRecord("the request carries no batch for this partition")
-            if partition.is_internal:
-                raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")
+            _check_target(partition, one)
             in_transaction = request.transactional_id is not None
             if in_transaction and Place(partition.topic, one.index) in production.unvouched:
                 assert production.doubt is not None
@@ -93,7 +119,9 @@ class ProduceHandler:
 
         may_add = speaks_v2(call.api_key, call.version)
         (by,) = claims
-        self._broker.transactions.admit(request.transactional_id, by, sorted(places), admitted, may_add=may_add)
+        self._broker.transactions.admit(
+            request.transactional_id, by, sorted(places), admitted, may_add=may_add
+        )
         if ready:
             return ready[0]
         production.hold()
@@ -193,3 +221,46 @@ class Production:
         self._body = body
         self._answer = self._place or self._call.answer_later()
         return None
+
+
+def _check_target(partition: Partition, one: Any) -> None:
+    if not one.records:
+        raise InvalidRecord("the request carries no batch for this partition")
+    if partition.is_internal:
+        raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")
+
+
+def _encode_single(call: Call, topic: Any, one: Any, partition: Partition, appended: Appended) -> bytes:
+    """The whole answer to a Produce of one partition that was appended."""
+    name = topic.topic_id if call.version >= _BY_ID_FROM else topic.name
+    frame = encode_produced(
+        call.version,
+        call.correlation_id,
+        name,
+        one.index,
+        appended.base_offset,
+        appended.append_time_ms,
+        partition.start_offset,
+    )
+    if frame is None:
+        answer = messages.ProduceResponse.PartitionProduceResponse(
+            index=one.index, base_offset=appended.base_offset
+        )
+        answer.log_append_time_ms = appended.append_time_ms
+        answer.log_start_offset = partition.start_offset
+        (frame,) = call.encode(_of_one(topic, answer))
+    return frame
+
+
+def _refusal(call: Call, topic: Any, one: Any, error: BrokerError) -> Any:
+    """The answer to a Produce of one partition that was refused."""
+    answer = messages.ProduceResponse.PartitionProduceResponse(index=one.index, base_offset=-1)
+    Production(call, Acks.ALL).refused(answer, error)
+    return _of_one(topic, answer)
+
+
+def _of_one(topic: Any, answer: Any) -> Any:
+    of_topic = messages.ProduceResponse.TopicProduceResponse(
+        name=topic.name, topic_id=topic.topic_id, partition_responses=[answer]
+    )
+    return messages.ProduceResponse(responses=[of_topic])

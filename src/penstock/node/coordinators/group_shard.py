@@ -54,14 +54,14 @@ class GroupShard:
             self._arm(group)
 
     def close(self) -> None:
-        """Answer everybody that waits, because this node stops coordinating."""
+        """Answer everybody that waits, because this partition is coordinated no more."""
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         waiting, self._waiting = self._waiting, {}
         for calls in waiting.values():
             for answered in calls.values():
-                answered(NotCoordinator("the broker is stopping"))
+                answered(NotCoordinator(f"{self.partition} is coordinated here no more"))
 
     def check_ready(self) -> None:
         self._shard.check_ready()
@@ -180,4 +180,9 @@ class GroupShard:
                     self._loop.call_at(again_ms / 1000, partial(self._tick, group_id)),
                 )
             else:
-                logger.error("a group is no longer coordinated: %s", error, extra={"group": group_id})
+                logger.error(
+                    "groups are no longer coordinated here: %s",
+                    error,
+                    extra={"partition": str(self.partition)},
+                )
+                self.close()

@@ -82,7 +82,7 @@ class Shard(Generic[EventT]):
         batch = build_batch(
             [NewRecord(*self._encode(event)) for event in events], self._runtime.clock.now_ms()
         )
-        return self.partition.append(memoryview(batch)).end_offset
+        return self.partition.append_own(batch).end_offset
 
     def record(self, events: Sequence[EventT], settled: Settled) -> None:
         """Append and apply now; call back once it is durable. Raises, with nothing applied, when it cannot append."""

@@ -45,7 +45,11 @@ from penstock.core.machines.roster import Roster
 A = bytes([1]) * 16
 LIMITS = GroupLimits(session_ms_min=1, session_ms_max=60_000, initial_rebalance_ms=0, size_max=10)
 TERMS = ConsumerGroupTerms(
-    session_ms=45_000, heartbeat_ms=5_000, size_max=10, classic_session_ms_min=10, classic_session_ms_max=60_000
+    session_ms=45_000,
+    heartbeat_ms=5_000,
+    size_max=10,
+    classic_session_ms_min=10,
+    classic_session_ms_max=60_000,
 )
 SESSION_MS = 10_000
 
@@ -139,7 +143,9 @@ class Stage:
 def saved_group() -> SavedGroup:
     shares = {"m1": frozenset({0, 1}), "m2": frozenset({2, 3})}
     members = tuple(
-        SavedMember(name, None, "c", "h", 30_000, SESSION_MS, subscription("a"), encode_assignment(1, {"a": share}))
+        SavedMember(
+            name, None, "c", "h", 30_000, SESSION_MS, subscription("a"), encode_assignment(1, {"a": share})
+        )
         for name, share in shares.items()
     )
     return SavedGroup("consumer", 5, "range", "m1", 0, members)
@@ -276,7 +282,9 @@ def test_a_new_classic_member_is_given_an_id_first_and_then_taken_in(stage: Stag
         ({"protocols": (Protocol("range", b"\0"),)}, InconsistentProtocol),
     ],
 )
-def test_joins_that_cannot_be_are_refused(stage: Stage, changed: dict[str, Any], error: type[Exception]) -> None:
+def test_joins_that_cannot_be_are_refused(
+    stage: Stage, changed: dict[str, Any], error: type[Exception]
+) -> None:
     stage.upgrade()
     with pytest.raises(error):
         stage.join(join_command("m1", **changed))

@@ -267,6 +267,9 @@ def test_commits_follow_the_state_of_the_group() -> None:
     play.join(fresh="ann")
     with pytest.raises(UnknownMember):
         play.group.check_commit("", -1, None, transactional=False)
+    play.group.check_commit("", -1, None, transactional=True)
+    with pytest.raises(UnknownMember):
+        play.group.check_commit("eve", -1, None, transactional=True)
     play.wait(100)
     with pytest.raises(Rebalancing):
         play.group.check_commit("ann", 1, None, transactional=False)
@@ -328,6 +331,19 @@ def test_after_a_restart_members_keep_their_place_for_a_session() -> None:
     again.beat("ann")
     again.wait(1_000)
     assert list(again.group.members) == ["ann"] and again.group.state is State.PREPARING
+
+
+def test_replaying_two_saves_of_a_member_that_changed_gives_the_later_one() -> None:
+    play = Play()
+    play.stable("ann", "bob", metadata=subscription("orders"))
+    play.join("bob", metadata=subscription("returns"))
+    play.join("ann", metadata=subscription("orders"))
+    play.sync("ann", ann=b"ann", bob=b"bob")
+    again = Play()
+    for event in play.kept:
+        again.group.apply(event)
+    assert again.group.members["bob"].metadata_for("range") == subscription("returns")
+    assert again.group.is_subscribed("returns")
 
 
 def test_the_sync_of_a_stated_protocol_must_match() -> None:

@@ -50,7 +50,9 @@ class Stage:
         assert isinstance(decision.answer, list)
         return decision.answer
 
-    def dispatch(self, end: int, now_ms: int = 0, count: int = 100, holes: tuple[int, ...] = ()) -> list[object]:
+    def dispatch(
+        self, end: int, now_ms: int = 0, count: int = 100, holes: tuple[int, ...] = ()
+    ) -> list[object]:
         offsets = [one for one in range(self.machine.cursor, end) if one not in holes]
         return self.run(self.machine.decide_dispatch(Available(offsets, end), now_ms, count))
 
@@ -74,7 +76,10 @@ def test_members_take_turns_and_full_windows_are_passed_over(stage: Stage) -> No
 
 def test_one_member_can_be_given_messages_alone(stage: Stage) -> None:
     available = Available(range(9), 9)
-    assert stage.run(stage.machine.decide_acquire("b", available, 0, 2)) == [Delivery(0, "b", 1), Delivery(1, "b", 1)]
+    assert stage.run(stage.machine.decide_acquire("b", available, 0, 2)) == [
+        Delivery(0, "b", 1),
+        Delivery(1, "b", 1),
+    ]
     with pytest.raises(UnknownMember):
         stage.machine.decide_acquire("z", available, 0, 2)
 
@@ -131,7 +136,9 @@ def test_time_takes_messages_back_unless_they_are_renewed(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("is_counted", "number"), [(True, 2), (False, 1)])
-def test_a_member_that_goes_leaves_its_messages_to_others(stage: Stage, is_counted: bool, number: int) -> None:
+def test_a_member_that_goes_leaves_its_messages_to_others(
+    stage: Stage, is_counted: bool, number: int
+) -> None:
     stage.dispatch(2)
     stage.run(stage.machine.decide_leave("a", is_counted=is_counted))
     assert stage.dispatch(2) == [Delivery(0, "b", number)]
@@ -141,7 +148,11 @@ def test_a_member_that_goes_leaves_its_messages_to_others(stage: Stage, is_count
 
 def test_settling_is_all_or_nothing(stage: Stage) -> None:
     stage.dispatch(2)
-    for member_id, outcomes in (("a", {"_0": ACCEPT, "_1": ACCEPT}), ("b", {"_9": ACCEPT}), ("z", {"_0": ACCEPT})):
+    for member_id, outcomes in (
+        ("a", {"_0": ACCEPT, "_1": ACCEPT}),
+        ("b", {"_9": ACCEPT}),
+        ("z", {"_0": ACCEPT}),
+    ):
         with pytest.raises(NotHeld):
             stage.settle(member_id, **outcomes)
     assert sorted(stage.machine.held) == [0, 1]
@@ -153,7 +164,9 @@ def test_an_old_message_that_is_not_settled_holds_up_the_window(stage: Stage) ->
     stage.dispatch(4)
     stage.settle("a", _2=ACCEPT)
     stage.settle("b", _1=ACCEPT, _3=ACCEPT)
-    assert stage.dispatch(50) == [Delivery(4, "a", 1), Delivery(5, "b", 1)], "six in flight, all because of one"
+    assert stage.dispatch(50) == [Delivery(4, "a", 1), Delivery(5, "b", 1)], (
+        "six in flight, all because of one"
+    )
     stage.settle("a", _0=ACCEPT)
     assert stage.machine.start_offset == 4
     assert len(stage.dispatch(50)) == 4
@@ -198,5 +211,7 @@ def test_it_can_start_over_and_be_removed(stage: Stage) -> None:
     stage.apply(stage.machine.decide_remove())
     assert stage.machine.start_offset is None
     assert stage.machine.decide_tick(10**9).events == []
-    last = {SUBSCRIPTION_RECORDS.encode(event)[0]: SUBSCRIPTION_RECORDS.encode(event)[1] for event in stage.kept}
+    last = {
+        SUBSCRIPTION_RECORDS.encode(event)[0]: SUBSCRIPTION_RECORDS.encode(event)[1] for event in stage.kept
+    }
     assert set(last.values()) == {None}

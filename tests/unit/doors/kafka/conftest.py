@@ -88,7 +88,9 @@ class Node:
         topic_id = self.broker.new_topic_id()
         self.run(
             self.broker.change(
-                lambda catalog: catalog.decide_create_topic(name, partitions, configs, topic_id=topic_id, now_ms=1)
+                lambda catalog: catalog.decide_create_topic(
+                    name, partitions, configs, topic_id=topic_id, now_ms=1
+                )
             )
         )
 

@@ -30,7 +30,9 @@ class Limits:
 class Client:
     """A connection with a door that takes every request down; the test answers."""
 
-    def __init__(self, limits: Limits | None = None, budget: Budget | None = None, *, admits: bool = True) -> None:
+    def __init__(
+        self, limits: Limits | None = None, budget: Budget | None = None, *, admits: bool = True
+    ) -> None:
         self.requests: list[bytes] = []
         self.places: list[Place] = []
         self.answer: Callable[[Connection, bytes], None] = lambda connection, frame: self.places.append(
@@ -272,7 +274,7 @@ def test_a_file_that_retention_removes_while_its_answer_waits_in_line_is_sent(tm
         files, file = log_file(tmp_path)
         client = Client()
         client.send(b"produce", b"fetch")
-        client.places[1].answer([b"<", Slice(file, 0, 7), b">"])
+        client.places[1].answer([b"<", Slice(file, 0, 7, 0), b">"])
         file.close()
         files.remove("a.log")
         client.places[0].answer([b"done"])
@@ -288,11 +290,11 @@ def test_the_end_gives_back_the_files_of_answers_that_were_never_sent(tmp_path: 
         files, file = log_file(tmp_path)
         client = Client()
         client.send(b"1", b"2")
-        client.places[1].answer([Slice(file, 0, 7)])
+        client.places[1].answer([Slice(file, 0, 7, 0)])
         client.connection.connection_lost(None)
-        client.places[0].answer([Slice(file, 0, 7)])
+        client.places[0].answer([Slice(file, 0, 7, 0)])
         ready = Client()
-        ready.connection.answer([Slice(file, 0, 7)])
+        ready.connection.answer([Slice(file, 0, 7, 0)])
         ready.connection.connection_lost(None)
         await turns()
         file.close()
@@ -307,7 +309,7 @@ def test_a_file_that_is_gone_already_ends_the_connection_and_pins_nothing(tmp_pa
         other = files.open("b.log", create=True)
         client = Client()
         file.close()
-        client.connection.answer([Slice(other, 0, 0), Slice(file, 0, 7)])
+        client.connection.answer([Slice(other, 0, 0, 0), Slice(file, 0, 7, 0)])
         assert client.line.was_aborted
         other.close()
         assert files.open_count() == 0

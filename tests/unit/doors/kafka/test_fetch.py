@@ -15,7 +15,8 @@ from penstock.core.errors import DiskFailed
 from penstock.core.records.batch import decode_header, size_at
 from penstock.node.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode
-from unit.doors.kafka.conftest import Node
+
+from .conftest import Node
 
 FETCH = ApiKey.FETCH
 

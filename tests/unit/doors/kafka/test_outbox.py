@@ -96,7 +96,7 @@ def disk_file(root: Path, size: int, name: str = "a.log") -> tuple[DiskFiles, Fi
 
 def pinned(file: File, position: int, length: int) -> Slice:
     file.pin()
-    return Slice(file, position, length)
+    return Slice(file, position, length, 0)
 
 
 both_ways = pytest.mark.parametrize("own_socket", [True, False], ids=["socket", "transport"])
@@ -142,7 +142,7 @@ def test_files_in_memory_are_sent_too(own_socket: bool) -> None:
     file.append([b"x" * 50_000])
 
     async def test(wire: Wire) -> None:
-        wire.box.write([b"<", Slice(file, 0, 50_000), b">"])
+        wire.box.write([b"<", Slice(file, 0, 50_000, 0), b">"])
         assert await wire.read(50_002) == b"<" + b"x" * 50_000 + b">"
 
     wired(test, own_socket=own_socket)

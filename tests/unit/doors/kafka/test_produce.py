@@ -11,11 +11,13 @@ from asking import produce
 from handheld import turns
 from in_process import Caller
 from making import keyed_batch, opaque_batch
+from penstock.core.errors import DiskFailed
 from penstock.core.model import Durability, Storage
 from penstock.node.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
-from unit.doors.kafka.conftest import Node
+
+from .conftest import Node
 
 PRODUCE = ApiKey.PRODUCE
 
@@ -147,7 +149,9 @@ def test_internal_topics_are_not_for_clients(quick_node: Node) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_name_as_long_as_a_name_can_be_sent_is_refused_in_every_version(quick_node: Node, version: int) -> None:
+def test_a_name_as_long_as_a_name_can_be_sent_is_refused_in_every_version(
+    quick_node: Node, version: int
+) -> None:
     async def talk(caller: Caller) -> Any:
         return only(await caller.ask(PRODUCE, version, produce("é" * 16_383, batch())))
 
@@ -163,8 +167,6 @@ def test_a_partition_that_goes_offline_tells_those_who_wait(node: Node) -> None:
         node.workers.held = []
         caller.send(PRODUCE, 9, produce("orders", batch()))
         await turns()
-        from penstock.core.errors import DiskFailed
-
         node.broker.partition("orders", 0).fail(DiskFailed("gone"))
         node.workers.release()
         return only(await caller.answer())

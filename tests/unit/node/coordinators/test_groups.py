@@ -8,9 +8,11 @@ from typing import Any
 from group_node import Node, on_a_node, start_node
 from penstock.core.errors import (
     CoordinatorUnavailable,
+    DiskFull,
     GroupNotEmpty,
     InvalidGroup,
     NotCoordinator,
+    Offline,
     Rebalancing,
     UnknownGroup,
     UnknownMember,
@@ -202,6 +204,80 @@ def test_before_anybody_looked_for_a_coordinator_there_is_none_and_no_topic() ->
             outcome: list[Any] = []
             fresh.classic.heartbeat("g", "m", None, 1, outcome.append)
             assert isinstance(outcome[0], CoordinatorUnavailable)
+
+        await Machine(loop, "node").boot(scene)
+
+    run(1, main)
+
+
+def test_a_full_disk_refuses_a_commit_and_nothing_changes_until_there_is_room() -> None:
+    async def main(loop: SimLoop) -> None:
+        async def scene(machine: Machine) -> None:
+            node = await start_node(machine)
+            leader, _ = await pair(node)
+            by = Committer(leader.member_id, 1)
+            assert await node.commit("g", 5, by) == [None]
+            machine.disk.fill_after(10)
+            assert isinstance(await node.commit("g", 6, by), DiskFull)
+            assert isinstance(await node.leave("g", leader.member_id), list), (
+                "what needs no record still works"
+            )
+            assert await node.fetch("g") == 5
+            await asyncio.sleep(20)
+            assert node.coordination.groups.list()[0].state_name == "PreparingRebalance", (
+                "emptiness must be kept first"
+            )
+            machine.disk.enlarge()
+            await asyncio.sleep(2)
+            assert node.coordination.groups.list()[0].state_name == "Empty"
+            assert await node.commit("g", 7) == [None] and await node.fetch("g") == 7
+
+        await Machine(loop, "node").boot(scene)
+
+    run(1, main)
+
+
+def test_fifty_members_agree_in_one_round_and_one_record() -> None:
+    async def play(node: Node) -> None:
+        members = await asyncio.gather(*(node.join("g") for _ in range(50)))
+        assert {one.generation for one in members} == {1}
+        (leader,) = [one for one in members if one.members]
+        partition = node.coordination.groups.shard_of("g").partition
+        before = partition.end_offset
+        shares = {one.member_id: b"ten partitions" for one in members}
+        answers = await asyncio.gather(
+            *(node.sync("g", one, shares if one is leader else None) for one in members)
+        )
+        assert {one.assignment for one in answers} == {b"ten partitions"}
+        assert partition.end_offset == before + 1
+
+    on_a_node(play)
+
+
+def test_who_waits_for_a_round_is_told_when_the_disk_fails() -> None:
+    async def main(loop: SimLoop) -> None:
+        async def scene(machine: Machine) -> None:
+            node = await start_node(machine)
+            leader, _ = await pair(node)
+            waiting = asyncio.ensure_future(node.join("g", leader.member_id))
+            await asyncio.sleep(0.01)
+            machine.disk.fail_sync_at(1)
+            assert isinstance(await node.commit("g", 1, Committer(leader.member_id, 1)), Offline)
+            assert isinstance(await waiting, NotCoordinator)
+
+        await Machine(loop, "node").boot(scene)
+
+    run(1, main)
+
+
+def test_a_failed_flush_is_never_answered_as_done_and_ends_the_coordination_of_that_partition() -> None:
+    async def main(loop: SimLoop) -> None:
+        async def scene(machine: Machine) -> None:
+            node = await start_node(machine)
+            assert await node.commit("g", 5) == [None]
+            machine.disk.fail_sync_at(1)
+            assert isinstance(await node.commit("g", 6), Offline)
+            assert isinstance(await node.fetch("g"), Offline)
 
         await Machine(loop, "node").boot(scene)
 

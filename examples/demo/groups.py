@@ -1,0 +1,116 @@
+"""Act two: three workers share a topic, one is killed, its partitions move to the others, and nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from demo.stage import Stage
+from penstock.testing import Broker, running_broker
+
+TOPIC = "parcels"
+GROUP = "delivery"
+PARTITIONS = 6
+PARCELS = 3_000
+WORKERS = ("ada", "bob", "cyd")
+SECONDS_MAX = 30.0
+WORKER = Path(__file__).with_name("worker.py")
+
+
+class Worker:
+    """A consumer in a process of its own. It says which partitions it has and which parcels it handled."""
+
+    def __init__(self, name: str, broker: Broker, directory: Path) -> None:
+        self.name = name
+        self._diary = directory / f"{name}.txt"
+        self._diary.touch()
+        command = [sys.executable, str(WORKER), broker.bootstrap, GROUP, TOPIC, name, str(self._diary)]
+        self.process = subprocess.Popen(command)
+
+    def partitions(self) -> list[int]:
+        """Those that it was given last."""
+        given = [line for line in self._lines() if line.startswith("has")]
+        return [int(word) for word in given[-1].split()[1:]] if given else []
+
+    def handled(self) -> list[int]:
+        return [int(line.split()[1]) for line in self._lines() if line.startswith("did")]
+
+    def _lines(self) -> list[str]:
+        text = self._diary.read_text()
+        return text[: text.rfind("\n") + 1].splitlines()
+
+    def end(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+        self.process.wait(SECONDS_MAX)
+
+
+def play(stage: Stage) -> bool:
+    stage.act(
+        "Three workers, one of them killed",
+        "A consumer group shares the work, and moves it when a member dies.",
+    )
+    with running_broker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
+        for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
+            future.result(10)
+        workers = [Worker(name, broker, broker.home) for name in WORKERS]
+        try:
+            return share_work(stage, broker, workers)
+        finally:
+            for worker in workers:
+                if worker.process.poll() is None:
+                    worker.end(signal.SIGTERM)
+
+
+def share_work(stage: Stage, broker: Broker, workers: list[Worker]) -> bool:
+    held = stage.check(
+        wait_for(lambda: shared(workers)),
+        f"{len(workers)} workers have all {PARTITIONS} partitions: {shares(workers)}",
+    )
+    send(broker, range(PARCELS // 2))
+    victim, *others = workers
+    wait_for(lambda: len(victim.handled()) > 0)
+    victim.end(signal.SIGKILL)
+    stage.say(f"{victim.name} is killed -9 in the middle of its work")
+    send(broker, range(PARCELS // 2, PARCELS))
+    moved = wait_for(lambda: shared(others))
+    held &= stage.check(moved, f"its partitions have moved: {shares(others)}")
+    done = wait_for(lambda: len({parcel for worker in workers for parcel in worker.handled()}) == PARCELS)
+    count = sum(len(worker.handled()) for worker in workers)
+    return held & stage.check(
+        done, f"all {PARCELS:,} parcels were handled; {count - PARCELS} of them twice, none never"
+    )
+
+
+def send(broker: Broker, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 2, "log_level": 2})
+    for number in numbers:
+        producer.produce(TOPIC, str(number).encode(), partition=number % PARTITIONS)
+    producer.flush(20)
+
+
+def shared(workers: list[Worker]) -> bool:
+    """Whether these workers have all partitions between them, each of them some."""
+    owned = [partition for worker in workers for partition in worker.partitions()]
+    return sorted(owned) == list(range(PARTITIONS)) and all(worker.partitions() for worker in workers)
+
+
+def shares(workers: list[Worker]) -> str:
+    return ", ".join(f"{worker.name} {worker.partitions()}" for worker in workers)
+
+
+def wait_for(holds: object) -> bool:
+    """Look until it is so, or for long enough."""
+    assert callable(holds)
+    deadline = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.02)
+    return False

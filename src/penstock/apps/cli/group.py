@@ -1,0 +1,152 @@
+"""`penstock group`: list, describe, lag, seek, delete. Never moves a group that somebody is reading with."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.positions import GRAMMAR, parse_start
+
+if TYPE_CHECKING:
+    from penstock.apps.cli.group_admin import Lag, Move
+
+group_argument = click.argument("name", metavar="GROUP")
+LAG_COLUMNS = ("topic", "partition", "committed", "end", "lag", "seconds behind")
+
+
+@click.group()
+def group() -> None:
+    """Look at consumer groups and move them."""
+
+
+@group.command("list")
+@bootstrap_option
+@output_option
+def list_groups(bootstrap: str, output: str) -> None:
+    """List groups."""
+    from penstock.apps.cli.group_admin import GroupAdmin
+    from penstock.apps.cli.tables import show_table
+
+    groups = GroupAdmin(bootstrap).all_groups()
+    if output == "json":
+        click.echo(json.dumps([asdict(one) for one in groups]))
+    elif groups:
+        show_table(("group", "kind", "state"), [(one.group, one.kind, one.state) for one in groups])
+    else:
+        click.echo("No groups yet. Join one with: penstock sub --topic NAME --group GROUP")
+
+
+@group.command()
+@group_argument
+@bootstrap_option
+@output_option
+def describe(name: str, bootstrap: str, output: str) -> None:
+    """Show the members of a group and what each of them reads."""
+    from penstock.apps.cli.group_admin import GroupAdmin
+    from penstock.apps.cli.tables import show_table
+
+    found = GroupAdmin(bootstrap).describe(name)
+    if output == "json":
+        click.echo(json.dumps(found.plain(), indent=2))
+        return
+    assignor = f", assignor {found.assignor}" if found.assignor else ""
+    click.echo(f"{name}: {found.kind} group, {found.state}{assignor}, members: {len(found.members)}")
+    if found.members:
+        rows = [(one.member, one.client, one.host, ", ".join(one.partitions) or "-") for one in found.members]
+        show_table(("member", "client", "host", "partitions"), rows)
+
+
+@group.command()
+@group_argument
+@click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
+@bootstrap_option
+@output_option
+def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
+    """Show how far a group is behind: in records, and in the age of the oldest record it has not read."""
+    from penstock.apps.cli.group_admin import GroupAdmin
+
+    admin = GroupAdmin(bootstrap)
+    try:
+        while True:
+            _show_lag(name, admin.lag(name), output)
+            if not watch:
+                return
+            time.sleep(2)
+    except KeyboardInterrupt:
+        return
+
+
+def _show_lag(name: str, rows: list[Lag], output: str) -> None:
+    if output == "json":
+        click.echo(json.dumps([asdict(row) for row in rows]))
+        return
+    from penstock.apps.cli.tables import show_table
+
+    cells = [
+        (
+            row.topic,
+            row.partition,
+            row.committed,
+            row.end,
+            row.lag,
+            "?" if row.seconds is None else f"{row.seconds:.1f}",
+        )
+        for row in rows
+    ]
+    if cells:
+        show_table(LAG_COLUMNS, cells, title=f"{name}: {sum(row.lag for row in rows)} records behind")
+    else:
+        click.echo(f"{name} has committed nothing yet.")
+
+
+@group.command(epilog=f"--to takes: {GRAMMAR}.")
+@group_argument
+@click.option("--to", "target", required=True, metavar="PLACE", help="Where to go on reading.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="[default: all that it has read]")
+@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
+@bootstrap_option
+@output_option
+def seek(name: str, target: str, topics: tuple[str, ...], dry_run: bool, bootstrap: str, output: str) -> None:
+    """Move a group that nobody is reading with, so that it goes on from another place."""
+    try:
+        start = parse_start(target, int(time.time() * 1000))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--to'") from error
+    from penstock.apps.cli.group_admin import GroupAdmin
+
+    admin = GroupAdmin(bootstrap)
+    moves = admin.plan_seek(name, topics, start)
+    if not dry_run:
+        admin.seek(name, moves)
+    _show_moves(moves, output, dry_run)
+
+
+def _show_moves(moves: list[Move], output: str, dry_run: bool) -> None:
+    if output == "json":
+        click.echo(json.dumps([{**asdict(move), "done": not dry_run} for move in moves]))
+        return
+    from penstock.apps.cli.tables import show_table
+
+    cells = [
+        (one.topic, one.partition, "-" if one.before is None else one.before, one.after) for one in moves
+    ]
+    show_table(("topic", "partition", "before", "after"), cells, title="would move" if dry_run else "moved")
+
+
+@group.command()
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@bootstrap_option
+@output_option
+def delete(names: tuple[str, ...], bootstrap: str, output: str) -> None:
+    """Delete groups that nobody is reading with, and their committed offsets."""
+    from penstock.apps.cli.group_admin import GroupAdmin
+
+    admin = GroupAdmin(bootstrap)
+    for name in names:
+        admin.delete(name)
+        click.echo(json.dumps({"group": name, "deleted": True}) if output == "json" else f"{name}: deleted")

@@ -1,0 +1,40 @@
+"""One record inside one batch, by its time."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.model import NewRecord
+from penstock.core.records.batch import check, stamp, stamp_append_time
+from penstock.core.records.lookup import first_at_or_after
+from penstock.core.records.whole import build_batch
+
+
+def batch_of(*times_ms: int) -> bytearray:
+    batch = build_batch([NewRecord(None, b"v", (), time_ms) for time_ms in times_ms], 1)
+    stamp(batch, 100, 0)
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "start_offset", "found"),
+    [
+        (0, 0, (100, 20)),
+        (20, 0, (100, 20)),
+        (21, 0, (102, 40)),
+        (40, 0, (102, 40)),
+        (0, 101, (101, 10)),
+        (15, 101, (102, 40)),
+        (15, 103, (103, 30)),
+    ],
+)
+def test_the_first_record_at_or_after_both(time_ms: int, start_offset: int, found: tuple[int, int]) -> None:
+    batch = batch_of(20, 10, 40, 30)
+    assert first_at_or_after(batch, check(batch), time_ms, start_offset) == found
+
+
+def test_with_append_time_the_batch_has_one_time() -> None:
+    batch = batch_of(20, 10, 40)
+    stamp_append_time(batch, 77)
+    assert first_at_or_after(batch, check(batch), 50, 0) == (100, 77)
+    assert first_at_or_after(batch, check(batch), 50, 102) == (102, 77)

@@ -1,0 +1,92 @@
+"""ListOffsets and OffsetForLeaderEpoch through the whole door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asking import epoch_end, list_offsets
+from in_process import Caller
+from making import keyed_batch
+from penstock.core.errors import DiskFailed
+from penstock.wire.kafka import ApiKey, ErrorCode
+
+from .conftest import Node
+
+EARLIEST, LATEST, NEWEST, EARLIEST_LOCAL, TIERED = -2, -1, -3, -4, -5
+
+
+def only(answer: Any) -> Any:
+    return answer.topics[0].partitions[0]
+
+
+@pytest.fixture
+def orders(node: Node) -> Node:
+    """Four records at 100, 300, 200 and 400 ms."""
+    node.make_topic("orders", penstock_durability="os")
+
+    async def write() -> None:
+        for time_ms in (100, 300, 200, 400):
+            node.broker.partition("orders", 0).append(
+                memoryview(keyed_batch([(b"k", b"v")], time_ms=time_ms))
+            )
+
+    node.run(write())
+    return node
+
+
+def ask(node: Node, time_ms: int, version: int = 7, **more: Any) -> Any:
+    async def talk(caller: Caller) -> Any:
+        return only(await caller.ask(ApiKey.LIST_OFFSETS, version, list_offsets("orders", time_ms, **more)))
+
+    return node.talk(talk)
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "offset", "timestamp_ms"),
+    [
+        (EARLIEST, 0, -1),
+        (EARLIEST_LOCAL, 0, -1),
+        (LATEST, 4, -1),
+        (NEWEST, 3, 400),
+        (TIERED, -1, -1),
+        (-99, -1, -1),
+        (0, 0, 100),
+        (101, 1, 300),
+        (350, 3, 400),
+        (401, -1, -1),
+    ],
+)
+def test_an_offset_for_each_time(orders: Node, time_ms: int, offset: int, timestamp_ms: int) -> None:
+    answer = ask(orders, time_ms)
+    assert (answer.error_code, answer.offset, answer.timestamp) == (0, offset, timestamp_ms)
+    assert answer.leader_epoch == (0 if offset >= 0 else -1)
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_every_version(orders: Node, version: int) -> None:
+    assert ask(orders, LATEST, version).offset == 4
+
+
+def test_what_cannot_be_told(orders: Node) -> None:
+    assert ask(orders, LATEST, partition=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ask(orders, LATEST, epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    orders.broker.partition("orders", 0).fail(DiskFailed("gone"))
+    assert ask(orders, LATEST).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_where_epochs_end(orders: Node) -> None:
+    async def talk(caller: Caller) -> list[tuple[int, int, int]]:
+        answers = []
+        for version in (2, 3, 4):
+            for epoch in (0, 1):
+                one = only(
+                    await caller.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, epoch_end("orders", epoch))
+                )
+                answers.append((one.error_code, one.leader_epoch, one.end_offset))
+        one = only(await caller.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, epoch_end("orders", 0, current=3)))
+        return [*answers, (one.error_code, one.leader_epoch, one.end_offset)]
+
+    known, unknown = (0, 0, 4), (0, -1, -1)
+    assert orders.talk(talk) == [known, unknown] * 3 + [(ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)]

@@ -1,0 +1,53 @@
+"""A sync plan is carried out in its order: content first, then names; what fails stays failed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from handheld import Hand, PromptWorkers, run
+from making import append, opaque_batch, reopen
+from penstock.core.errors import DiskFailed
+from penstock.node.syncing import carry_out, sync_now
+from sim.disk import SimDisk
+
+
+def test_content_before_names_and_then_it_survives() -> None:
+    disk = SimDisk(random.Random(3))
+    log, _ = reopen(disk.mount())
+    append(log, opaque_batch())
+    plan = log.take_dirty()
+    assert plan.files and plan.directories
+    carry_out(log.files, plan)
+    assert (disk.counters.file_syncs, disk.counters.dir_syncs) == (len(plan.files), len(plan.directories))
+    disk.crash()
+    assert reopen(disk.mount())[0].end_offset == 1
+
+
+def test_a_failure_publishes_nothing() -> None:
+    async def test() -> None:
+        disk = SimDisk(random.Random(3))
+        hand = Hand(disk.mount(), PromptWorkers())
+        log, _ = reopen(hand.files)
+        append(log, opaque_batch())
+        disk.fail_sync_at(1)
+        with pytest.raises(DiskFailed):
+            await sync_now(hand.runtime, log)
+        assert log.visible.offset == 0
+
+    run(test)
+
+
+def test_nothing_dirty_costs_nothing() -> None:
+    async def test() -> None:
+        hand = Hand(None, PromptWorkers())
+        log, _ = reopen(hand.files)
+        await sync_now(hand.runtime, log)
+        assert hand.workers.count == 0
+        append(log, opaque_batch())
+        await asyncio.gather(sync_now(hand.runtime, log), sync_now(hand.runtime, log))
+        assert hand.workers.count == 1
+
+    run(test)
