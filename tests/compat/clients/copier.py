@@ -59,7 +59,9 @@ class Copier:
             for one in messages:
                 self._producer.produce(self._target, one.value(), partition=one.partition())
             positions = self.consumer.position(self.consumer.assignment())
-            self._producer.send_offsets_to_transaction(positions, self.consumer.consumer_group_metadata(), WAIT_S)
+            self._producer.send_offsets_to_transaction(
+                positions, self.consumer.consumer_group_metadata(), WAIT_S
+            )
             self._producer.commit_transaction(WAIT_S)
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():

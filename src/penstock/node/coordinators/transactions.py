@@ -188,7 +188,11 @@ class TransactionCoordinator:
             while new_id == NO_PRODUCER and shard.machine.needs_new_id(transactional_id):
                 new_id = await self._new_producer_id()
             now_ms = self._runtime.clock.now_ms()
-            shard.keep(shard.machine.decide_init(transactional_id, timeout_ms, expected, new_id=new_id, now_ms=now_ms))
+            shard.keep(
+                shard.machine.decide_init(
+                    transactional_id, timeout_ms, expected, new_id=new_id, now_ms=now_ms
+                )
+            )
             one = shard.machine.get(transactional_id)
             await shard.kept(transactional_id)
             if one.state not in PREPARED:
@@ -298,7 +302,9 @@ class TransactionCoordinator:
         try:
             while (error := await self._try(shard, transactional_id)) is not None:
                 logger.warning(
-                    "markers are missing, trying again: %s", error, extra={"transactional_id": transactional_id}
+                    "markers are missing, trying again: %s",
+                    error,
+                    extra={"transactional_id": transactional_id},
                 )
                 _mark_done(attempt)
                 await asyncio.sleep(pause_s)
