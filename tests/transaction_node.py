@@ -1,4 +1,4 @@
-"""A producer that runs transactions against a node without a door, and a reader of committed records. Opens no socket."""
+"""A producer that runs transactions against a node without a door, and a reader of what it committed. No socket."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ class Writer:
         if not self.is_v2:
             await self.broker.transactions.add(self.name, self.by, [kept_at], is_v2=False)
         await self._admitted(kept_at)
-        done: asyncio.Future[list[BrokerError | None] | BrokerError] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[list[BrokerError | None] | BrokerError] = (
+            asyncio.get_running_loop().create_future()
+        )
         new = NewOffset(place, offset, -1, "")
         coordination.committed.pend(group, Committer(), self.by, [new], done.set_result)
         outcome = await done
@@ -97,12 +99,14 @@ async def _durable(partition: Partition, offset: int) -> None:
 
 
 def committed_values(partition: Partition) -> list[bytes | None]:
-    """What a reader of committed records sees of the whole partition: as clients do, by the list of what was aborted."""
+    """What a reader of committed records sees of the whole partition: as clients do, by the list of what aborted."""
     values: list[bytes | None] = []
     offset = partition.start_offset
     while (found := partition.read(offset, 1 << 20, Isolation.READ_COMMITTED)) is not None:
         raw, position = memoryview(found.read()), 0
-        aborted = {(one.producer_id, one.first_offset) for one in partition.aborted_between(offset, found.end_offset)}
+        aborted = {
+            (one.producer_id, one.first_offset) for one in partition.aborted_between(offset, found.end_offset)
+        }
         skipping: set[int] = set()
         while position < len(raw):
             header = decode_header(raw, position)

@@ -19,7 +19,9 @@ from penstock.apps.cli.txn_admin import TransactionAdmin
 from penstock.testing import Broker, running_broker
 
 V1, V2 = 1, 2
-SPOKEN = [pytest.param(client, V1, id=f"{client}-v1") for client in CLIENTS] + [pytest.param(JAVA, V2, id=f"{JAVA}-v2")]
+SPOKEN = [pytest.param(client, V1, id=f"{client}-v1") for client in CLIENTS] + [
+    pytest.param(JAVA, V2, id=f"{JAVA}-v2")
+]
 """Only Java speaks the second version of the protocol; it does as soon as the broker says that it is in force."""
 
 FENCED = {
@@ -29,8 +31,6 @@ FENCED = {
 """What the clients call it when another producer has taken over, or their transaction took too long."""
 
 Start = Callable[..., Transactor]
-
-
 
 
 @pytest.fixture
@@ -118,7 +118,9 @@ def test_markers_take_one_offset_each(broker: Broker, start: Start, topic: str, 
 
 
 @pytest.mark.parametrize(("client", "version"), SPOKEN)
-def test_an_open_transaction_holds_readers_back(broker: Broker, start: Start, topic: str, client: str) -> None:
+def test_an_open_transaction_holds_readers_back(
+    broker: Broker, start: Start, topic: str, client: str
+) -> None:
     producer = start(client, "pay")
     producer.ask("init")
     run_one(producer, topic, "a")
@@ -149,7 +151,9 @@ def test_a_zombie_is_fenced_and_what_it_wrote_is_aborted(
 
 
 @pytest.mark.parametrize(("client", "version"), SPOKEN)
-def test_a_killed_producer_leaves_nothing_behind(broker: Broker, start: Start, topic: str, client: str) -> None:
+def test_a_killed_producer_leaves_nothing_behind(
+    broker: Broker, start: Start, topic: str, client: str
+) -> None:
     first = start(client, "pay")
     first.ask("init")
     run_one(first, topic, "a")

@@ -48,9 +48,7 @@ class Desk:
 
     def call_all(self, api_key: int, version: int, bodies: list[Any]) -> list[Any]:
         """Send everything ahead, then read the answers, which come in that order."""
-        frames = [
-            encode_request(api_key, version, at, "test", body) for at, body in enumerate(bodies)
-        ]
+        frames = [encode_request(api_key, version, at, "test", body) for at, body in enumerate(bodies)]
         with socket.create_connection((self.broker.host, self.broker.port)) as opened:
             opened.sendall(b"".join(frames))
             with opened.makefile("rb") as answers:
@@ -63,7 +61,9 @@ class Desk:
                 return found
 
     def init(self, timeout_ms: int = 60_000) -> Claim:
-        request = messages.InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=timeout_ms)
+        request = messages.InitProducerIdRequest(
+            transactional_id=self.name, transaction_timeout_ms=timeout_ms
+        )
         answer = self.call(ApiKey.INIT_PRODUCER_ID, 4, request)
         assert answer.error_code == 0
         self.by = Claim(answer.producer_id, answer.producer_epoch)
@@ -88,7 +88,9 @@ class Desk:
             transactional_id=self.name if named else None, acks=-1, timeout_ms=5_000, topic_data=[topic]
         )
 
-    def produce(self, version: int, value: bytes, sequence: int = 0, *, partition: int = 0, named: bool = True) -> Any:
+    def produce(
+        self, version: int, value: bytes, sequence: int = 0, *, partition: int = 0, named: bool = True
+    ) -> Any:
         batch = transactional_batch(self.by, sequence, [value])
         answer = self.call(ApiKey.PRODUCE, version, self.produce_body((partition, batch), named=named))
         return answer.responses[0].partition_responses[0]
@@ -171,7 +173,11 @@ def test_every_version_of_produce(desk: Desk, version: int) -> None:
 
 @pytest.mark.parametrize(
     ("version", "code"),
-    [(3, ErrorCode.INVALID_TXN_STATE), (10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)],
+    [
+        (3, ErrorCode.INVALID_TXN_STATE),
+        (10, ErrorCode.INVALID_TXN_STATE),
+        (11, ErrorCode.TRANSACTION_ABORTABLE),
+    ],
 )
 def test_a_partition_that_was_not_added(desk: Desk, version: int, code: int) -> None:
     desk.init()
@@ -216,7 +222,8 @@ def test_batches_sent_ahead_keep_their_order_while_the_first_is_vouched_for(desk
     desk.init()
     for round_number in range(5):
         bodies = [
-            desk.produce_body((0, transactional_batch(desk.by, at, [b"%d.%d" % (round_number, at)]))) for at in range(5)
+            desk.produce_body((0, transactional_batch(desk.by, at, [b"%d.%d" % (round_number, at)])))
+            for at in range(5)
         ]
         answers = desk.call_all(ApiKey.PRODUCE, 12, bodies)
         assert [one.responses[0].partition_responses[0].error_code for one in answers] == [0] * 5
@@ -234,7 +241,9 @@ def test_every_version_of_fetch_lists_what_was_aborted(desk: Desk, version: int)
         desk.init()
     values, answer = desk.read(version)
     assert values == [b"1", b"0", b"1"] and answer.last_stable_offset == answer.high_watermark == 6
-    assert [(one.producer_id, one.first_offset) for one in answer.aborted_transactions] == [(desk.by.producer_id, 2)]
+    assert [(one.producer_id, one.first_offset) for one in answer.aborted_transactions] == [
+        (desk.by.producer_id, 2)
+    ]
     assert desk.read(version, offset=4)[1].aborted_transactions == []
 
 
@@ -293,7 +302,9 @@ class TestFeatures:
 
     def test_only_the_newest_version_names_features_that_start_at_zero(self, desk: Desk) -> None:
         assert "transaction.version" not in [one.name for one in self.versions(desk, 3).supported_features]
-        (one,) = [one for one in self.versions(desk, 4).supported_features if one.name == "transaction.version"]
+        (one,) = [
+            one for one in self.versions(desk, 4).supported_features if one.name == "transaction.version"
+        ]
         assert (one.min_version, one.max_version) == (0, 2)
 
     def test_markers_are_not_for_clients(self, desk: Desk) -> None:

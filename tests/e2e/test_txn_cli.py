@@ -47,7 +47,9 @@ def txn(broker: Broker, *arguments: str, code: int = 0) -> str:
 @pytest.fixture
 def producer(broker: Broker) -> Producer:
     """One with a transaction open."""
-    made = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "pay", "error_cb": lambda _: None})
+    made = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": "pay", "error_cb": lambda _: None}
+    )
     made.init_transactions(WAIT_S)
     made.begin_transaction()
     made.produce(TOPIC, b"half", partition=0)

@@ -1,4 +1,4 @@
-"""Stable offset and aborted transactions of a log equal those of a plain walk over its batches, whatever is done to it."""
+"""Stable offset and aborted transactions of a log equal those of a plain walk over its batches, whatever happens."""
 
 from __future__ import annotations
 
@@ -55,7 +55,12 @@ class TransactionalLogMachine(LogMachine):
     def write_in_transaction(self, producer: int, count: int, size: int) -> None:
         sequence = self.sequences.get(producer, 0)
         batch = opaque_batch(
-            count, bytes(size), producer_id=producer, producer_epoch=0, sequence=sequence, attributes=TRANSACTIONAL
+            count,
+            bytes(size),
+            producer_id=producer,
+            producer_epoch=0,
+            sequence=sequence,
+            attributes=TRANSACTIONAL,
         )
         self.sequences[producer] = sequence + count
         self._keep_new(batch)
@@ -99,7 +104,11 @@ class TransactionalLogMachine(LogMachine):
         if not hasattr(self, "log"):
             return
         visible = self.log.visible.offset
-        expected = [one for one in walk(self.kept, visible).aborted if self._is_whole() or one.first_offset >= self.start]
+        expected = [
+            one
+            for one in walk(self.kept, visible).aborted
+            if self._is_whole() or one.first_offset >= self.start
+        ]
         for start in range(self.start, self.end + 1, 3):
             listed = self.log.transactions.aborted_between(start, self.end)
             mine = [one for one in listed if self._is_whole() or one.first_offset >= self.start]
@@ -108,7 +117,9 @@ class TransactionalLogMachine(LogMachine):
             half = (start + self.end) // 2
             some = self.log.transactions.aborted_between(start, half)
             needed = [one for one in reached if one.first_offset < half]
-            assert [one for one in some if one in needed] == needed, "a reader would take aborted records for good"
+            assert [one for one in some if one in needed] == needed, (
+                "a reader would take aborted records for good"
+            )
 
     def _is_whole(self) -> bool:
         return self.start == 0 and (not self.kept or self.kept[0].header.base_offset == 0)

@@ -45,7 +45,9 @@ def init(name: str, back: int, tells: bool) -> Decide:
 
 
 def add(name: str, back: int, places: list[Place], is_v2: bool) -> Decide:
-    return lambda machine, step: machine.decide_add(name, claim(machine, name, back), places, now_ms=step, is_v2=is_v2)
+    return lambda machine, step: machine.decide_add(
+        name, claim(machine, name, back), places, now_ms=step, is_v2=is_v2
+    )
 
 
 def end(name: str, back: int, commit: bool, is_v2: bool) -> Decide:
@@ -65,7 +67,9 @@ def complete(name: str) -> Decide:
 
 
 def time_out(machine: Transactions, step: int) -> list[Event]:
-    return [event for one in machine.timed_out(step) for event in machine.decide_fence(one.transactional_id, step)]
+    return [
+        event for one in machine.timed_out(step) for event in machine.decide_fence(one.transactional_id, step)
+    ]
 
 
 COMMANDS: st.SearchStrategy[Decide] = st.one_of(
@@ -87,7 +91,7 @@ STARTS = st.lists(
 
 
 def live(starts: list[TransactionSaved], commands: list[Decide]) -> tuple[Transactions, list[Event]]:
-    """Run commands as a host does, checking that deciding alone changes nothing and that moves are those of the table."""
+    """Run commands as a host does; deciding alone must change nothing, and moves must be those of the table."""
     machine, happened = Transactions(), list[Event](starts)
     for event in starts:
         machine.apply(event)
@@ -130,7 +134,9 @@ def replay(events: list[Event]) -> Transactions:
 
 
 @given(STARTS, st.lists(COMMANDS, max_size=40))
-def test_replaying_the_events_gives_the_live_state(starts: list[TransactionSaved], commands: list[Decide]) -> None:
+def test_replaying_the_events_gives_the_live_state(
+    starts: list[TransactionSaved], commands: list[Decide]
+) -> None:
     machine, events = live(starts, commands)
     assert replay(events).all == machine.all
     assert replay(events).timed_out(10**6) == machine.timed_out(10**6)
@@ -148,14 +154,23 @@ def test_replaying_a_log_compacted_anywhere_gives_the_live_state(
 
 @given(STARTS, st.lists(COMMANDS, max_size=30), NAMES, st.integers(1, 5), PLACES, st.booleans())
 def test_who_was_fenced_can_add_nothing_and_end_nothing(
-    starts: list[TransactionSaved], commands: list[Decide], name: str, back: int, places: list[Place], is_v2: bool
+    starts: list[TransactionSaved],
+    commands: list[Decide],
+    name: str,
+    back: int,
+    places: list[Place],
+    is_v2: bool,
 ) -> None:
     machine, _ = live(starts, commands)
     one = machine.find(name)
     if one is None:
         return
     old = Claim(one.producer_id, one.producer_epoch - back)
-    for decide in (add(name, back, places, is_v2), end(name, back, True, is_v2), end(name, back, False, is_v2)):
+    for decide in (
+        add(name, back, places, is_v2),
+        end(name, back, True, is_v2),
+        end(name, back, False, is_v2),
+    ):
         try:
             events = decide(machine, 10**6)
         except BrokerError:

@@ -81,7 +81,9 @@ async def check(node: Node, story: Story) -> None:
         assert told == "nothing" or all(there) == (told == "committed"), f"{value!r} was {told}: {there}"
     for group, (done, tried) in story.offsets.items():
         found = await node.fetch(group)
-        assert found in {None if done == -1 else done, tried}, f"{group}: {done} was committed, {found} is there"
+        assert found in {None if done == -1 else done, tried}, (
+            f"{group}: {done} was committed, {found} is there"
+        )
         value = name(int(group[1:]), tried // 100, tried % 100)
         assert (found == tried) == (value in seen[0]), "offset and records disagree"
         story.offsets[group] = -1 if found is None else found, tried

@@ -50,7 +50,9 @@ class Confluent:
                 errors.append(error)
 
         for value in request["values"]:
-            self._producer.produce(request["topic"], value, partition=request["partition"], on_delivery=delivered)
+            self._producer.produce(
+                request["topic"], value, partition=request["partition"], on_delivery=delivered
+            )
         self._producer.flush(WAIT_S)
         if errors:
             from confluent_kafka import KafkaException

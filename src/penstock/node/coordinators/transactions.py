@@ -60,6 +60,8 @@ class TransactionShard:
         self.machine = Transactions()
         self._shard: Shard[Event] = Shard(partition, self.machine, encode, decode, runtime)
         self._kept: dict[str, int] = {}
+        self._later: list[Event] = []
+        """Applied, and written with what comes next: nobody waits for it, and a restart would decide the same again."""
 
     def recover(self) -> None:
         self._shard.replay()
@@ -73,11 +75,23 @@ class TransactionShard:
 
     def keep(self, events: Sequence[Event]) -> None:
         """Append and apply. Raises, with nothing applied, when it cannot append."""
-        end_offset = self._shard.append(events)
+        end_offset = self._shard.append([*self._later, *events])
+        self._later.clear()
         for event in events:
             self.machine.apply(event)
             if isinstance(event, TransactionSaved):
                 self._kept[event.transaction.transactional_id] = end_offset
+
+    def keep_later(self, events: Sequence[Event]) -> None:
+        """Apply now, append with the next that is kept or when `keep_rest` is called: a flush less for every commit."""
+        self.check_ready()
+        for event in events:
+            self.machine.apply(event)
+        self._later += events
+
+    def keep_rest(self) -> None:
+        if self._later:
+            self.keep(())
 
     def when_kept(self, transactional_id: str, settled: Settled) -> None:
         """Call back once all that was decided about an id so far is durable; at once, if it is."""
@@ -137,6 +151,11 @@ class TransactionCoordinator:
 
     async def stop(self) -> None:
         await self._tasks.stop()
+        for shard in self._shards:
+            try:
+                shard.keep_rest()
+            except BrokerError as error:
+                logger.warning("ended transactions are completed once more at the next start: %s", error)
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
@@ -169,7 +188,11 @@ class TransactionCoordinator:
             while new_id == NO_PRODUCER and shard.machine.needs_new_id(transactional_id):
                 new_id = await self._new_producer_id()
             now_ms = self._runtime.clock.now_ms()
-            shard.keep(shard.machine.decide_init(transactional_id, timeout_ms, expected, new_id=new_id, now_ms=now_ms))
+            shard.keep(
+                shard.machine.decide_init(
+                    transactional_id, timeout_ms, expected, new_id=new_id, now_ms=now_ms
+                )
+            )
             one = shard.machine.get(transactional_id)
             await shard.kept(transactional_id)
             if one.state not in PREPARED:
@@ -279,7 +302,9 @@ class TransactionCoordinator:
         try:
             while (error := await self._try(shard, transactional_id)) is not None:
                 logger.warning(
-                    "markers are missing, trying again: %s", error, extra={"transactional_id": transactional_id}
+                    "markers are missing, trying again: %s",
+                    error,
+                    extra={"transactional_id": transactional_id},
                 )
                 _mark_done(attempt)
                 await asyncio.sleep(pause_s)
@@ -295,7 +320,7 @@ class TransactionCoordinator:
         try:
             await shard.kept(transactional_id)
             await self._markers.write(one)
-            shard.keep(shard.machine.decide_complete(transactional_id, self._runtime.clock.now_ms()))
+            shard.keep_later(shard.machine.decide_complete(transactional_id, self._runtime.clock.now_ms()))
         except BrokerError as error:
             return error
         return None
@@ -316,6 +341,7 @@ class TransactionCoordinator:
         for shard in self._shards:
             try:
                 shard.check_ready()
+                shard.keep_rest()
                 for one in shard.machine.timed_out(now_ms):
                     logger.info(
                         "aborting a transaction that took too long",

@@ -57,9 +57,7 @@ class Desk:
 
     def init(self, expected: Claim | None = None) -> tuple[int, int]:
         self.next_id += 1
-        self._apply(
-            self.machine.decide_init(NAME, 60_000, expected, new_id=self.next_id, now_ms=self.now_ms)
-        )
+        self._apply(self.machine.decide_init(NAME, 60_000, expected, new_id=self.next_id, now_ms=self.now_ms))
         return self.one.producer_id, self.one.producer_epoch
 
     def add(self, *places: Place, by: Claim | None = None) -> list[Event]:
@@ -71,7 +69,12 @@ class Desk:
         self.next_id += 1
         return self._apply(
             self.machine.decide_end(
-                NAME, by or self.claim, commit=commit, is_v2=self.is_v2, new_id=self.next_id, now_ms=self.now_ms
+                NAME,
+                by or self.claim,
+                commit=commit,
+                is_v2=self.is_v2,
+                new_id=self.next_id,
+                now_ms=self.now_ms,
             )
         )
 
@@ -281,7 +284,9 @@ class TestEndV2:
         last = desk.claim
         desk.add(A)
         desk.end()
-        assert (desk.one.producer_id, desk.one.producer_epoch) == (5, EPOCH_MAX), "the markers fence the old id"
+        assert (desk.one.producer_id, desk.one.producer_epoch) == (5, EPOCH_MAX), (
+            "the markers fence the old id"
+        )
         assert desk.one.for_producer == (101, 0)
         desk.complete()
         assert desk.claim == Claim(101, 0)

@@ -37,7 +37,9 @@ def begin(node: Node, name: str = "pay", **fields: Any) -> Claim:
     return Claim(answer.producer_id, answer.producer_epoch)
 
 
-def add(node: Node, by: Claim, *places: tuple[str, int], version: int = 3, name: str = "pay", verify: bool = False) -> Any:
+def add(
+    node: Node, by: Claim, *places: tuple[str, int], version: int = 3, name: str = "pay", verify: bool = False
+) -> Any:
     request = messages.AddPartitionsToTxnRequest
     topics = [request.AddPartitionsToTxnTopic(name=topic, partitions=[index]) for topic, index in places]
     if version < 4:
@@ -59,7 +61,11 @@ def add(node: Node, by: Claim, *places: tuple[str, int], version: int = 3, name:
     answer = node.ask(
         TransactionHandlers(node.broker).add_partitions, ApiKey.ADD_PARTITIONS_TO_TXN, version, body
     )
-    results = answer.results_by_topic_v3_and_below if version < 4 else answer.results_by_transaction[0].topic_results
+    results = (
+        answer.results_by_topic_v3_and_below
+        if version < 4
+        else answer.results_by_transaction[0].topic_results
+    )
     return [one.partition_error_code for topic in results for one in topic.results_by_partition]
 
 
@@ -74,7 +80,10 @@ def write(node: Node, by: Claim, sequence: int = 0, topic: str = "orders") -> No
     """A batch of one record, vouched for already."""
     batch = build_batch([NewRecord(None, b"x")], 1)
     header = decode_header(batch)._replace(
-        attributes=TRANSACTIONAL, producer_id=by.producer_id, producer_epoch=by.producer_epoch, base_sequence=sequence
+        attributes=TRANSACTIONAL,
+        producer_id=by.producer_id,
+        producer_epoch=by.producer_epoch,
+        base_sequence=sequence,
     )
     batch[:61] = encode_header(header)
     stamp_checksum(batch)
@@ -144,18 +153,22 @@ class TestTransactionalIds:
         assert answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
     def test_an_empty_id_is_none(self, node: Node) -> None:
-        assert init(node, transactional_id="", transaction_timeout_ms=1).error_code == ErrorCode.INVALID_REQUEST
+        assert (
+            init(node, transactional_id="", transaction_timeout_ms=1).error_code == ErrorCode.INVALID_REQUEST
+        )
 
     @pytest.mark.parametrize(("version", "code"), [(3, OLD_EPOCH), (4, FENCED), (5, FENCED)])
-    def test_who_was_fenced_is_told_in_the_words_of_its_version(self, node: Node, version: int, code: int) -> None:
+    def test_who_was_fenced_is_told_in_the_words_of_its_version(
+        self, node: Node, version: int, code: int
+    ) -> None:
         first = begin(node)
         begin(node)
-        answer = init(
-            node, version, transactional_id="pay", transaction_timeout_ms=1_000, **first._asdict()
-        )
+        answer = init(node, version, transactional_id="pay", transaction_timeout_ms=1_000, **first._asdict())
         assert answer.error_code == code
 
-    def test_an_open_transaction_is_aborted_before_the_next_producer_gets_its_epoch(self, orders: Node) -> None:
+    def test_an_open_transaction_is_aborted_before_the_next_producer_gets_its_epoch(
+        self, orders: Node
+    ) -> None:
         first = begin(orders)
         assert add(orders, first, ("orders", 0)) == [0]
         write(orders, first)
@@ -262,9 +275,7 @@ class TestEnd:
             (shard,) = [
                 one for one in orders.broker.transactions._shards if one.machine.find("pay") is not None
             ]
-            shard.keep(
-                shard.machine.decide_end("pay", by, commit=True, is_v2=False, new_id=-1, now_ms=5)
-            )
+            shard.keep(shard.machine.decide_end("pay", by, commit=True, is_v2=False, new_id=-1, now_ms=5))
             await shard.kept("pay")
 
         orders.run(decide_only())
@@ -295,12 +306,16 @@ class TestTools:
     def listed(self, node: Node, version: int = 2, **filters: Any) -> Any:
         fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
         body = messages.ListTransactionsRequest(**fields)
-        return node.ask(TransactionAdminHandlers(node.broker).list_transactions, ApiKey.LIST_TRANSACTIONS, version, body)
+        return node.ask(
+            TransactionAdminHandlers(node.broker).list_transactions, ApiKey.LIST_TRANSACTIONS, version, body
+        )
 
     def producers(self, node: Node, topic: str = "orders", index: int = 0) -> Any:
         request = messages.DescribeProducersRequest
         body = request(topics=[request.TopicRequest(name=topic, partition_indexes=[index])])
-        answer = node.ask(TransactionAdminHandlers(node.broker).describe_producers, ApiKey.DESCRIBE_PRODUCERS, 0, body)
+        answer = node.ask(
+            TransactionAdminHandlers(node.broker).describe_producers, ApiKey.DESCRIBE_PRODUCERS, 0, body
+        )
         return answer.topics[0].partitions[0]
 
     def mark(self, node: Node, by: Claim, *, version: int = 1, topic: str = "orders") -> int:
@@ -340,7 +355,9 @@ class TestTools:
         add(orders, pay, ("orders", 0))
 
         def names(version: int = 2, **filters: Any) -> list[str]:
-            return [one.transactional_id for one in self.listed(orders, version, **filters).transaction_states]
+            return [
+                one.transactional_id for one in self.listed(orders, version, **filters).transaction_states
+            ]
 
         assert names(0) == names(1) == names() == ["pay", "ship"]
         assert names(state_filters=["Ongoing"]) == ["pay"]
