@@ -51,7 +51,9 @@ def opaque_batch(
     return batch
 
 
-def keyed_batch(pairs: list[tuple[bytes | None, bytes | None]], *, time_ms: int = 1_000, codec: int = 0) -> bytearray:
+def keyed_batch(
+    pairs: list[tuple[bytes | None, bytes | None]], *, time_ms: int = 1_000, codec: int = 0
+) -> bytearray:
     """A batch of real records."""
     return build_batch([NewRecord(key, value, timestamp_ms=time_ms) for key, value in pairs], time_ms, codec)
 

@@ -50,7 +50,9 @@ def serve(log: Log) -> list[bytes]:
 @given(st.data(), st.integers(0, BATCHES))
 def test_a_flipped_bit_is_never_served(data: st.DataObject, saved_at: int) -> None:
     files, batches, recovery_offset = written(saved_at)
-    names = [name for name in files.names(DIRECTORY) if name.endswith(".log") and files.size(f"{DIRECTORY}/{name}")]
+    names = [
+        name for name in files.names(DIRECTORY) if name.endswith(".log") and files.size(f"{DIRECTORY}/{name}")
+    ]
     path = f"{DIRECTORY}/{data.draw(st.sampled_from(names))}"
     content = bytearray(files.read_whole(path) or b"")
     at = data.draw(st.integers(0, len(content) - 1))
@@ -85,7 +87,9 @@ def test_before_the_recovery_point_nothing_is_cut(data: st.DataObject) -> None:
     sync(log)
     log.save_state()
     log.close()
-    names = [name for name in files.names(DIRECTORY) if name.endswith(".log") and files.size(f"{DIRECTORY}/{name}")]
+    names = [
+        name for name in files.names(DIRECTORY) if name.endswith(".log") and files.size(f"{DIRECTORY}/{name}")
+    ]
     path = f"{DIRECTORY}/{data.draw(st.sampled_from(names))}"
     content = bytearray(files.read_whole(path) or b"")
     content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))

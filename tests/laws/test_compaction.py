@@ -118,13 +118,17 @@ batches = st.tuples(
 )
 
 
-def write(files: MemoryFiles, drawn: list[tuple[list[tuple[bytes | None, bytes | None]], int, int, bool]]) -> Log:
+def write(
+    files: MemoryFiles, drawn: list[tuple[list[tuple[bytes | None, bytes | None]], int, int, bool]]
+) -> Log:
     log, _ = reopen(files, limits=LIMITS)
     sequences = {0: 0, 1: 0}
     for number, (pairs, codec, producer, rolls) in enumerate(drawn):
         batch = keyed_batch(pairs, time_ms=100 + number, codec=codec)
         if producer >= 0:
-            batch = with_header(batch, producer_id=producer, producer_epoch=0, base_sequence=sequences[producer])
+            batch = with_header(
+                batch, producer_id=producer, producer_epoch=0, base_sequence=sequences[producer]
+            )
             sequences[producer] += len(pairs)
         append(log, batch)
         if rolls:

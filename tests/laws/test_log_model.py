@@ -291,4 +291,3 @@ TestLogInMemory = LogMachine.TestCase
 TestLogInMemory.settings = settings(_FEW, max_examples=150)
 TestLogOnDisk = DiskLogMachine.TestCase
 TestLogOnDisk.settings = _FEW
-

@@ -301,8 +301,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._failure.add_note(str(context["message"]))
 
     async def create_server(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str | None = None, port: int = 0,
-        *, backlog: int = 100, start_serving: bool = True,
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int = 0,
+        *,
+        backlog: int = 100,
+        start_serving: bool = True,
     ) -> SimServer:
         """Listen on the caller's host. Nobody waits to be accepted, so `backlog` only has to make sense."""
         assert backlog > 0

@@ -155,9 +155,7 @@ class SimNet:
         if (host.name, port) in self._servers:
             raise OSError(errno.EADDRINUSE, f"port {port} of {host.name} is in use")
         shown = host.name if address in ANY_ADDRESS else str(address)
-        server = SimServer(
-            self, host, copy_context(), factory, (shown, port), local_only=address in LOOPBACK
-        )
+        server = SimServer(self, host, copy_context(), factory, (shown, port), local_only=address in LOOPBACK)
         self._servers[host.name, port] = server
         return server
 

@@ -245,8 +245,12 @@ def test_a_read_only_disk_reads_and_refuses_the_rest() -> None:
     disk.read_only = True
     assert file.read(999, 10) == b"AB"
     changes = (
-        lambda: file.append([b"x"]), lambda: file.truncate(0), file.sync, lambda: files.make_dir("new"),
-        lambda: files.remove("d/log"), lambda: files.rename("d/log", "d/x"),
+        lambda: file.append([b"x"]),
+        lambda: file.truncate(0),
+        file.sync,
+        lambda: files.make_dir("new"),
+        lambda: files.remove("d/log"),
+        lambda: files.rename("d/log", "d/x"),
         lambda: files.write_whole("s", b""),
     )
     for change in changes:

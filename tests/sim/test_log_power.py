@@ -76,7 +76,9 @@ def test_what_was_synced_survives_every_loss_of_power(seed: int) -> None:
             while True:
                 act = chance.random()
                 if act < 0.6:
-                    batch = opaque_batch(1 + chance.randrange(3), bytes(chance.randrange(250)), time_ms=len(written))
+                    batch = opaque_batch(
+                        1 + chance.randrange(3), bytes(chance.randrange(250)), time_ms=len(written)
+                    )
                     written.append(_stamped(batch, life.log.end_offset, epoch))
                     append(life.log, batch, epoch=epoch)
                 elif act < 0.8:

@@ -24,7 +24,10 @@ def _digest_in_another_process(seed: int, hash_seed: str) -> str:
     path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
     code = f"from sim.test_trace import digest_of; print(digest_of({seed}))"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed},
     )
     return done.stdout.strip()

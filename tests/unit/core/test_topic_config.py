@@ -214,7 +214,10 @@ def test_a_resolved_config_cannot_be_changed() -> None:
 
 
 def test_describe_tells_every_setting_and_its_sources() -> None:
-    changed, configured = {"log.retention.ms": "7"}, {"log.retention.ms": "8", "log.segment.bytes": "1073741824"}
+    changed, configured = (
+        {"log.retention.ms": "7"},
+        {"log.retention.ms": "8", "log.segment.bytes": "1073741824"},
+    )
     entries = {entry.name: entry for entry in describe({"retention.ms": "5"}, changed, configured)}
     assert list(entries) == sorted(SETTINGS)
     retention = entries["retention.ms"]
@@ -233,7 +236,9 @@ def test_describe_tells_every_setting_and_its_sources() -> None:
 
 
 def test_describe_broker_tells_what_topics_inherit() -> None:
-    entries = {entry.name: entry for entry in describe_broker({"log.retention.ms": "7"}, {"log.roll.ms": "9"})}
+    entries = {
+        entry.name: entry for entry in describe_broker({"log.retention.ms": "7"}, {"log.roll.ms": "9"})
+    }
     assert list(entries) == sorted(BROKER_SETTINGS)
     assert (entries["log.retention.ms"].value, entries["log.retention.ms"].source) == ("7", "changed")
     assert entries["log.roll.ms"].synonyms == (

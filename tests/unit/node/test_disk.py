@@ -103,7 +103,9 @@ def test_a_flush_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         file.sync()
 
 
-def test_without_descriptors_idle_ones_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_descriptors_idle_ones_are_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = DiskFiles(tmp_path, open_files_max=100)
     held = [files.open(f"{number}", create=True) for number in range(32)]
     real, refusals = os.open, [errno.EMFILE]

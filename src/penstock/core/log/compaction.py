@@ -88,7 +88,9 @@ def choose(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -
     if ratio < config.dirty_ratio_min and not _is_overdue(dirty[0], config, now_ms):
         return None
     sources = tuple(Source(one.base_offset, one.next_offset, one.size, one.is_cleaned) for one in cleanable)
-    last_of_producers = {key: one.batches[-1].last_offset for key, one in log.producers.items() if one.batches}
+    last_of_producers = {
+        key: one.batches[-1].last_offset for key, one in log.producers.items() if one.batches
+    }
     return Plan(
         log.directory, sources, log.start_offset, first_dirty, end_offset, now_ms, config.delete_retention_ms,
         config.segment_bytes, config.index_interval_bytes, last_of_producers,
@@ -137,7 +139,10 @@ def _cleanable(log: Log, config: CompactionConfig, now_ms: int, limit_offset: in
     for segment in log.segments[:-1]:
         if segment.next_offset > limit:
             break
-        if config.compaction_lag_ms_min > 0 and segment.newest_time_ms() > now_ms - config.compaction_lag_ms_min:
+        if (
+            config.compaction_lag_ms_min > 0
+            and segment.newest_time_ms() > now_ms - config.compaction_lag_ms_min
+        ):
             break
         found.append(segment)
     return found
@@ -153,7 +158,9 @@ def _is_overdue(segment: Segment, config: CompactionConfig, now_ms: int) -> bool
 
 def _covered(log: Log, one: Swap, plan: Plan) -> list[Segment]:
     """The segments that a new one stands for, if they are still just those that it was made from."""
-    mine = [segment for segment in log.segments[:-1] if one.base_offset <= segment.base_offset < one.next_offset]
+    mine = [
+        segment for segment in log.segments[:-1] if one.base_offset <= segment.base_offset < one.next_offset
+    ]
     theirs = [source for source in plan.sources if one.base_offset <= source.base_offset < one.next_offset]
     same = [(segment.base_offset, segment.next_offset, segment.size) for segment in mine]
     return mine if same == [source[:3] for source in theirs] else []

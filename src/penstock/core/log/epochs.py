@@ -54,7 +54,9 @@ class Epochs:
     def save(self, *, sync: bool = False) -> None:
         """Bring the file up to date. Mostly not synced: every batch carries its epoch, so the file can be rebuilt."""
         if self.is_behind:
-            checked.write(self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=sync)
+            checked.write(
+                self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=sync
+            )
             self.is_behind = False
 
     def save_if_possible(self) -> None:

@@ -77,31 +77,42 @@ class Filter:
         return self._plan.now_ms < header.base_timestamp_ms
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        return header.producer_id >= 0 and self._plan.last_of_producers.get(header.producer_id) == header.last_offset
+        return (
+            header.producer_id >= 0
+            and self._plan.last_of_producers.get(header.producer_id) == header.last_offset
+        )
 
 
 def _emptied(header: BatchHeader) -> bytearray:
     """Only the header: it tells offsets and sequence of a producer's last batch."""
     changed = header._replace(
-        length=BATCH_HEADER_BYTES - PREFIX_BYTES, count=0, attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
+        length=BATCH_HEADER_BYTES - PREFIX_BYTES,
+        count=0,
+        attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
     )
     batch = bytearray(encode_header(changed))
     stamp_checksum(batch)
     return batch
 
 
-def _rebuilt(header: BatchHeader, payload: bytes, kept: list[RecordSpan], horizon_ms: int | None) -> bytearray:
+def _rebuilt(
+    header: BatchHeader, payload: bytes, kept: list[RecordSpan], horizon_ms: int | None
+) -> bytearray:
     """The batch with fewer records or a delete horizon; everything that it says of itself otherwise stays."""
     max_timestamp_ms = header.max_timestamp_ms
     if not header.has_append_time:
-        max_timestamp_ms = max(NO_TIMESTAMP, *(header.base_timestamp_ms + span.timestamp_delta for span in kept))
+        max_timestamp_ms = max(
+            NO_TIMESTAMP, *(header.base_timestamp_ms + span.timestamp_delta for span in kept)
+        )
     changed = header._replace(count=len(kept), max_timestamp_ms=max_timestamp_ms)
     if horizon_ms is None:
         records = b"".join([payload[span.start : span.end] for span in kept])
     else:
         shift_ms = header.base_timestamp_ms - horizon_ms
         records = b"".join([_moved(payload, span, shift_ms) for span in kept])
-        changed = changed._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp_ms=horizon_ms)
+        changed = changed._replace(
+            attributes=header.attributes | DELETE_HORIZON, base_timestamp_ms=horizon_ms
+        )
     records = compress(header.codec, records)
     changed = changed._replace(length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(records))
     batch = bytearray(encode_header(changed)) + records

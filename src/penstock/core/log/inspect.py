@@ -49,7 +49,9 @@ class Dumped(NamedTuple):
     error: str | None = None
 
 
-def dump(files: Files, directory: str, *, start_offset: int = 0, with_records: bool = False) -> Iterator[Dumped]:
+def dump(
+    files: Files, directory: str, *, start_offset: int = 0, with_records: bool = False
+) -> Iterator[Dumped]:
     """Every batch that reaches `start_offset` or lies behind it. After a damaged one the next segment follows."""
     bases = segment_bases(files, directory)
     for base, next_base in zip_longest(bases, bases[1:]):
@@ -90,7 +92,9 @@ def verify(files: Files, directory: str) -> Iterator[Finding]:
         if name.endswith(SNAPSHOT_SUFFIX) or name in (epochs.FILE_NAME, START_FILE, cleaner_state.FILE_NAME):
             states += _verify_state(files, path)
         elif name.endswith((".cut", ".cleaned", ".swap", ".tmp")):
-            states.append(Finding(Severity.NOTE, path, "left over; the broker does not read it as part of the log"))
+            states.append(
+                Finding(Severity.NOTE, path, "left over; the broker does not read it as part of the log")
+            )
     yield from states
 
 
@@ -126,16 +130,27 @@ def _verify_segment(
         yield Finding(Severity.DAMAGED, path, str(error))
     finally:
         segment.close()
-    if next_base is not None and next_offset != next_base and not is_cleaned and state.position == segment.size:
-        yield Finding(Severity.DAMAGED, path, f"ends at offset {next_offset}, the next segment starts at {next_base}")
+    if (
+        next_base is not None
+        and next_offset != next_base
+        and not is_cleaned
+        and state.position == segment.size
+    ):
+        yield Finding(
+            Severity.DAMAGED, path, f"ends at offset {next_offset}, the next segment starts at {next_base}"
+        )
     index_path = f"{directory}/{name_of(base, INDEX_SUFFIX)}"
     yield from _verify_index(index_path, entries, boundaries, segment.size, is_closed=next_base is not None)
 
 
-def _verify_order(path: str, found: Found, next_offset: int, epoch: int, is_cleaned: bool) -> Iterator[Finding]:
+def _verify_order(
+    path: str, found: Found, next_offset: int, epoch: int, is_cleaned: bool
+) -> Iterator[Finding]:
     offset = found.header.base_offset
     if offset < next_offset or (offset > next_offset and not is_cleaned):
-        yield Finding(Severity.DAMAGED, path, f"at byte {found.position}: offset {offset} came, {next_offset} is next")
+        yield Finding(
+            Severity.DAMAGED, path, f"at byte {found.position}: offset {offset} came, {next_offset} is next"
+        )
     if found.header.leader_epoch < epoch:
         yield Finding(Severity.DAMAGED, path, f"at byte {found.position}: the epoch goes back from {epoch}")
 
@@ -168,7 +183,9 @@ def _verify_index(
         last_position = entry.position
         actual = found.get(entry.position)
         if actual is None:
-            words = f"knows of byte {entry.position}, where no batch starts or ends; the segment has {size} bytes"
+            words = (
+                f"knows of byte {entry.position}, where no batch starts or ends; the segment has {size} bytes"
+            )
             yield Finding(Severity.DAMAGED, path, words)
             return
         if (entry.chain, entry.time_ms) != (actual.chain, actual.time_ms) or entry.offset < actual.offset:

@@ -79,7 +79,9 @@ class Log:
 
     # -- writing
 
-    def append(self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> int:
+    def append(
+        self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> int:
         """Stamp one checked batch with the next offset and write it; returns that offset. Not durable until synced."""
         active = self._active
         limits = self.limits
@@ -112,7 +114,9 @@ class Log:
                 return active
             self.save_state()
         else:
-            self.files.make_dir(self.directory)  # may be there, from a run that ended before its name was durable
+            self.files.make_dir(
+                self.directory
+            )  # may be there, from a run that ended before its name was durable
             self._dirty_directories += parents_of(self.directory)
         segment = Segment(self.files, self.directory, self.end_offset, create=True)
         if active is not None:
@@ -198,7 +202,9 @@ class Log:
     def read(self, offset: int, bytes_max: int, limit: Mark) -> Slice | None:
         """Whole batches from the one that holds `offset`, before `limit`; None when there is nothing yet."""
         if offset < self.start_offset or offset > self.end_offset:
-            raise OffsetOutOfRange(f"offset {offset} is not between {self.start_offset} and {self.end_offset}")
+            raise OffsetOutOfRange(
+                f"offset {offset} is not between {self.start_offset} and {self.end_offset}"
+            )
         at = bisect_right(self._bases, offset) - 1
         if at < 0:
             at = 0
@@ -272,7 +278,9 @@ class Log:
     def _batches_of(self, segment: Segment, limit: Mark) -> Iterator[Found]:
         """The batches of one segment that readers may see, headers only."""
         first = segment.find(max(self.start_offset, segment.base_offset), segment.size)
-        for found in segment.walk(segment.size if first is None else first.position, segment.size, prove=False):
+        for found in segment.walk(
+            segment.size if first is None else first.position, segment.size, prove=False
+        ):
             if found.header.base_offset >= limit.offset:
                 return
             yield found

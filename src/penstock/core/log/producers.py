@@ -124,7 +124,9 @@ class Producers:
             return True
         is_open = self._transactions.is_open(producer_id)
         if epoch < known.epoch or (is_bumped and is_open and epoch == known.epoch):
-            raise StaleProducer(f"producer {producer_id} is at epoch {known.epoch}, a marker of {epoch} is late")
+            raise StaleProducer(
+                f"producer {producer_id} is at epoch {known.epoch}, a marker of {epoch} is late"
+            )
         if coordinator_epoch < known.coordinator_epoch:
             raise StaleCoordinator(
                 f"a coordinator of epoch {known.coordinator_epoch} wrote here already, this is {coordinator_epoch}"
@@ -232,7 +234,9 @@ class Producers:
 
     def _snapshots(self) -> list[int]:
         names = self._files.names(self._directory)
-        return sorted(int(name[:20]) for name in names if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdigit())
+        return sorted(
+            int(name[:20]) for name in names if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdigit()
+        )
 
     def _snapshot_path(self, offset: int) -> str:
         return f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"

@@ -54,7 +54,12 @@ def open_log(
 
 
 def _recover_segment(
-    log: Log, segment: Segment, recovery_offset: int, next_base: int | None, report: Report, is_synced_by_batch: bool
+    log: Log,
+    segment: Segment,
+    recovery_offset: int,
+    next_base: int | None,
+    report: Report,
+    is_synced_by_batch: bool,
 ) -> bool:
     """Prove everything behind the recovery point; False when a tear was cut, so that nothing behind it counts."""
     size = segment.size
@@ -73,7 +78,9 @@ def _recover_segment(
         if segment.next_offset < recovery_offset:
             raise
         if is_synced_by_batch and (next_base is not None or _holds_whole_batch(_tail_of(segment))):
-            raise TornSegment(f"{tear}; whole batches lie behind it, so no crash did this: restore the file") from None
+            raise TornSegment(
+                f"{tear}; whole batches lie behind it, so no crash did this: restore the file"
+            ) from None
         log.mark_dirty(segment)
         _cut(segment, str(tear), report)
         return False
@@ -183,7 +190,9 @@ def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
         log.epochs.clear()
         for found in log.headers_from(log.start_offset):
             is_first = log.epochs.latest == NO_EPOCH
-            log.epochs.observe(found.header.leader_epoch, log.start_offset if is_first else found.header.base_offset)
+            log.epochs.observe(
+                found.header.leader_epoch, log.start_offset if is_first else found.header.base_offset
+            )
     log.epochs.cut_start(log.start_offset)
 
 

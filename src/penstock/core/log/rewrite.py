@@ -59,8 +59,12 @@ def rewrite(files: Files, plan: Plan, report: Report, keys_max: int = KEYS_MAX) 
         cleaner_state.write(files, plan.directory, known._replace(gaps_before=gaps_before), sync=True)
         files.sync_dir(plan.directory)
     if decide.keyless_dropped:
-        report(f"{plan.directory}: dropped {decide.keyless_dropped} records without a key: compaction cannot keep them")
-    return Result(tuple(swaps), first_dirty, decide.dropped, decide.keyless_dropped, bytes_before, bytes_after)
+        report(
+            f"{plan.directory}: dropped {decide.keyless_dropped} records without a key: compaction cannot keep them"
+        )
+    return Result(
+        tuple(swaps), first_dirty, decide.dropped, decide.keyless_dropped, bytes_before, bytes_after
+    )
 
 
 # -- which record of each key is the last
@@ -93,11 +97,15 @@ def _last_offsets(files: Files, plan: Plan, keys_max: int) -> tuple[dict[bytes, 
     return latest, map_end, first_undecided if first_undecided > plan.first_dirty else map_end
 
 
-def _decide_transaction(found: Found, undecided: dict[int, list[tuple[bytes, int]]], latest: dict[bytes, int]) -> None:
+def _decide_transaction(
+    found: Found, undecided: dict[int, list[tuple[bytes, int]]], latest: dict[bytes, int]
+) -> None:
     """Records of a committed transaction count as written; those of an aborted one must not hide older records."""
     pairs = undecided.pop(found.header.producer_id, [])
     for span in _spans(found):
-        is_commit = span.key is not None and len(span.key) >= 4 and _CONTROL_KEY.unpack_from(span.key)[1] == _COMMIT
+        is_commit = (
+            span.key is not None and len(span.key) >= 4 and _CONTROL_KEY.unpack_from(span.key)[1] == _COMMIT
+        )
         if is_commit:
             for digest, offset in pairs:
                 latest[digest] = max(offset, latest.get(digest, -1))

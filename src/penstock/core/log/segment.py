@@ -69,7 +69,9 @@ class Segment:
         "base_offset", "epoch_starts", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
     )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str, base_offset: int, *, create: bool, suffix: str = "") -> None:
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, *, create: bool, suffix: str = ""
+    ) -> None:
         self._files = files
         self.base_offset = base_offset
         self._index_path = f"{directory}/{name_of(base_offset, INDEX_SUFFIX + suffix)}"
@@ -156,13 +158,17 @@ class Segment:
     def _check_offset(self, found: Found, expected: int) -> None:
         offset = found.header.base_offset
         if offset < expected or (offset > expected and not self.is_cleaned):
-            raise CorruptBatch(f"{self.file.path} at byte {found.position}: offset {offset} came, {expected} is next")
+            raise CorruptBatch(
+                f"{self.file.path} at byte {found.position}: offset {offset} came, {expected} is next"
+            )
 
     def _hear_witness(self) -> None:
         """An entry behind the recovery point: batches may be missing there, but whole ones must be those it knew."""
         entry = self._witnesses.pop()
         if (entry.position, entry.chain) != (self.size, self._chain):
-            raise TornSegment(f"{self.file.path}: the batches before byte {entry.position} contradict its index")
+            raise TornSegment(
+                f"{self.file.path}: the batches before byte {entry.position} contradict its index"
+            )
 
     def truncate(self, position: int) -> None:
         """Cut the file at a batch boundary, its index first: an index must never know of batches that were replaced."""
@@ -200,7 +206,9 @@ class Segment:
         if trusted:
             last = index.entry(trusted - 1)
             if self._chain_over(index.before(trusted - 1), last.position, prove=False) != last.chain:
-                raise CorruptBatch(f"{self.file.path}: the batches before byte {last.position} contradict its index")
+                raise CorruptBatch(
+                    f"{self.file.path}: the batches before byte {last.position} contradict its index"
+                )
         self._witnesses = [index.entry(at) for at in range(len(index) - 1, trusted - 1, -1)]
         index.keep(trusted)
         self._trim_index_file(index)
@@ -294,7 +302,9 @@ class Segment:
         try:
             self.take_in(0, size, REBUILT_INTERVAL_BYTES)
             if self.next_offset != next_offset and not self.is_cleaned:
-                raise TornSegment(f"{self.file.path}: records from {self.next_offset} to {next_offset} are missing")
+                raise TornSegment(
+                    f"{self.file.path}: records from {self.next_offset} to {next_offset} are missing"
+                )
         except (CorruptBatch, TornSegment):
             self._index = None
             raise
@@ -326,7 +336,9 @@ class Segment:
 
     # -- reading
 
-    def walk(self, position: int, end: int, *, prove: bool, chunk_bytes: int = SCAN_CHUNK_BYTES) -> Iterator[Found]:
+    def walk(
+        self, position: int, end: int, *, prove: bool, chunk_bytes: int = SCAN_CHUNK_BYTES
+    ) -> Iterator[Found]:
         """The batches from `position` to `end`. With `prove`, each checksum; else `raw` of data may be its header."""
         chunk, chunk_at = memoryview(b""), position
         while position < end:
@@ -343,7 +355,9 @@ class Segment:
                     chunk = memoryview(self.file.read(position, header.size))
             raw = chunk[at : at + header.size]
             if prove and checksum(raw) != header.crc:
-                raise CorruptBatch(f"{self.file.path} at byte {position}: the checksum does not match the bytes")
+                raise CorruptBatch(
+                    f"{self.file.path} at byte {position}: the checksum does not match the bytes"
+                )
             yield Found(position, header, raw)
             position += header.size
 
@@ -410,7 +424,9 @@ class Segment:
                 f"{self.file.path}: bytes {start.position} to {closing.position} are not the batches that were written"
             )
         self._proven.add(start.position, closing.position)
-        assert self._proven.covers(position, end), "what lies behind the last entry was proven when it was taken in"
+        assert self._proven.covers(position, end), (
+            "what lies behind the last entry was proven when it was taken in"
+        )
 
     def _chain_over(self, start: Entry, end: int, *, prove: bool) -> int:
         chain = start.chain

@@ -76,7 +76,10 @@ def settle(files: Files, directory: str, report: Callable[[str], None]) -> None:
     leftovers = [name for name in files.names(directory) if _CLEANED.fullmatch(name)]
     for name in leftovers:
         base = int(name[:20])
-        if name.endswith(INDEX_SUFFIX + CLEANED_SUFFIX) and name_of(base, LOG_SUFFIX + CLEANED_SUFFIX) not in leftovers:
+        if (
+            name.endswith(INDEX_SUFFIX + CLEANED_SUFFIX)
+            and name_of(base, LOG_SUFFIX + CLEANED_SUFFIX) not in leftovers
+        ):
             _name_index(files, directory, base)
     discard(files, directory)
 

@@ -67,7 +67,9 @@ class Transactions:
         self._ended.append((offset, first_offset))
         if not is_commit:
             stable_offset = next(iter(self._open.values()), offset + 1)
-            for column, value in zip(self._columns, (producer_id, first_offset, offset, stable_offset), strict=True):
+            for column, value in zip(
+                self._columns, (producer_id, first_offset, offset, stable_offset), strict=True
+            ):
                 column.append(value)
 
     # -- what readers must know

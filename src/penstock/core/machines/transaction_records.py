@@ -111,7 +111,9 @@ def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
     producer_id, producer_epoch, timeout_ms = reader.int64(), reader.int16(), reader.int32()
     status = reader.int8()
     if status not in _STATE_OF:
-        raise TornSegment(f"transactional id {transactional_id!r} is kept with status {status}, which is none")
+        raise TornSegment(
+            f"transactional id {transactional_id!r} is kept with status {status}, which is none"
+        )
     places: tuple[Place, ...] = ()
     if _STATE_OF[status] is not State.EMPTY:
         places = _decode_places(reader)

@@ -90,7 +90,9 @@ class Transactions:
         """The transaction, if the producer is the one that it stands for."""
         one = self._by_id.get(transactional_id)
         if one is None or one.producer_id != by.producer_id:
-            raise WrongProducer(f"transactional id {transactional_id!r} is not that of producer {by.producer_id}")
+            raise WrongProducer(
+                f"transactional id {transactional_id!r} is not that of producer {by.producer_id}"
+            )
         if one.producer_epoch != by.producer_epoch:
             raise _fenced(one, by.producer_epoch)
         return one
@@ -167,7 +169,9 @@ class Transactions:
         one = self._by_id.get(transactional_id)
         overflowed = one is not None and _is_overflow_retry(one, by)
         if one is None or (one.producer_id != by.producer_id and not overflowed):
-            raise WrongProducer(f"transactional id {transactional_id!r} is not that of producer {by.producer_id}")
+            raise WrongProducer(
+                f"transactional id {transactional_id!r} is not that of producer {by.producer_id}"
+            )
         is_retry = overflowed or one.producer_epoch == by.producer_epoch + 1
         is_current = one.producer_id == by.producer_id and one.producer_epoch == by.producer_epoch
         valid = {State.ONGOING: is_current, State.EMPTY: is_current} | dict.fromkeys(PREPARED, is_retry)
@@ -176,7 +180,9 @@ class Transactions:
         if is_retry and one.state is not State.EMPTY and one.state is not State.ONGOING:
             return _already(one, commit=commit)
         if commit and one.state is not State.ONGOING:
-            raise InvalidTransactionState(f"there is nothing to commit: {transactional_id!r} is in {one.state}")
+            raise InvalidTransactionState(
+                f"there is nothing to commit: {transactional_id!r} is in {one.state}"
+            )
         next_id = new_id if one.is_exhausted else NO_PRODUCER
         assert not one.is_exhausted or new_id != NO_PRODUCER
         is_open = one.state is State.ONGOING

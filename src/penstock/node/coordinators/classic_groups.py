@@ -67,7 +67,9 @@ class ClassicGroups:
         self._with_group(
             group_id,
             lambda group, now: group.decide_sync(command, now),
-            lambda group, now: consumer_group_classic.decide_sync(group, command, self._topics().catalog, now),
+            lambda group, now: consumer_group_classic.decide_sync(
+                group, command, self._topics().catalog, now
+            ),
             answered,
         )
 
@@ -78,7 +80,9 @@ class ClassicGroups:
         self._with_group(
             group_id,
             lambda group, now: group.decide_heartbeat(member_id, instance_id, generation, now),
-            lambda group, now: consumer_group_classic.decide_heartbeat(group, member_id, instance_id, generation, now),
+            lambda group, now: consumer_group_classic.decide_heartbeat(
+                group, member_id, instance_id, generation, now
+            ),
             answered,
         )
 
@@ -91,7 +95,9 @@ class ClassicGroups:
             answered,
         )
 
-    def _with_group(self, group_id: str, decide: Decide, decide_among: DecideAmong, answered: Answered) -> None:
+    def _with_group(
+        self, group_id: str, decide: Decide, decide_among: DecideAmong, answered: Answered
+    ) -> None:
         try:
             shard = self._groups.shard_of(check_group_id(group_id))
             group = shard.roster.find(group_id)

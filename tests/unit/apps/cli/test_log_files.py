@@ -44,7 +44,9 @@ def test_dump_shows_batches_and_records(tmp_path: Path) -> None:
     assert [batch["base_offset"] for batch in batches] == list(range(3, 12))
     assert batches[0]["records"][0]["value"].startswith("3x") and batches[0]["codec"] == "none"
     done = CliRunner().invoke(log_command, ["dump", str(root), "--records"])
-    assert done.exit_code == 0 and "offsets 11..11  records 1" in done.output and "'key'  '11xxx" in done.output
+    assert (
+        done.exit_code == 0 and "offsets 11..11  records 1" in done.output and "'key'  '11xxx" in done.output
+    )
 
 
 def test_a_directory_without_logs_is_a_usage_error(tmp_path: Path) -> None:

@@ -176,7 +176,9 @@ def test_the_last_batch_of_a_producer_stays_as_an_empty_one() -> None:
     log = log_of(by(1, 0, b"a"), by(1, 1, b"a"), by(2, 0, b"a"), None, one(b"a", b"last"))
     compact(log)
     headers = [header for header, _ in batches_of(log)]
-    found = [(header.producer_id, header.base_sequence, header.base_offset, header.count) for header in headers]
+    found = [
+        (header.producer_id, header.base_sequence, header.base_offset, header.count) for header in headers
+    ]
     assert found == [(1, 1, 1, 0), (2, 0, 2, 0), (-1, -1, 3, 1)]
     add(log, by(1, 2, b"b"))
     compact(log, Config(dirty_ratio_min=0.0))
@@ -185,7 +187,9 @@ def test_the_last_batch_of_a_producer_stays_as_an_empty_one() -> None:
 
 def transactional(key: bytes, value: bytes, producer_id: int = 9) -> bytearray:
     batch = one(key, value)
-    return with_header(batch, producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
+    return with_header(
+        batch, producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
+    )
 
 
 def marker(kind: bytes, producer_id: int = 9) -> bytearray:

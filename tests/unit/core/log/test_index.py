@@ -34,7 +34,11 @@ def test_both_kinds_find_the_same(make: type) -> None:
     assert found.floor_position(99) is START and found.floor_position(10**6) == ENTRIES[-1]
     assert found.ceil_position(0) == ENTRIES[0] and found.ceil_position(101) == ENTRIES[1]
     assert found.ceil_position(501) is None
-    assert found.before_time(5) is START and found.before_time(6) == ENTRIES[0] and found.before_time(99) == ENTRIES[-1]
+    assert (
+        found.before_time(5) is START
+        and found.before_time(6) == ENTRIES[0]
+        and found.before_time(99) == ENTRIES[-1]
+    )
     assert found.before(0) is START and found.before(3) == ENTRIES[2]
 
 

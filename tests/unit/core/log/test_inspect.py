@@ -14,7 +14,9 @@ def written() -> MemoryFiles:
     files = MemoryFiles()
     log, _ = reopen(files)
     for number in range(12):
-        append(log, keyed_batch([(b"%d" % number, b"x" * 100), (None, None)], time_ms=number), epoch=number // 6)
+        append(
+            log, keyed_batch([(b"%d" % number, b"x" * 100), (None, None)], time_ms=number), epoch=number // 6
+        )
     sync(log)
     log.persist_start(1)
     log.advance_start(1)
@@ -75,7 +77,9 @@ def test_a_dump_holds_every_batch_and_goes_on_behind_damage() -> None:
     files = written()
     whole = list(dump(files, DIRECTORY, with_records=True))
     assert [one.header.base_offset for one in whole if one.header] == list(range(0, 24, 2))
-    assert whole[3].records is not None and whole[3].records[0].key == b"3" and whole[3].records[1].value is None
+    assert (
+        whole[3].records is not None and whole[3].records[0].key == b"3" and whole[3].records[1].value is None
+    )
     late = list(dump(files, DIRECTORY, start_offset=13))
     assert [one.header.base_offset for one in late if one.header] == list(range(12, 24, 2))
     files._contents[whole[1].path][whole[1].position + 80] ^= 1

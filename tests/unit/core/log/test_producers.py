@@ -13,7 +13,9 @@ from penstock.node.memory import MemoryFiles
 
 
 def header(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> BatchHeader:
-    return decode_header(opaque_batch(count, producer_id=producer_id, producer_epoch=epoch, sequence=sequence))
+    return decode_header(
+        opaque_batch(count, producer_id=producer_id, producer_epoch=epoch, sequence=sequence)
+    )
 
 
 def producers_with(*headers: BatchHeader) -> Producers:

@@ -11,7 +11,9 @@ ranges = st.tuples(st.integers(0, 40), st.integers(0, 40))
 
 
 @given(st.lists(ranges), st.integers(0, 40), st.lists(ranges))
-def test_ranges_are_a_set_of_bytes(added: list[tuple[int, int]], cut: int, later: list[tuple[int, int]]) -> None:
+def test_ranges_are_a_set_of_bytes(
+    added: list[tuple[int, int]], cut: int, later: list[tuple[int, int]]
+) -> None:
     proven, model = Proven(), set[int]()
     for start, end in added:
         proven.add(start, end)

@@ -26,9 +26,13 @@ def versions(api_key: int) -> range:
     return range(API[api_key].version_min, API[api_key].version_max + 1)
 
 
-def describe(node: Node, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **asked: bool) -> Any:
+def describe(
+    node: Node, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **asked: bool
+) -> Any:
     request = messages.DescribeConfigsRequest
-    resource = request.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    resource = request.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
     handlers = ConfigHandlers(node.broker)
     handlers.advertised = Address("broker.example", 19092)
     body = request(resources=[resource], **asked)
@@ -56,7 +60,11 @@ class TestDescribe:
         assert not any(one.read_only or one.is_sensitive or one.synonyms for one in configs.values())
         if version >= 3:
             types = {name: configs[name].config_type for name in configs}
-            assert (types["cleanup.policy"], types["retention.ms"], types["segment.bytes"]) == (LIST, LONG, INT)
+            assert (types["cleanup.policy"], types["retention.ms"], types["segment.bytes"]) == (
+                LIST,
+                LONG,
+                INT,
+            )
             assert all(one.documentation is None for one in configs.values())
 
     def test_synonyms_tell_all_who_have_a_say(self, node: Node) -> None:
@@ -96,7 +104,11 @@ class TestDescribe:
         assert found["log.dirs"] == (node.broker.data_directory, STATIC, True)
         assert found["log.flush.interval.messages"] == (str(2**63 - 1), DEFAULT, False)
         types = {name: one.config_type for name, one in configs.items()}
-        assert (types["log.dirs"], types["num.partitions"], types["queued.max.request.bytes"]) == (STRING, INT, LONG)
+        assert (types["log.dirs"], types["num.partitions"], types["queued.max.request.bytes"]) == (
+            STRING,
+            INT,
+            LONG,
+        )
 
     def test_the_default_of_all_brokers_is_what_was_changed(self, node: Node) -> None:
         assert told(describe(node, BROKER, "")) == {}
@@ -119,7 +131,9 @@ class TestDescribe:
             (32, "group", ErrorCode.INVALID_REQUEST),
         ],
     )
-    def test_what_has_no_settings_is_refused_in_words(self, node: Node, kind: int, name: str, code: ErrorCode) -> None:
+    def test_what_has_no_settings_is_refused_in_words(
+        self, node: Node, kind: int, name: str, code: ErrorCode
+    ) -> None:
         resource = (kind, name, [])
         for result in (describe(node, kind, name), *alter(node, resource), *replace(node, resource)):
             assert result.error_code == code
@@ -129,7 +143,9 @@ class TestDescribe:
         node.make_topic("orders")
         request = messages.DescribeConfigsRequest
         asked = [
-            request.DescribeConfigsResource(resource_type=TOPIC, resource_name="orders", configuration_keys=None)
+            request.DescribeConfigsResource(
+                resource_type=TOPIC, resource_name="orders", configuration_keys=None
+            )
             for _ in range(2)
         ]
         handler = ConfigHandlers(node.broker).describe_configs
@@ -193,7 +209,9 @@ class TestIncrementalAlter:
         (answer,) = alter(node, (TOPIC, "orders", changes), version=version)
         assert (answer.error_code, answer.error_message) == (0, None)
         assert overrides(node, "orders") == {"segment.bytes": "2000000", "max.message.bytes": "5000"}
-        assert node.broker.partition("orders", 0).config.message_bytes_max == 5000, "it counts from the next batch on"
+        assert node.broker.partition("orders", 0).config.message_bytes_max == 5000, (
+            "it counts from the next batch on"
+        )
 
     def test_lists_grow_and_shrink(self, node: Node) -> None:
         node.make_topic("orders")
@@ -210,7 +228,11 @@ class TestIncrementalAlter:
             node,
             (TOPIC, "good", [("retention.ms", ConfigOp.SET, "7")]),
             (TOPIC, "typo", [("retention.mss", ConfigOp.SET, "7")]),
-            (TOPIC, "value", [("max.message.bytes", ConfigOp.SET, "9"), ("retention.ms", ConfigOp.SET, "soon")]),
+            (
+                TOPIC,
+                "value",
+                [("max.message.bytes", ConfigOp.SET, "9"), ("retention.ms", ConfigOp.SET, "soon")],
+            ),
             (TOPIC, "append", [("retention.ms", ConfigOp.APPEND, "7")]),
             (TOPIC, "strange", [("retention.ms", 9, "7")]),
             (TOPIC, "double", [("retention.ms", ConfigOp.SET, "7"), ("retention.ms", ConfigOp.SET, "8")]),

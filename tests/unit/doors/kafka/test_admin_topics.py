@@ -36,8 +36,12 @@ def wanted(name: str, partitions: int = 1, replication: int = 1, **more: Any) ->
     )
 
 
-def create(node: Node, *topics: Any, version: int = 7, timeout_ms: int = 30_000, validate_only: bool = False) -> Any:
-    body = messages.CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
+def create(
+    node: Node, *topics: Any, version: int = 7, timeout_ms: int = 30_000, validate_only: bool = False
+) -> Any:
+    body = messages.CreateTopicsRequest(
+        topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only
+    )
     return node.ask(TopicHandlers(node.broker).create_topics, ApiKey.CREATE_TOPICS, version, body).topics
 
 
@@ -52,16 +56,24 @@ def topic(node: Node, name: str) -> Topic:
 class TestCreate:
     @pytest.mark.parametrize("version", versions(ApiKey.CREATE_TOPICS))
     def test_every_version_makes_a_topic(self, node: Node, version: int) -> None:
-        (answer,) = create(node, wanted("orders", 3, configs=[("cleanup.policy", "compact")]), version=version)
+        (answer,) = create(
+            node, wanted("orders", 3, configs=[("cleanup.policy", "compact")]), version=version
+        )
         assert (answer.name, answer.error_code, answer.error_message) == ("orders", 0, None)
         made = topic(node, "orders")
         assert (made.partition_count, dict(made.overrides)) == (3, {"cleanup.policy": "compact"})
         if version >= 5:
             assert (answer.num_partitions, answer.replication_factor) == (3, 1)
             configs = {one.name: one for one in answer.configs}
-            assert (configs["cleanup.policy"].value, configs["cleanup.policy"].config_source) == ("compact", 1)
+            assert (configs["cleanup.policy"].value, configs["cleanup.policy"].config_source) == (
+                "compact",
+                1,
+            )
             assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("86400000", 4)
-            assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == ("1073741824", 5)
+            assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == (
+                "1073741824",
+                5,
+            )
         if version >= 7:
             assert answer.topic_id == made.id
 
@@ -229,7 +241,9 @@ class TestDelete:
         assert node.broker.catalog.find("orders") is not None
 
 
-def grow(node: Node, *topics: Any, version: int = 3, validate_only: bool = False, timeout_ms: int = 30_000) -> Any:
+def grow(
+    node: Node, *topics: Any, version: int = 3, validate_only: bool = False, timeout_ms: int = 30_000
+) -> Any:
     request = messages.CreatePartitionsRequest
     body = request(
         topics=[
@@ -245,7 +259,9 @@ def grow(node: Node, *topics: Any, version: int = 3, validate_only: bool = False
         timeout_ms=timeout_ms,
         validate_only=validate_only,
     )
-    return node.ask(TopicHandlers(node.broker).create_partitions, ApiKey.CREATE_PARTITIONS, version, body).results
+    return node.ask(
+        TopicHandlers(node.broker).create_partitions, ApiKey.CREATE_PARTITIONS, version, body
+    ).results
 
 
 class TestGrow:
