@@ -256,7 +256,7 @@ class LogMachine(RuleBasedStateMachine):
         for producer_id, known in fresh.items():
             mine = dict(self.log.producers.items())[producer_id]
             assert mine.batches[-1:] == known.batches[-1:] or not known.batches
-            assert mine.batches[-len(known.batches) :] == known.batches
+            assert mine.batches[len(mine.batches) - len(known.batches) :] == known.batches
 
     @invariant()
     def epochs_agree(self) -> None:

@@ -105,7 +105,7 @@ def forgets_recovered_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_producers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.core.log.log.Log.rebuild_producers", lambda self, now_ms: None)
+    monkeypatch.setattr("penstock.core.log.log.Log.rebuild_producers", lambda self, *arguments: None)
 
 
 @pytest.mark.parametrize(

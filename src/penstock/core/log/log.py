@@ -359,7 +359,7 @@ class Log:
             self.start_offset = self.end_offset
         self.epochs.cut_end(self.end_offset)
         self.epochs.save(sync=True)
-        self.rebuild_producers(now_ms)
+        self.rebuild_producers(now_ms, min(self.visible.offset, self.end_offset))
         self._dirty_directories.append(self.directory)
 
     def _cut_segment(self, segment: Segment, offset: int) -> int:
@@ -371,9 +371,13 @@ class Log:
         self._dirty_files = [file for file in self._dirty_files if file is not segment.file] + [segment.file]
         return segment.next_offset
 
-    def rebuild_producers(self, now_ms: int) -> None:
-        """Take the newest snapshot that still holds and replay the batches behind it."""
-        snapshot_offset = self.producers.load(self.end_offset)
+    def rebuild_producers(self, now_ms: int, snapshot_max: int) -> None:
+        """Take the newest snapshot that still holds and replay the batches behind it.
+
+        Where readers do not see everything yet, `snapshot_max` is what they see: a snapshot does not tell of
+        transactions that have ended unseen.
+        """
+        snapshot_offset = self.producers.load(snapshot_max)
         if self.producers.has_dropped:
             self._dirty_directories.append(self.directory)
         if snapshot_offset >= self.end_offset:

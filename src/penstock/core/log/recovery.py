@@ -165,7 +165,7 @@ def _settle(log: Log, recovery_offset: int, now_ms: int, report: Report) -> None
     if not log.is_dirty:
         log.publish(log.end_mark())
     _load_epochs(log, recovery_offset, report)
-    log.rebuild_producers(now_ms)
+    log.rebuild_producers(now_ms, log.end_offset)
     if last is not None:
         log.settle_age(now_ms)
 
