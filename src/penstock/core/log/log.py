@@ -194,7 +194,7 @@ class Log:
             return self.visible
         offset = max(offset, self.start_offset)
         if self._stable is None or self._stable.offset != offset or self._stable.cuts != self._cuts:
-            self._stable = self.mark_at(offset)
+            self._stable = self.mark_at(offset)._replace(offset=offset)
         return self._stable
 
     # -- reading
