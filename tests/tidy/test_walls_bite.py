@@ -106,11 +106,11 @@ def test_unfinished(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "cd /work/main",
+        "cd /work/elsewhere",
         "see /root/x",
         "--index-url https://x",
-        "https://registry.npmjs.org/a",
-        "https://files.pythonhosted.org/a",
+        "https://" + "registry.example.invalid/a",
+        "https://" + "repo1.example.invalid/maven/a",
     ],
 )
 def test_elsewhere(line: str) -> None:

@@ -38,7 +38,7 @@ _WAIVER = re.compile(r"#\s*waiver:\s*\S+")
 _UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 _ELSEWHERE = re.compile(
     r"(?<![\w.])/(?:work|root|home)/\w"
-    r"|\b(?:registry\.npmjs\.org|pypi\.org/simple|files\.pythonhosted\.org|repo1?\.maven\.(?:apache\.)?org)"
+    r"|https://[^\s\"']*(?:registry|packages?|mirror|repo\d?|pypi|pythonhosted|npm|maven)[^\s\"']*"
     r"|\b(?:artifactory|nexus)\b|--(?:extra-)?index-url",
     re.IGNORECASE,
 )
