@@ -33,14 +33,26 @@ def produce(codec: str) -> list[bytes]:
     assert producer.flush(30) == 0
     (broker,) = producer.list_topics(timeout=30).brokers.values()
     with socket.create_connection((broker.host, broker.port), timeout=30) as connection:
-        return split(fetch(connection))
+        batches: list[bytes] = []
+        while (end := end_of(batches)) < COUNT:
+            batches += split(fetch(connection, end))
+        return batches
 
 
-def fetch(connection: socket.socket) -> bytes:
-    """One Fetch request of version 4, by hand: correlation 1, partition 0 of `orders` from offset 0."""
+def end_of(batches: list[bytes]) -> int:
+    """The offset behind the last of some batches."""
+    if not batches:
+        return 0
+    (base_offset,) = struct.unpack_from(">q", batches[-1])
+    (last_delta,) = struct.unpack_from(">i", batches[-1], 23)
+    return int(base_offset + last_delta + 1)
+
+
+def fetch(connection: socket.socket, offset: int) -> bytes:
+    """One Fetch request of version 4, by hand: correlation 1, partition 0 of `orders` from an offset on."""
     header = struct.pack(">hhih", 1, 4, 1, -1)
     body = struct.pack(">iiiib", -1, 1000, 1, PLENTY, 0)
-    body += struct.pack(">ih6siiqi", 1, 6, b"orders", 1, 0, 0, PLENTY)
+    body += struct.pack(">ih6siiqi", 1, 6, b"orders", 1, 0, offset, PLENTY)
     connection.sendall(struct.pack(">i", len(header + body)) + header + body)
     stream = connection.makefile("rb")
     (size,) = struct.unpack(">i", stream.read(4))

@@ -190,9 +190,11 @@ class Log:
     def stable(self) -> Mark:
         """What readers of committed records may see: everything before it. At most what is visible."""
         offset = self.transactions.first_unstable(self.visible.offset)
-        if offset is None or offset >= self.visible.offset:
+        if offset is None:
             return self.visible
         offset = max(offset, self.start_offset)
+        if offset >= self.visible.offset:
+            return self.visible
         if self._stable is None or self._stable.offset != offset or self._stable.cuts != self._cuts:
             self._stable = self.mark_at(offset)._replace(offset=offset)
         return self._stable

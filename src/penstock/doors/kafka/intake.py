@@ -74,8 +74,10 @@ class Intake:
 
     @property
     def is_large(self) -> bool:
-        """Whether this connection has more of the shared memory than an ordinary one."""
-        return len(self._buffer) > ORDINARY_BYTES
+        """Whether the frame that has begun is larger than what is given room at once."""
+        if self.held_bytes < SIZE_BYTES:
+            return False
+        return int(_SIZE.unpack_from(self._buffer, self._start)[0]) > AT_ONCE_BYTES
 
     def take(self) -> memoryview | None:
         """The next whole frame, or None. It is valid until the next call."""

@@ -126,13 +126,14 @@ class KafkaDoor:
         self._sweep_soon()
 
     def _overdue(self, now: float) -> set[Connection]:
-        """The connections whose request has been coming in for too long. Of those that wait for shared memory only the
-        older half goes at once: the room that they give back may be all that the others need."""
+        """The connections whose request has been coming in for too long. Those that wait for shared memory are spared
+        while others go, and then the older half goes first: the room that is given back may be all they need."""
         frame_s_max = self._settings.frame_ms_max / 1000
         late = [one for one in self._connections if one.unfinished_s(now) > frame_s_max]
         late.sort(key=lambda one: one.unfinished_s(now), reverse=True)
         waiting = [one for one in late if one.is_waiting_for_room]
-        return set(late) - set(waiting[(len(waiting) + 1) // 2 :])
+        going = 0 if len(waiting) < len(late) else (len(waiting) + 1) // 2
+        return set(late) - set(waiting[going:])
 
     async def close(self) -> None:
         """Stop listening, let what is in flight finish within the limit, then end every connection."""
