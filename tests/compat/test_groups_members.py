@@ -183,7 +183,9 @@ def test_a_killed_broker_loses_neither_the_group_nor_its_offsets(
     with running_broker(group_session_ms_min=1_000) as broker:
         stage = Stage(broker)
         with stage.troop(session_ms=10_000) as troop:
-            first, second = troop.add(client), troop.add(client)
+            first = troop.add(client)
+            troop.until_owned_by(first)
+            second = troop.add(client)
             troop.until_owned_by(first, second)
             troop.until_read(stage.write("before"))
             troop.until_committed(stage.ends)
