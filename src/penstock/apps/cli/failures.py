@@ -36,3 +36,9 @@ class RefusedByBroker(click.ClickException):
     """The broker, or the client library on its behalf, says no."""
 
     exit_code = 5
+
+
+class LoadStopped(click.ClickException):
+    """A benchmark could not be carried through."""
+
+    exit_code = 1

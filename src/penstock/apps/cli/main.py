@@ -48,6 +48,7 @@ class LazyGroup(click.Group):
         "txn": "penstock.apps.cli.txn:txn",
         "log": "penstock.apps.cli.log_files:log",
         "group": "penstock.apps.cli.group:group",
+        "bench": "penstock.apps.cli.bench:bench",
         "config": "penstock.apps.cli.config:config",
         "completion": "penstock.apps.cli.completion:completion",
     },

@@ -1,0 +1,164 @@
+"""`penstock bench`: how fast is the broker at this address, Penstock or any other that speaks Kafka. Never judges."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from penstock.apps.cli.failures import LoadStopped
+from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
+from penstock.apps.load.latency import MissingPiece
+from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
+from penstock.node.units import parse_bytes
+
+TOPIC_DEFAULT = "penstock-bench"
+
+Load = Callable[[Plan, OnStep], Outcome]
+
+
+class Size(click.ParamType[int]):
+    """`100`, `1k`, `1MiB`."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_topic = click.option("--topic", default=TOPIC_DEFAULT, show_default=True, metavar="NAME")
+_partitions = click.option(
+    "--partitions", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="Partitions of the topic, if it is made here.",
+)  # fmt: skip
+_rate = click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
+    help="Messages a second, whatever the broker does; without it, as fast as it goes.",
+)  # fmt: skip
+_acks = click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+_config = click.option(
+    "--client-config", "client", multiple=True, metavar="NAME=VALUE",
+    help="A setting of librdkafka, for example security.protocol=ssl; may be given often.",
+)  # fmt: skip
+
+
+def _count(default: int) -> Callable[[Any], Any]:
+    return click.option(
+        "--count", type=click.IntRange(min=1), default=default, show_default=True, metavar="N", help="Messages."
+    )  # fmt: skip
+
+
+def _size(default: int) -> Callable[[Any], Any]:
+    return click.option(
+        "--size", type=Size(), default=default, show_default=True, help="Bytes of one message."
+    )
+
+
+@click.group()
+def bench() -> None:
+    """Measure the broker at an address: any that speaks Kafka's protocol.
+
+    Percentiles go up to p99.99. With --rate the load is an open loop: a broker that falls behind is seen by every
+    message that was due meanwhile.
+    """
+
+
+@bench.command()
+@_topic
+@_count(1_000_000)
+@_size(1_000)
+@_rate
+@_acks
+@_partitions
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+)
+@click.option("--linger-ms", type=click.FloatRange(min=0), default=5.0, show_default=True, metavar="MS")
+@click.option("--batch-size", "batch_bytes", type=Size(), default=1_000_000, show_default=True)
+@_config
+@bootstrap_option
+@output_option
+def produce(output: str, **asked: Any) -> None:
+    """Write messages and wait for every acknowledgement."""
+    from penstock.apps.load.producing import produce as load
+
+    plan = _plan(**asked)
+    _make_topic(plan)
+    _run(load, plan, output)
+
+
+@bench.command()
+@_topic
+@_count(1_000_000)
+@_config
+@bootstrap_option
+@output_option
+def consume(output: str, **asked: Any) -> None:
+    """Read a topic from its start: as many messages as asked for, or all there are."""
+    from penstock.apps.load.consuming import consume as load
+
+    _run(load, _plan(size=0, **asked), output)
+
+
+@bench.command("e2e")
+@_topic
+@_count(10_000)
+@_size(1_000)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=1_000.0, show_default=True, metavar="N",
+              help="Messages a second, whatever the broker does.")  # fmt: skip
+@_acks
+@_partitions
+@click.option("--linger-ms", type=click.FloatRange(min=0), default=0.0, show_default=True, metavar="MS")
+@_config
+@bootstrap_option
+@output_option
+def end_to_end(output: str, **asked: Any) -> None:
+    """Time each message from when it was due until a second process has read it."""
+    from penstock.apps.load.end_to_end import end_to_end as load
+
+    plan = _plan(**asked)
+    _make_topic(plan)
+    _run(load, plan, output)
+
+
+def _plan(client: tuple[str, ...], **asked: Any) -> Plan:
+    return Plan(client=parse_pairs(client, "--client-config"), **asked)
+
+
+def _make_topic(plan: Plan) -> None:
+    from penstock.apps.cli.topic_admin import TopicAdmin
+
+    TopicAdmin(plan.bootstrap).create([plan.topic], plan.partitions, {}, if_not_exists=True)
+
+
+def _run(load: Load, plan: Plan, output: str) -> None:
+    """Carry it out with a bar on the terminal, then say one line."""
+    from penstock.apps.cli.client import connect_admin
+
+    connect_admin(plan.bootstrap)
+    try:
+        outcome = _with_bar(load, plan) if sys.stderr.isatty() else load(plan, lambda _done: None)
+    except (LoadFailed, MissingPiece) as error:
+        raise LoadStopped(str(error)) from error
+    click.echo(json.dumps(outcome.as_json()) if output == "json" else outcome.line())
+
+
+def _with_bar(load: Load, plan: Plan) -> Outcome:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(plan.topic, total=plan.count)
+        return load(plan, lambda done: progress.update(task, completed=done))

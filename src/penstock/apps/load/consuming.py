@@ -1,0 +1,102 @@
+"""Consume through librdkafka: from the start of a topic, or what comes from now on. Never commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.apps.load.pace import NS_PER_S
+from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+AT_ONCE = 10_000
+SILENT_S_MAX = 30.0
+POLL_S = 0.1
+ANSWER_S_MAX = 10.0
+
+
+def connect(plan: Plan, *, at_end: bool) -> Consumer:
+    """A reader of every partition of the topic, from its start or from where it ends now. Raises LoadFailed."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": plan.bootstrap,
+            "group.id": "penstock-bench",
+            "client.id": "penstock-bench",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 100,
+            "log_level": 0,
+            **plan.client,
+        }
+    )
+    found = consumer.list_topics(plan.topic, timeout=ANSWER_S_MAX).topics[plan.topic]
+    if found.error is not None or not found.partitions:
+        raise LoadFailed(f"There is no topic {plan.topic} to read; fill one with: penstock bench produce")
+    places = [TopicPartition(plan.topic, number) for number in sorted(found.partitions)]
+    for place in places:
+        place.offset = consumer.get_watermark_offsets(place, timeout=ANSWER_S_MAX)[at_end]
+    consumer.assign(places)
+    return consumer
+
+
+def read_all(
+    consumer: Consumer,
+    count: int,
+    take: Callable[[list[Message]], None],
+    *,
+    silent_s_max: float = SILENT_S_MAX,
+) -> int:
+    """Hand over messages as they come until there were `count`; returns how many. Raises LoadFailed on silence."""
+    seen = 0
+    quiet_since = time.monotonic()
+    while seen < count:
+        first = consumer.poll(POLL_S)
+        if first is None:
+            if time.monotonic() - quiet_since > silent_s_max:
+                raise LoadFailed(
+                    f"Nothing came for {silent_s_max:.0f} s after {seen:,} of {count:,} messages."
+                )
+            continue
+        messages = [first, *consumer.consume(min(AT_ONCE, count - seen - 1), timeout=0)]
+        for message in messages:
+            if (error := message.error()) is not None:
+                raise LoadFailed(f"{message.topic()}: {error.str()} ({error.name()})")
+        take(messages)
+        seen += len(messages)
+        quiet_since = time.monotonic()
+    return seen
+
+
+def consume(plan: Plan, on_step: OnStep) -> Outcome:
+    """Read `plan.count` messages from the start of the topic, or all there are if there are fewer."""
+    consumer = connect(plan, at_end=False)
+    try:
+        wanted = min(plan.count, _held(consumer))
+        if not wanted:
+            raise LoadFailed(
+                f"Topic {plan.topic} is empty; fill it with: penstock bench produce --topic {plan.topic}"
+            )
+        totals = {"bytes": 0, "messages": 0}
+
+        def take(messages: list[Message]) -> None:
+            totals["bytes"] += sum(len(message.value() or b"") for message in messages)
+            totals["messages"] += len(messages)
+            on_step(totals["messages"])
+
+        started_ns = time.monotonic_ns()
+        seen = read_all(consumer, wanted, take)
+        seconds = (time.monotonic_ns() - started_ns) / NS_PER_S
+    finally:
+        consumer.close()
+    return Outcome("consume", seen, totals["bytes"], seconds)
+
+
+def _held(consumer: Consumer) -> int:
+    """How many offsets lie between the ends of the assigned partitions."""
+    ends = [consumer.get_watermark_offsets(place, timeout=ANSWER_S_MAX) for place in consumer.assignment()]
+    return sum(high - low for low, high in ends)

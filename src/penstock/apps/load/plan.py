@@ -1,0 +1,71 @@
+"""What a run is to do, and what came of it. Never does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from penstock.apps.load.latency import show_us
+from penstock.node.units import show_bytes
+
+OnStep = Callable[[int], None]
+"""Told how many messages are done."""
+
+
+class LoadFailed(Exception):
+    """The run could not be carried through; the words say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run. `count` messages of `size` bytes; `rate` a second, or None for as fast as it goes."""
+
+    bootstrap: str
+    topic: str
+    count: int
+    size: int
+    rate: float | None = None
+    acks: str = "all"
+    compression: str = "none"
+    linger_ms: float = 5.0
+    batch_bytes: int = 1_000_000
+    partitions: int = 1
+    client: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Figures of one run, all seen."""
+
+    what: str
+    messages: int
+    payload_bytes: int
+    seconds: float
+    failed: int = 0
+    rate_asked: float | None = None
+    latency_us: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def messages_per_s(self) -> float:
+        return self.messages / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def mb_per_s(self) -> float:
+        return self.payload_bytes / self.seconds / 1e6 if self.seconds > 0 else 0.0
+
+    def line(self) -> str:
+        """One line for people."""
+        words = [
+            f"{self.what}: {self.messages:,} messages, {show_bytes(self.payload_bytes)} in {self.seconds:.2f} s",
+            f"{self.messages_per_s:,.0f} msg/s",
+            f"{self.mb_per_s:,.1f} MB/s",
+        ]
+        words += [f"{name} {show_us(value)}" for name, value in self.latency_us.items()]
+        if self.failed:
+            words.append(f"{self.failed:,} FAILED")
+        return "  ".join(words)
+
+    def as_json(self) -> dict[str, Any]:
+        rates = {"messages_per_s": round(self.messages_per_s, 1), "mb_per_s": round(self.mb_per_s, 3)}
+        return {**asdict(self), "seconds": round(self.seconds, 6), **rates}

@@ -1,0 +1,121 @@
+"""Produce through librdkafka, each message timed from when it was due until it is acknowledged. Never retries."""
+
+from __future__ import annotations
+
+import os
+import time
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from penstock.apps.load.latency import Latency
+from penstock.apps.load.pace import NS_PER_S, Pace
+from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+DUE = Struct(">q")
+"""The first bytes of a value say when it was due, on the clock that all processes of a machine share."""
+
+STEP_COUNT = 1_000
+SETTLE_S_MAX = 60.0
+QUEUE_MESSAGES_MAX = 100_000
+
+
+class Sending:
+    """One producer at work."""
+
+    def __init__(self, plan: Plan, on_step: OnStep) -> None:
+        self._plan = plan
+        self._on_step = on_step
+        self._filler = os.urandom(max(0, plan.size - DUE.size))
+        self.latency = Latency()
+        self.acknowledged = 0
+        self.failed = 0
+        self.first_error: KafkaError | None = None
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        now_ns = time.monotonic_ns()
+        if error is not None:
+            self.failed += 1
+            self.first_error = self.first_error or error
+            return
+        value = message.value() or b""
+        self.latency.record(now_ns - DUE.unpack_from(value)[0])
+        self.acknowledged += 1
+        if not self.acknowledged % STEP_COUNT:
+            self._on_step(self.acknowledged)
+
+    def run(self, producer: Producer) -> float:
+        """Send everything; returns the seconds from the first message to the last acknowledgement."""
+        plan = self._plan
+        started_ns = time.monotonic_ns()
+        pace = Pace(plan.rate, started_ns)
+        for number in range(plan.count):
+            self._await_due(producer, pace, number)
+            self._send(producer, pace.due_ns(number, time.monotonic_ns()))
+            if self.first_error is not None:
+                break
+        waiting = producer.flush(SETTLE_S_MAX)
+        if self.first_error is not None:
+            raise LoadFailed(f"{plan.topic}: {self.first_error.str()} ({self.first_error.name()})")
+        if waiting:
+            raise LoadFailed(f"{waiting:,} messages were not acknowledged within {SETTLE_S_MAX:.0f} s.")
+        return (time.monotonic_ns() - started_ns) / NS_PER_S
+
+    def _await_due(self, producer: Producer, pace: Pace, number: int) -> None:
+        """Serve acknowledgements until the message is due; without a pace, serve what is there."""
+        if not pace.is_open:
+            producer.poll(0)
+            return
+        while (early_ns := pace.due_ns(number, 0) - time.monotonic_ns()) > 0:
+            producer.poll(early_ns / NS_PER_S)
+        producer.poll(0)
+
+    def _send(self, producer: Producer, due_ns: int) -> None:
+        value = DUE.pack(due_ns) + self._filler
+        while True:
+            try:
+                producer.produce(self._plan.topic, value, on_delivery=self.delivered)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                return
+
+
+def produce(plan: Plan, on_step: OnStep) -> Outcome:
+    """Send `plan.count` messages and wait for every acknowledgement. Raises LoadFailed."""
+    from confluent_kafka import Producer
+
+    check_size(plan)
+    producer = Producer(
+        {
+            "bootstrap.servers": plan.bootstrap,
+            "client.id": "penstock-bench",
+            "acks": plan.acks,
+            "enable.idempotence": plan.acks == "all",
+            "compression.type": plan.compression,
+            "linger.ms": plan.linger_ms,
+            "batch.size": plan.batch_bytes,
+            "queue.buffering.max.messages": QUEUE_MESSAGES_MAX,
+            "log_level": 0,
+            **plan.client,
+        }
+    )
+    sending = Sending(plan, on_step)
+    seconds = sending.run(producer)
+    on_step(sending.acknowledged)
+    return Outcome(
+        "produce",
+        sending.acknowledged,
+        sending.acknowledged * plan.size,
+        seconds,
+        sending.failed,
+        plan.rate,
+        sending.latency.summary_us(),
+    )
+
+
+def check_size(plan: Plan) -> None:
+    if plan.size < DUE.size:
+        raise LoadFailed(f"--size must be {DUE.size} or more: the message carries the time it was due.")
