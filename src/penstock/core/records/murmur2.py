@@ -1,0 +1,36 @@
+"""Kafka's hash of keys, and the partition it means. Never looks at a topic: the number of partitions is given.
+
+Every client of Kafka that partitions by key agrees on this one, so that equal keys meet in the same partition
+whoever wrote them.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+_SEED = 0x9747B28C
+_MULTIPLIER = 0x5BD1E995
+_BITS32 = 0xFFFFFFFF
+_POSITIVE = 0x7FFFFFFF
+_WORD_BYTES = 4
+_WORD = Struct("<I")
+
+
+def murmur2(data: bytes) -> int:
+    """The hash as an unsigned number of 32 bits."""
+    size = len(data)
+    hashed = _SEED ^ size
+    whole = size - size % _WORD_BYTES
+    for (word,) in _WORD.iter_unpack(data[:whole]):
+        word = word * _MULTIPLIER & _BITS32
+        word = (word ^ word >> 24) * _MULTIPLIER & _BITS32
+        hashed = hashed * _MULTIPLIER & _BITS32 ^ word
+    if whole != size:
+        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _BITS32
+    hashed = (hashed ^ hashed >> 13) * _MULTIPLIER & _BITS32
+    return hashed ^ hashed >> 15
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition, out of so many, in which Kafka's default partitioner puts a key."""
+    return (murmur2(key) & _POSITIVE) % partitions
