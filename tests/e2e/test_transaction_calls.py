@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.apps.cli.wire_client import WireClient
+from penstock.client.access import Access, Address
+from penstock.client.connection import Connection
 from penstock.core.machines.transactions import Claim
 from penstock.core.records.whole import open_batches
 from penstock.testing import Broker, running_broker
@@ -32,7 +33,8 @@ class Desk:
 
     def __init__(self, broker: Broker, number: int) -> None:
         self.broker = broker
-        self.client = WireClient(broker.bootstrap)
+        address = Address(broker.host, broker.port)
+        self.client = Connection(address, Access((address,)))
         self.topic, self.name, self.group = f"orders-{number}", f"pay-{number}", f"readers-{number}"
         self.by = Claim(-1, -1)
         request = messages.CreateTopicsRequest
@@ -44,7 +46,7 @@ class Desk:
         self.topic_id = made.topic_id
 
     def call(self, api_key: int, version: int, body: Any) -> Any:
-        return self.client.call(api_key, version, body)
+        return self.client.call(api_key, body, version=version)
 
     def call_all(self, api_key: int, version: int, bodies: list[Any]) -> list[Any]:
         """Send everything ahead, then read the answers, which come in that order."""

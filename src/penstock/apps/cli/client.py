@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +14,8 @@ from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
     from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
+
+    from penstock.client.cluster import Cluster
 
 CONNECT_SECONDS_MAX = 3.0
 """Long enough for another continent, short enough for a person."""
@@ -70,6 +74,48 @@ def connect_consumer(bootstrap: str, group: str | None = None, reset: str | None
             "check.crcs": True,
         }
     )
+
+
+def connect_cluster(bootstrap: str) -> Cluster:
+    """Kafka's own calls over sockets, for what the client library has no words for. Raises NoBroker."""
+    from penstock.client.access import Access, read_addresses
+    from penstock.client.cluster import Cluster
+
+    _knock(bootstrap)
+    request_ms_max = int(REQUEST_SECONDS_MAX * 1000)
+    access = Access(
+        addresses=read_addresses(bootstrap),
+        client_id="penstock-cli",
+        connect_ms_max=int(CONNECT_SECONDS_MAX * 1000),
+        request_ms_max=request_ms_max,
+        call_ms_max=request_ms_max,
+    )
+    return Cluster(access)
+
+
+@contextmanager
+def translated(bootstrap: str) -> Iterator[None]:
+    """The one translation of our own client's errors to a sentence and an exit code."""
+    from penstock.client import errors
+
+    try:
+        yield
+    except errors.Unreachable as error:
+        raise no_broker(bootstrap, error.message) from error
+    except errors.NotFound as error:
+        raise NotFound(
+            f"{error.message[:1].upper()}{error.message[1:]}. See `penstock topic list`."
+        ) from error
+    except errors.ClientError as error:
+        raise RefusedByBroker(error.message) from error
+
+
+def check(code: int, about: str) -> None:
+    """Raise RefusedByBroker unless the answer says that all is well."""
+    from penstock.client.connection import word
+
+    if code:
+        raise RefusedByBroker(f"{about}: {word(code)}")
 
 
 def cluster_metadata(client: AdminClient | Consumer, bootstrap: str) -> ClusterMetadata:

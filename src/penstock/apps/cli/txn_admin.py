@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.apps.cli.client import check, connect_cluster, translated
 from penstock.apps.cli.failures import NotFound, RefusedByBroker
-from penstock.apps.cli.wire_client import WireClient, check
+from penstock.client.cluster import RETRIABLE, Coordinator, Leader, Node, Target
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
-_TRANSACTION_KEY = 1
-_COORDINATOR_VERSION, _INIT_VERSION, _MARKERS_VERSION, _METADATA_VERSION = 3, 4, 1, 9
+_INIT_VERSION_MAX = 4
+_MARKERS_VERSION = 1
 _OPEN = "Ongoing"
 
 
@@ -49,10 +50,11 @@ class OpenTransaction:
 
 
 class TransactionAdmin:
-    """Finds the broker that each question is for."""
+    """Asks the broker that each question is for."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
+        self._cluster = connect_cluster(bootstrap)
 
     def find(
         self,
@@ -65,14 +67,15 @@ class TransactionAdmin:
         request = messages.ListTransactionsRequest(
             state_filters=list(states), producer_id_filters=list(producer_ids)
         )
-        version = 0
         if longer_than_ms is not None:
-            request.duration_filter, version = longer_than_ms, 1
+            request.duration_filter = longer_than_ms
         if pattern is not None:
-            request.transactional_id_pattern, version = pattern, 2
+            request.transactional_id_pattern = pattern
         found: list[ListedTransaction] = []
-        for address in self._brokers():
-            answer = _call(address, ApiKey.LIST_TRANSACTIONS, version, request)
+        with translated(self._bootstrap):
+            brokers = sorted(self._cluster.brokers())
+        for node_id in brokers:
+            answer = self._ask(ApiKey.LIST_TRANSACTIONS, request, Node(node_id))
             check(answer.error_code, "list")
             if answer.unknown_state_filters:
                 raise RefusedByBroker(f"There is no state {answer.unknown_state_filters[0]!r}.")
@@ -85,7 +88,9 @@ class TransactionAdmin:
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """Raises NotFound."""
         request = messages.DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        answer = _call(self._coordinator(transactional_id), ApiKey.DESCRIBE_TRANSACTIONS, 0, request)
+        answer = self._ask(
+            ApiKey.DESCRIBE_TRANSACTIONS, request, Coordinator.of_transaction(transactional_id)
+        )
         (one,) = answer.transaction_states
         if one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             raise NotFound(f"There is no transactional id {transactional_id}. See `penstock txn list`.")
@@ -108,7 +113,14 @@ class TransactionAdmin:
         request = messages.InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=described.timeout_ms
         )
-        answer = _call(self._coordinator(transactional_id), ApiKey.INIT_PRODUCER_ID, _INIT_VERSION, request)
+        with translated(self._bootstrap):
+            answer = self._cluster.ask(
+                ApiKey.INIT_PRODUCER_ID,
+                request,
+                Coordinator.of_transaction(transactional_id),
+                version_max=_INIT_VERSION_MAX,
+                again_on=RETRIABLE - {ErrorCode.CONCURRENT_TRANSACTIONS},
+            )
         if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
             check(answer.error_code, transactional_id)
         return described
@@ -117,7 +129,7 @@ class TransactionAdmin:
         """What is open in one partition, earliest first."""
         part = messages.DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
         request = messages.DescribeProducersRequest(topics=[part])
-        answer = _call(self._leader(topic, partition), ApiKey.DESCRIBE_PRODUCERS, 0, request)
+        answer = self._ask(ApiKey.DESCRIBE_PRODUCERS, request, Leader(topic, partition))
         (found,) = answer.topics[0].partitions
         check(found.error_code, f"{topic} partition {partition}")
         listed = [
@@ -149,38 +161,13 @@ class TransactionAdmin:
             topics=[request.WritableTxnMarkerTopic(name=one.topic, partition_indexes=[one.partition])],
             coordinator_epoch=max(0, one.coordinator_epoch),
         )
-        leader = self._leader(one.topic, one.partition)
-        answer = _call(leader, ApiKey.WRITE_TXN_MARKERS, _MARKERS_VERSION, request(markers=[marker]))
+        leader = Leader(one.topic, one.partition)
+        with translated(self._bootstrap):
+            answer = self._cluster.ask(
+                ApiKey.WRITE_TXN_MARKERS, request(markers=[marker]), leader, version=_MARKERS_VERSION
+            )
         check(answer.markers[0].topics[0].partitions[0].error_code, f"{one.topic} partition {one.partition}")
 
-    # -- who answers
-
-    def _metadata(self, topics: list[Any]) -> Any:
-        request = messages.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        return _call(self._bootstrap, ApiKey.METADATA, _METADATA_VERSION, request)
-
-    def _brokers(self) -> list[str]:
-        return [f"{one.host}:{one.port}" for one in self._metadata([]).brokers]
-
-    def _coordinator(self, transactional_id: str) -> str:
-        request = messages.FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION_KEY)
-        found = _call(self._bootstrap, ApiKey.FIND_COORDINATOR, _COORDINATOR_VERSION, request)
-        check(found.error_code, transactional_id)
-        return f"{found.host}:{found.port}"
-
-    def _leader(self, topic: str, partition: int) -> str:
-        wanted = messages.MetadataRequest.MetadataRequestTopic(name=topic)
-        answer = self._metadata([wanted])
-        for found in answer.topics[0].partitions:
-            if found.partition_index == partition:
-                (leader,) = [one for one in answer.brokers if one.node_id == found.leader_id]
-                return f"{leader.host}:{leader.port}"
-        raise NotFound(f"There is no partition {partition} of a topic {topic}. See `penstock topic list`.")
-
-
-def _call(address: str, api_key: int, version: int, body: Any) -> Any:
-    client = WireClient(address)
-    try:
-        return client.call(api_key, version, body)
-    finally:
-        client.close()
+    def _ask(self, api_key: int, body: Any, target: Target) -> Any:
+        with translated(self._bootstrap):
+            return self._cluster.ask(api_key, body, target)

@@ -1,0 +1,359 @@
+"""A cluster as one thing to ask: finds the broker that a question is for, asks again while that may help.
+
+    cluster = Cluster(read_access({"bootstrap.servers": "127.0.0.1:9092"}))
+    cluster.ask(ApiKey.OFFSET_FETCH, request, Coordinator.of_group("readers"))
+
+Blocking, one thread at a time. Never looks inside record batches, never keeps what it was told about offsets.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, Self
+
+from penstock.client.access import Access, Address
+from penstock.client.connection import Connection, word
+from penstock.client.errors import ClientError, NotFound, Refused, TimedOut, Unreachable
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from penstock.wire.kafka.classes import Message
+
+_METADATA_VERSION_MAX = 9
+_COORDINATOR_VERSION_MAX = 3
+
+MOVED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    }
+)
+"""Somebody else must be asked: where things are is looked up again."""
+
+RETRIABLE = MOVED | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+}
+"""The same question may be answered a little later."""
+
+
+class Kind(IntEnum):
+    """What a coordinator is asked about, in Kafka's numbers."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Anyone(NamedTuple):
+    """Every broker can answer."""
+
+
+class Node(NamedTuple):
+    """One broker by its number."""
+
+    node_id: int
+
+
+class Leader(NamedTuple):
+    """The broker that leads a partition."""
+
+    topic: str
+    partition: int
+
+
+class Coordinator(NamedTuple):
+    """The broker that keeps a group or a transactional id."""
+
+    kind: Kind
+    key: str
+
+    @classmethod
+    def of_group(cls, group: str) -> Self:
+        return cls(Kind.GROUP, group)
+
+    @classmethod
+    def of_transaction(cls, transactional_id: str) -> Self:
+        return cls(Kind.TRANSACTION, transactional_id)
+
+
+Target = Anyone | Node | Leader | Coordinator
+ANYONE = Anyone()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFound:
+    """A topic with its leaders by partition; a leader of -1 is being elected."""
+
+    name: str
+    is_internal: bool
+    leaders: dict[int, int]
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted(self.leaders)
+
+
+class Cluster:
+    """Connections to brokers, opened when they are first needed, and what is known of who leads what."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self._connections: dict[Address, Connection] = {}
+        self._brokers: dict[int, Address] = {}
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._coordinators: dict[Coordinator, Address] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    # -- questions
+
+    def ask(
+        self,
+        api_key: int,
+        body: Any,
+        target: Target = ANYONE,
+        *,
+        version: int | None = None,
+        version_max: int | None = None,
+        wait_ms: int = 0,
+        again_on: frozenset[int] = RETRIABLE,
+    ) -> Any:
+        """Ask whom it concerns, and again after a pause while it is unreachable or answers a code of `again_on`.
+
+        The newest version that both sides speak is used, up to `version_max`; `version` is for calls that a
+        broker does not list. Other error codes are left in the answer for the caller to judge. After
+        `access.call_ms_max` the last failure is raised: Unreachable, or TimedOut with the code.
+        """
+        for attempt in Attempts(self.access, f"{API_NAMES[api_key]} to {_name_of(target)}"):
+            with attempt:
+                connection = self.connection_to(target)
+                chosen = connection.version_of(api_key, version_max) if version is None else version
+                try:
+                    answer = connection.call(api_key, body, version=chosen, wait_ms=wait_ms)
+                except Unreachable:
+                    self.forget(target)
+                    raise
+                codes = sorted(set(codes_in(answer)) & again_on)
+                if not codes:
+                    return answer
+                if MOVED.intersection(codes):
+                    self.forget(target)
+                raise TimedOut(", ".join(word(code) for code in codes), code=word(codes[0]))
+        raise AssertionError("attempts end with an answer or an error")
+
+    def connection_to(self, target: Target = ANYONE) -> Connection:
+        """An open connection to the broker in question. Raises ClientError; never retries."""
+        if isinstance(target, Anyone):
+            return self._any_connection()
+        return self._connection_at(self._address_of(target))
+
+    def forget(self, target: Target) -> None:
+        """What is known about who answers this is doubtful: look it up again before the next question."""
+        if isinstance(target, Coordinator):
+            self._coordinators.pop(target, None)
+        elif isinstance(target, Leader):
+            self._leaders.pop((target.topic, target.partition), None)
+        else:
+            self._brokers.clear()
+        for connection in [one for one in self._connections.values() if one.is_closed]:
+            self._drop(connection)
+
+    # -- what there is
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicFound]:
+        """The topics of these names that exist, or all of them. Never creates one."""
+        wanted = None if names is None else sorted(set(names))
+        if wanted == []:
+            return {}
+        answer = self.ask(
+            ApiKey.METADATA,
+            self._metadata_request(wanted),
+            version_max=_METADATA_VERSION_MAX,
+            again_on=frozenset(),
+        )
+        return self._learn(answer)
+
+    def brokers(self) -> dict[int, Address]:
+        """Every broker of the cluster by its number."""
+        self._learn(self.ask(ApiKey.METADATA, self._metadata_request([]), version_max=_METADATA_VERSION_MAX))
+        return dict(self._brokers)
+
+    # -- who answers
+
+    def _address_of(self, target: Target) -> Address:
+        if isinstance(target, Coordinator):
+            return self._coordinators.get(target) or self._find_coordinator(target)
+        if isinstance(target, Leader):
+            node_id = self._leaders.get((target.topic, target.partition))
+            if node_id is None or node_id not in self._brokers:
+                node_id = self._find_leader(target)
+            return self._brokers[node_id]
+        assert isinstance(target, Node)
+        if target.node_id not in self._brokers:
+            self._refresh([])
+        if target.node_id not in self._brokers:
+            raise Unreachable(f"the cluster at {self.access.bootstrap} has no broker {target.node_id} now")
+        return self._brokers[target.node_id]
+
+    def _find_leader(self, target: Leader) -> int:
+        found = self._refresh([target.topic]).get(target.topic)
+        if found is None or target.partition not in found.leaders:
+            what = (
+                f"topic {target.topic}"
+                if found is None
+                else f"partition {target.partition} of {target.topic}"
+            )
+            raise NotFound(f"there is no {what} at {self.access.bootstrap}")
+        node_id = found.leaders[target.partition]
+        if node_id not in self._brokers:
+            raise Unreachable(f"partition {target.partition} of {target.topic} has no leader now")
+        return node_id
+
+    def _find_coordinator(self, target: Coordinator) -> Address:
+        connection = self._any_connection()
+        version = connection.version_of(ApiKey.FIND_COORDINATOR, _COORDINATOR_VERSION_MAX)
+        request = messages.FindCoordinatorRequest(key=target.key, key_type=int(target.kind))
+        found = connection.call(ApiKey.FIND_COORDINATOR, request, version=version)
+        if found.error_code in RETRIABLE:
+            raise Unreachable(f"{_name_of(target)} is not there yet: {word(found.error_code)}")
+        if found.error_code:
+            raise Refused(f"{_name_of(target)} cannot be found: {word(found.error_code)}")
+        address = self._coordinators[target] = Address(found.host, found.port)
+        return address
+
+    def _refresh(self, topics: Sequence[str]) -> dict[str, TopicFound]:
+        connection = self._any_connection()
+        version = connection.version_of(ApiKey.METADATA, _METADATA_VERSION_MAX)
+        return self._learn(connection.call(ApiKey.METADATA, self._metadata_request(topics), version=version))
+
+    def _metadata_request(self, topics: Sequence[str] | None) -> Any:
+        named = messages.MetadataRequest.MetadataRequestTopic
+        wanted = None if topics is None else [named(name=name) for name in topics]
+        return messages.MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+    def _learn(self, answer: Any) -> dict[str, TopicFound]:
+        self._brokers = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
+        found: dict[str, TopicFound] = {}
+        for topic in answer.topics:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                raise Refused(f"topic {topic.name}: {word(topic.error_code)}")
+            leaders = {one.partition_index: one.leader_id for one in topic.partitions}
+            found[topic.name] = TopicFound(topic.name, topic.is_internal, leaders)
+            self._leaders.update({(topic.name, number): leader for number, leader in leaders.items()})
+        return found
+
+    # -- connections
+
+    def _any_connection(self) -> Connection:
+        for connection in self._connections.values():
+            if not connection.is_closed and not connection.in_flight:
+                return connection
+        failures: list[ClientError] = []
+        for address in dict.fromkeys((*self.access.addresses, *self._brokers.values())):
+            try:
+                return self._connection_at(address)
+            except Unreachable as error:
+                failures.append(error)
+        raise failures[0] if len(failures) == 1 else Unreachable("; ".join(str(one) for one in failures))
+
+    def _connection_at(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None or connection.is_closed or connection.in_flight:
+            if connection is not None:
+                self._drop(connection)
+            connection = self._connections[address] = Connection(address, self.access)
+        return connection
+
+    def _drop(self, connection: Connection) -> None:
+        connection.close()
+        self._connections.pop(connection.address, None)
+
+
+class Attempts:
+    """Tries of one call: each is a `with` block that leaves the loop when it ends well.
+
+    An error that says it is retriable is swallowed until the time is up, with longer and longer pauses.
+    """
+
+    def __init__(self, access: Access, what: str) -> None:
+        self._access = access
+        self._what = what
+        self._count = 0
+        self._deadline_s = time.monotonic() + access.call_ms_max / 1000
+
+    def __iter__(self) -> Iterator[Self]:
+        while True:
+            yield self
+
+    def __enter__(self) -> None:
+        self._count += 1
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if not isinstance(error, ClientError) or not error.retriable:
+            return False
+        pause_s = self._pause_s()
+        if time.monotonic() + pause_s < self._deadline_s:
+            time.sleep(pause_s)
+            return True
+        tries = f"{self._count} tries in {self._access.call_ms_max / 1000:g} s"
+        raise type(error)(f"{self._what}: {error} ({tries})", code=error.code) from error
+
+    def _pause_s(self) -> float:
+        longest_ms = min(self._access.backoff_ms_max, self._access.backoff_ms << min(self._count - 1, 20))
+        return longest_ms * random.uniform(0.8, 1.2) / 1000
+
+
+def codes_in(answer: Any) -> Iterator[int]:
+    """Every error code of an answer, however deep."""
+    for name in answer.__slots__:
+        value = getattr(answer, name)
+        if name == "error_code":
+            yield value
+        elif isinstance(value, list):
+            for one in value:
+                if isinstance(one, Message):
+                    yield from codes_in(one)
+
+
+def _name_of(target: Target) -> str:
+    match target:
+        case Node(node_id):
+            return f"broker {node_id}"
+        case Leader(topic, partition):
+            return f"the leader of {topic} partition {partition}"
+        case Coordinator(Kind.GROUP, key):
+            return f"the coordinator of group {key}"
+        case Coordinator(_, key):
+            return f"the coordinator of transactional id {key}"
+    return "any broker"
+
+
+API_NAMES = {int(key): key.name.replace("_", " ").lower() for key in ApiKey}
