@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-_SEED = 0x9747B28C
-_MULTIPLIER = 0x5BD1E995
+SEED = 0x9747B28C
+MULTIPLIER = 0x5BD1E995
 _BITS32 = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
 _WORD_BYTES = 4
@@ -19,15 +19,15 @@ _WORD = Struct("<I")
 def murmur2(data: bytes) -> int:
     """The hash as an unsigned number of 32 bits."""
     size = len(data)
-    hashed = _SEED ^ size
+    hashed = SEED ^ size
     whole = size - size % _WORD_BYTES
     for (word,) in _WORD.iter_unpack(data[:whole]):
-        word = word * _MULTIPLIER & _BITS32
-        word = (word ^ word >> 24) * _MULTIPLIER & _BITS32
-        hashed = hashed * _MULTIPLIER & _BITS32 ^ word
+        word = word * MULTIPLIER & _BITS32
+        word = (word ^ word >> 24) * MULTIPLIER & _BITS32
+        hashed = hashed * MULTIPLIER & _BITS32 ^ word
     if whole != size:
-        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _BITS32
-    hashed = (hashed ^ hashed >> 13) * _MULTIPLIER & _BITS32
+        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * MULTIPLIER & _BITS32
+    hashed = (hashed ^ hashed >> 13) * MULTIPLIER & _BITS32
     return hashed ^ hashed >> 15
 
 

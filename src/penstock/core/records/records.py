@@ -20,6 +20,7 @@ RECORD_BYTES_MIN = 7
 
 _HEADER_BYTES_MIN = 2
 _NULL = b"\x01"
+_NO_HEADERS = b"\0"
 
 _Step = tuple[int, int, int, int, bytes | None, int, int]
 """One record: start, end, timestamp delta, offset delta, key, start of the value (-1: null) and its end."""
@@ -78,12 +79,18 @@ def encode_records(records: Sequence[NewRecord], base_timestamp_ms: int) -> byte
         body += encode_varint(offset_delta)
         _put_nullable(body, key)
         _put_nullable(body, value)
-        body += encode_varint(len(headers))
-        for name, content in headers:
-            _put_nullable(body, name.encode())
-            _put_nullable(body, content)
+        body += encode_headers(headers) if headers else _NO_HEADERS
         out += encode_varint(len(body))
         out += body
+    return bytes(out)
+
+
+def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    """The headers of one record, their number in front."""
+    out = bytearray(encode_varint(len(headers)))
+    for name, content in headers:
+        _put_nullable(out, name.encode())
+        _put_nullable(out, content)
     return bytes(out)
 
 
