@@ -335,7 +335,7 @@ def codes_in(answer: Any) -> Iterator[int]:
     """Every error code of an answer, however deep."""
     for name in answer.__slots__:
         value = getattr(answer, name)
-        if name == "error_code":
+        if name.endswith("error_code"):
             yield value
         elif isinstance(value, list):
             for one in value:

@@ -1,0 +1,237 @@
+"""What one task does with its rows: Arrow batches in, record batches to their partitions, spans out. Never commits.
+
+One thread packs, another one talks to the brokers: while a request is under way the next one is made.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.client.access import nearest
+from penstock.client.batches import produce
+from penstock.client.cluster import Cluster
+from penstock.client.errors import BadArgument, NotFound
+from penstock.client.positions import Place
+from penstock.client.transactions import Hold, add_partitions
+from penstock.core.records.packing import Author, Growing, Rows, absent, blobs_of, header_blobs
+from penstock.core.records.routing import Router, grouped
+from penstock.spark.decisions import Span
+
+T = TypeVar("T")
+
+_REQUESTS_WAITING_MAX = 2
+_SEQUENCES = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How rows become batches and requests."""
+
+    topic: str | None = None
+    has_headers: bool = True
+    codec: int = 0
+    batch_bytes: int = 512 << 10
+    request_bytes_max: int = 1 << 20
+    buffer_bytes_max: int = 32 << 20
+    linger_ms: int | None = None
+
+
+class _Sealed(NamedTuple):
+    batch: bytearray
+    records: int
+
+
+class _Growth:
+    """One partition's batch to be, its sequence, and since when it waits."""
+
+    __slots__ = ("growing", "sequence", "since_ms")
+
+    def __init__(self) -> None:
+        self.growing = Growing()
+        self.sequence = 0
+        self.since_ms = 0
+
+
+class TaskWriter:
+    """Rows of one task. With a hold they are written in its transaction, else in an idempotent producer's name."""
+
+    def __init__(self, cluster: Cluster, shape: Shape, author: Author, hold: Hold | None = None) -> None:
+        self._cluster = cluster
+        self._shape = shape
+        self._author = author
+        self._hold = hold
+        self._routers: dict[str, Router] = {}
+        self._growths: dict[Place, _Growth] = {}
+        self._spans: dict[Place, Span] = {}
+        self._request: dict[Place, _Sealed] = {}
+        self._request_bytes = 0
+        self._waiting: deque[Future[None]] = deque()
+        self._talker = ThreadPoolExecutor(1, "penstock-sink")
+
+    def write(self, batch: Any) -> None:
+        """Take the rows of one Arrow batch, and send what is full."""
+        if not batch.num_rows:
+            return
+        now_ms = time.time_ns() // 1_000_000
+        for topic, part in _by_topic(batch, self._shape.topic):
+            self._write_topic(topic, part, now_ms)
+        linger_ms = self._shape.linger_ms
+        for place, growth in self._growths.items():
+            if linger_ms is not None and growth.growing.count and now_ms - growth.since_ms >= linger_ms:
+                self._seal(place, growth)
+        if sum(one.growing.payload_bytes for one in self._growths.values()) >= self._shape.buffer_bytes_max:
+            self._seal_all()
+
+    def finish(self) -> tuple[Span, ...]:
+        """Send what is left, and wait until all of it is acknowledged."""
+        self._seal_all()
+        self._dispatch()
+        while self._waiting:
+            self._waiting.popleft().result()
+        self._talker.shutdown()
+        return tuple(self._spans[place] for place in sorted(self._spans))
+
+    def close(self) -> None:
+        """Stop, whatever is left."""
+        self._talker.shutdown(cancel_futures=True)
+
+    # -- packing
+
+    def _write_topic(self, topic: str, batch: Any, now_ms: int) -> None:
+        router = self._routers.get(topic)
+        if router is None:
+            router = self._routers[topic] = self._find(topic)
+        rows = rows_of(batch, now_ms, has_headers=self._shape.has_headers)
+        wishes = _wishes(batch)
+        for partition, order in grouped(router.route(rows.keys, wishes)):
+            if not router.is_there(partition):
+                raise BadArgument(
+                    f"a row asks for partition {partition} of {topic}, which the topic does not have; "
+                    "correct the column 'partition', or leave it out to partition by key"
+                )
+            self._take(Place(topic, partition), rows, order, now_ms, router)
+
+    def _take(self, place: Place, rows: Rows, order: Any, now_ms: int, router: Router) -> None:
+        growth = self._growths.setdefault(place, _Growth())
+        at = 0
+        while at < len(order):
+            if not growth.growing.count:
+                growth.since_ms = now_ms
+            at = growth.growing.take(rows, order, at, self._shape.batch_bytes)
+            if at < len(order):
+                self._seal(place, growth)
+                if place.partition == router.sticky:
+                    router.turn()
+
+    def _seal_all(self) -> None:
+        for place, growth in self._growths.items():
+            if growth.growing.count:
+                self._seal(place, growth)
+
+    def _seal(self, place: Place, growth: _Growth) -> None:
+        records = growth.growing.count
+        batch = growth.growing.seal(self._author, growth.sequence, self._shape.codec)
+        growth.sequence = (growth.sequence + records) % _SEQUENCES
+        if len(batch) > self._shape.request_bytes_max:
+            raise BadArgument(
+                f"a batch of {len(batch)} bytes for {place.topic} is over kafka.max.request.size "
+                f"({self._shape.request_bytes_max}): raise it, and the topic's max.message.bytes with it"
+            )
+        if place in self._request or self._request_bytes + len(batch) > self._shape.request_bytes_max:
+            self._dispatch()
+        self._request[place] = _Sealed(batch, records)
+        self._request_bytes += len(batch)
+
+    # -- sending
+
+    def _dispatch(self) -> None:
+        """Hand the request to the other thread; wait while too many are there already."""
+        if not self._request:
+            return
+        request, self._request, self._request_bytes = self._request, {}, 0
+        while len(self._waiting) >= _REQUESTS_WAITING_MAX:
+            self._waiting.popleft().result()
+        self._waiting.append(self._talker.submit(self._send, request))
+
+    def _send(self, request: dict[Place, _Sealed]) -> None:
+        if self._hold is not None and (new := [place for place in request if place not in self._spans]):
+            add_partitions(self._cluster, self._hold, new)
+        offsets = produce(self._cluster, {place: one.batch for place, one in request.items()}, self._hold)
+        for place, offset in offsets.items():
+            records = request[place].records
+            last = offset + records - 1
+            before = self._spans.get(place, Span(*place, offset, last, 0))
+            self._spans[place] = before._replace(last=last, records=before.records + records)
+
+    def _find(self, topic: str) -> Router:
+        found = self._ask(lambda: self._cluster.topics([topic]).get(topic))
+        if found is None:
+            raise NotFound(no_topic(self._ask(lambda: list(self._cluster.topics())), topic))
+        return Router(len(found.partitions), random.randrange(1 << 16))
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Ask the cluster from the thread that it belongs to."""
+        return self._talker.submit(question).result()
+
+
+def no_topic(known: list[str], topic: str) -> str:
+    """What to say when a topic is not there."""
+    return (
+        f"there is no topic {topic!r}.{nearest(topic, known)} "
+        f"Create it first, for instance with `penstock topic create {topic}`."
+    )
+
+
+def rows_of(batch: Any, now_ms: int, *, has_headers: bool = True) -> Rows:
+    """The columns of an Arrow batch that are written; rows without a time get `now_ms`."""
+    count = batch.num_rows
+    key = _column(batch, "key")
+    headers = _column(batch, "headers") if has_headers else None
+    return Rows(
+        absent(count) if key is None else blobs_of(key),
+        blobs_of(_column(batch, "value")),
+        header_blobs(headers, count),
+        _times(_column(batch, "timestamp"), count, now_ms),
+    )
+
+
+def _column(batch: Any, name: str) -> Any | None:
+    index = batch.schema.get_field_index(name)
+    return None if index < 0 else batch.column(index)
+
+
+def _times(column: Any | None, count: int, now_ms: int) -> Any:
+    if column is None:
+        return np.full(count, now_ms, np.int64)
+    micros = np.asarray(pc.fill_null(column.cast(pa.int64()), now_ms * 1000))
+    return micros // 1000
+
+
+def _wishes(batch: Any) -> Any | None:
+    column = _column(batch, "partition")
+    return None if column is None else np.asarray(pc.fill_null(column, -1)).astype(np.int64)
+
+
+def _by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
+    """The rows of each topic; one topic for all, if it is given."""
+    if topic is not None:
+        yield topic, batch
+        return
+    column = _column(batch, "topic")
+    if column is None or column.null_count:
+        raise BadArgument(
+            "a row has no topic: fill the column 'topic', or name one topic for all rows with option 'topic'"
+        )
+    topics = pc.unique(column).to_pylist()
+    for one in topics:
+        yield one, batch if len(topics) == 1 else batch.filter(pc.equal(column, one))
