@@ -52,4 +52,5 @@ chaos: setup ## clients and brokers killed under load, every history judged (CHA
 
 clean: ## remove what can be made again
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find src -name '*.so' -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,213 @@
+"""Runs of record batches to Arrow: what a fetch brought becomes record batches with Kafka's columns, without a record.
+
+Checksums are proven, control batches and aborted transactions left out, gaps between offsets allowed. The loops over
+records are handed in: compiled ones where there are any. Never reads from a socket, never chooses the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from google_crc32c import value as crc32c
+
+from penstock.core.errors import CorruptBatch
+from penstock.core.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
+from penstock.core.records.batch import ATTRIBUTES_AT, BatchHeader, Buffer, decode_header, size_at
+from penstock.core.records.compression import NONE, decompress
+from penstock.core.records.control import read_marker
+
+PAYLOAD_BYTES_MAX = 32 << 20
+"""From this size on the rows go out as one Arrow batch: positions in it are stored in 32 bits."""
+
+TIME_MS_MAX = (2**63 - 1) // 1000
+"""The latest time that Arrow can hold in microseconds. Later ones, which some writer made up, become this one."""
+
+_LENGTH_END = 12
+
+HEADERS = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+    ]
+)
+SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
+
+
+class Loops(Protocol):
+    """The loops over records: `columns_compiled` or `columns_loops`."""
+
+    def walk(self, data: bytes, begin: int, end: int, count: int, spans: Any, row: int) -> None: ...
+
+    def walk_headers(self, data: bytes, starts: Any, ends: Any) -> tuple[Any, Any]: ...
+
+    def gather(self, data: bytes, starts: Any, lengths: Any) -> Any: ...
+
+
+class Aborted(NamedTuple):
+    """A transaction that came to nothing: its producer, and the first offset it wrote in this partition."""
+
+    producer_id: int
+    first_offset: int
+
+
+class Wanted(NamedTuple):
+    """Whose records these are, which of them are wanted (the end is not), and whether with their headers."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    with_headers: bool = False
+
+
+class Piece(NamedTuple):
+    """The records of one batch: bytes that hold them from `begin` on, and what its header says of them."""
+
+    data: bytes
+    begin: int
+    header: BatchHeader
+
+
+class Unfolded(NamedTuple):
+    """The rows of a run of batches, and the offset at which the next fetch goes on."""
+
+    batches: list[Any]
+    next_offset: int
+
+
+def decode_columns(content: Buffer, wanted: Wanted, aborted: Sequence[Aborted], loops: Loops) -> Unfolded:
+    """All wanted records of a run of batches, as one Arrow batch or a few. A last batch cut short is left out."""
+    batches: list[Any] = []
+    pieces: list[Piece] = []
+    size = 0
+    next_offset = wanted.start_offset
+    for piece in _visible(content, aborted):
+        next_offset = max(next_offset, piece.header.next_offset)
+        if piece.begin < 0 or not piece.header.count or next_offset <= wanted.start_offset:
+            continue
+        if piece.header.base_offset >= wanted.end_offset:
+            break
+        pieces.append(piece)
+        size += len(piece.data)
+        if size >= PAYLOAD_BYTES_MAX:
+            batches += _assemble(pieces, wanted, loops)
+            pieces, size = [], 0
+    if pieces:
+        batches += _assemble(pieces, wanted, loops)
+    return Unfolded(batches, next_offset)
+
+
+def _visible(content: Buffer, aborted: Sequence[Aborted]) -> Iterator[Piece]:
+    """Every whole batch in order, proven. Those that nobody may see begin at -1: only their offsets count."""
+    view = memoryview(content)
+    later = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+    doomed: set[int] = set()
+    position = 0
+    while len(view) - position > _LENGTH_END and len(view) - position >= size_at(view, position):
+        header = decode_header(view, position)
+        body = bytes(view[position + ATTRIBUTES_AT : position + header.size])
+        if crc32c(body) != header.crc:
+            raise CorruptBatch(
+                f"checksum of the batch at offset {header.base_offset} does not match its bytes"
+            )
+        while later and later[-1].first_offset <= header.last_offset:
+            doomed.add(later.pop().producer_id)
+        if header.is_control:
+            marker = read_marker(view[position : position + header.size], header)
+            if marker is not None and not marker.is_commit:
+                doomed.discard(header.producer_id)
+            yield Piece(b"", -1, header)
+        elif header.is_transactional and header.producer_id in doomed:
+            yield Piece(b"", -1, header)
+        else:
+            yield _piece(body, header)
+        position += header.size
+
+
+def _piece(body: bytes, header: BatchHeader) -> Piece:
+    begin = BATCH_HEADER_BYTES - ATTRIBUTES_AT
+    if header.codec == NONE:
+        return Piece(body, begin, header)
+    return Piece(decompress(header.codec, body[begin:], DECOMPRESSED_BYTES_MAX), 0, header)
+
+
+def _assemble(pieces: Sequence[Piece], wanted: Wanted, loops: Loops) -> list[Any]:
+    """The wanted rows of these pieces as one Arrow batch, or none if there are none."""
+    data = pieces[0].data if len(pieces) == 1 else b"".join(piece.data for piece in pieces)
+    count = sum(piece.header.count for piece in pieces)
+    if min(piece.header.count for piece in pieces) < 0 or count * 7 > len(data):
+        raise CorruptBatch(f"{count} records cannot lie in {len(data)} bytes")
+    spans = np.empty((8, count), np.int64)
+    kinds = np.empty(count, np.int32)
+    row = start = 0
+    for piece in pieces:
+        header = piece.header
+        end_row = row + header.count
+        loops.walk(data, start + piece.begin, start + len(piece.data), header.count, spans, row)
+        spans[0, row:end_row] += header.base_offset
+        if header.has_append_time:
+            spans[1, row:end_row] = header.max_timestamp_ms
+        else:
+            spans[1, row:end_row] += header.base_timestamp_ms
+        kinds[row:end_row] = header.has_append_time
+        row, start = end_row, start + len(piece.data)
+    return _build(data, _cut(spans, kinds, wanted), wanted, loops)
+
+
+def _cut(spans: Any, kinds: Any, wanted: Wanted) -> tuple[Any, Any]:
+    """Without the rows before and after what is wanted: a fetch brings whole batches."""
+    offsets = spans[0]
+    if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
+        raise CorruptBatch(f"the offsets from {offsets[0]} to {offsets[-1]} do not ascend")
+    first, end = np.searchsorted(offsets, (wanted.start_offset, wanted.end_offset))
+    if first == 0 and end == len(offsets):
+        return spans, kinds
+    return np.ascontiguousarray(spans[:, first:end]), kinds[first:end]
+
+
+def _build(data: bytes, cut: tuple[Any, Any], wanted: Wanted, loops: Loops) -> list[Any]:
+    spans, kinds = cut
+    count = len(kinds)
+    if not count:
+        return []
+    times_us = np.clip(spans[1], -TIME_MS_MAX, TIME_MS_MAX) * 1000
+    columns = [
+        loops.gather(data, spans[2], spans[3]),
+        loops.gather(data, spans[4], spans[5]),
+        pa.repeat(pa.scalar(wanted.topic), count),
+        pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
+        pa.array(spans[0]),
+        pa.array(times_us).cast(SCHEMA.field("timestamp").type),
+        pa.array(kinds),
+    ]
+    if not wanted.with_headers:
+        return [pa.RecordBatch.from_arrays(columns, schema=SCHEMA)]
+    columns.append(_headers(data, spans[6], spans[7], loops))
+    return [pa.RecordBatch.from_arrays(columns, schema=SCHEMA_WITH_HEADERS)]
+
+
+def _headers(data: bytes, starts: Any, ends: Any, loops: Loops) -> Any:
+    """Lists of (key, value); null for a record that has none."""
+    counts, parts = loops.walk_headers(data, starts, ends)
+    names = loops.gather(data, parts[0], parts[1])
+    try:
+        keys = names.cast(pa.string())
+    except pa.ArrowInvalid:
+        raise CorruptBatch("a record has a header whose name is not UTF-8") from None
+    entries = pa.StructArray.from_arrays(
+        [keys, loops.gather(data, parts[2], parts[3])], fields=list(HEADERS.value_type)
+    )
+    bounds = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=bounds[1:])
+    return pa.ListArray.from_arrays(bounds, entries, type=HEADERS, mask=pa.array(counts == 0))
