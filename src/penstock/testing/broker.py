@@ -3,7 +3,7 @@
 Never looks inside the broker: what it knows comes from the ready file, the exit code and the log output.
 
     with running_broker(storage="memory") as broker:
-        Producer({"bootstrap.servers": broker.bootstrap})
+        Producer(bootstrap=broker.bootstrap)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ READY_S_MAX = 20.0
 STOP_S_MAX = 15.0
 POLL_S = 0.01
 LOG_TAIL_CHARS = 4000
-SOURCE_DIR = Path(__file__).resolve().parent.parent
+SOURCE_DIR = Path(__file__).resolve().parents[2]
 
 Flag = str | int | bool | Path
 
