@@ -9,16 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.client.consumer import Consumer as Consumer
     from penstock.client.errors import ClientError as ClientError
+    from penstock.client.producer import Producer as Producer
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "ClientError": "penstock.client.errors",
+    "Consumer": "penstock.client.consumer",
+    "Producer": "penstock.client.producer",
 }
 """Where each name that is offered here lives."""
 
-__all__ = ["ClientError", "__version__"]
+__all__ = ["ClientError", "Consumer", "Producer", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -59,7 +59,20 @@ class TimedOut(ClientError):
 
 
 class DeliveryFailed(ClientError):
-    """Records that were handed over and did not arrive, as far as is known."""
+    """Records that were handed over and did not arrive, as far as is known: `count` of them, for these reasons."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retriable: bool | None = None,
+        code: str = "",
+        count: int = 1,
+        reasons: tuple[ClientError, ...] = (),
+    ) -> None:
+        super().__init__(message, retriable=retriable, code=code)
+        self.count = count
+        self.reasons = reasons
 
 
 class Aborted(ClientError):

@@ -1,0 +1,95 @@
+"""Consumer: reads topics, alone or as a member of a group. Never hands out a message again that is committed.
+
+    with Consumer("orders", group="billing", value_serializer="json") as consumer:
+        for message in consumer:
+            bill(message.value)
+
+With `commit="auto"` a message counts as handled when the next one is asked for, or when the `with` block ends without
+an error; what counts as handled is committed in the background. One whose handling fails is handed out again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+from penstock.client.incoming import Incoming
+from penstock.client.messages import Message, Place
+from penstock.client.options import ConsumerOptions
+
+WAIT_S = 0.5
+
+
+class Consumer:
+    """Reads messages. For one thread at a time."""
+
+    def __init__(self, topics: str | Sequence[str], **options: Unpack[ConsumerOptions]) -> None:
+        self.incoming = Incoming(topics, options)
+        self.incoming.open()
+
+    def poll(self, wait_s: float = 1.0) -> Message | None:
+        """The next message, or None when none has come in time. Raises SerializationFailed; the next call goes on."""
+        return next(iter(self.batch(1, wait_s)), None)
+
+    def batch(self, records_max: int = 500, wait_s: float = 1.0) -> list[Message]:
+        """Up to so many messages, as soon as there are any; empty when none has come in time."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            found = self.incoming.take(records_max, min(WAIT_S, left_s))
+            if found or not left_s or (self.incoming.options["until_end"] and self.incoming.has_ended):
+                return found
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        """Waits as long as it takes, unless `until_end` or `idle_s_max` say when to stop."""
+        idle_s_max = self.incoming.options["idle_s_max"]
+        started = time.monotonic()
+        while True:
+            message = self.poll(WAIT_S if idle_s_max is None else min(WAIT_S, idle_s_max))
+            if message is not None:
+                return message
+            is_idle = idle_s_max is not None and time.monotonic() - started >= idle_s_max
+            if is_idle or (self.incoming.options["until_end"] and self.incoming.has_ended):
+                raise StopIteration
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether everything that is there has been handed out, in every partition of this consumer."""
+        return self.incoming.has_ended
+
+    def commit(self, *messages: Message) -> None:
+        """Commit up to these messages, or up to everything handed out; returns once it is durable."""
+        self.incoming.commit(messages or None)
+
+    def committed(self) -> list[Place]:
+        """What the group has committed for the partitions of this consumer."""
+        return self.incoming.committed()
+
+    def assignment(self) -> list[tuple[str, int]]:
+        """The topics and partitions that this consumer has now; a member of a group gets them while it polls."""
+        return self.incoming.assignment()
+
+    def positions(self) -> list[Place]:
+        """The offset after the last message handed out, of each partition that one came from."""
+        return self.incoming.positions()
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Go on at another offset of a partition that this consumer has."""
+        self.incoming.seek(topic, partition, offset)
+
+    def close(self, *, handled: bool = False) -> None:
+        """Leave the group. Only with `handled` do the messages handed out last count as handled."""
+        self.incoming.close(handled=handled)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(handled=error is None)

@@ -1,0 +1,117 @@
+"""Producer: writes records to topics. Never gives up a record in silence.
+
+    with Producer(value_serializer="json") as producer:
+        producer.send("orders", {"item": "kettle"}, key="c42")
+
+`send` hands a record over and returns a future of its place; `flush`, `close` and the end of the `with` block raise
+DeliveryFailed for records that failed and whose future nobody looked at.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from penstock.client.errors import ClientError
+from penstock.client.messages import Placed, Record, RecordFields
+from penstock.client.options import ProducerOptions
+from penstock.client.outgoing import Outgoing, QueueFull
+
+if TYPE_CHECKING:
+    from penstock.client.consumer import Consumer
+
+
+class Delivery(Future[Placed]):
+    """The place of a record, once it is known. Whoever asks for it has been told if it failed."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        super().__init__()
+        self._outgoing = outgoing
+
+    def settle(self, outcome: Placed | ClientError) -> None:
+        if isinstance(outcome, ClientError):
+            self.set_exception(outcome)
+        else:
+            self.set_result(outcome)
+
+    def result(self, timeout: float | None = None) -> Placed:
+        try:
+            return super().result(timeout)
+        except ClientError as error:
+            self._outgoing.seen(error)
+            raise
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        error = super().exception(timeout)
+        if isinstance(error, ClientError):
+            self._outgoing.seen(error)
+        return error
+
+
+class Producer:
+    """Writes records. Safe to use from several threads, except for transactions, of which there is one at a time."""
+
+    def __init__(self, **options: Unpack[ProducerOptions]) -> None:
+        self._outgoing = Outgoing(options)
+        self._outgoing.open()
+        self._unclosed = weakref.finalize(self, self._outgoing.abandon)
+
+    def send(self, topic: str, value: Any, **fields: Unpack[RecordFields]) -> Delivery:
+        """Hand a record over; waits only where the queue is full. The future tells its place, or why it failed."""
+        return self.send_record(Record(topic, value, **fields))
+
+    def send_record(self, record: Record) -> Delivery:
+        """The same for a record that is made already."""
+        delivery = Delivery(self._outgoing)
+        encoded = self._outgoing.encode(record)
+        while True:
+            try:
+                self._outgoing.enqueue(encoded, delivery.settle)
+                return delivery
+            except QueueFull:
+                self._outgoing.wait_for_room()
+
+    def send_and_wait(self, topic: str, value: Any, **fields: Unpack[RecordFields]) -> Placed:
+        """Write one record and return its place once it is acknowledged."""
+        return self.send(topic, value, **fields).result()
+
+    def flush(self, seconds_max: float | None = None) -> None:
+        """Wait until every record is settled. Raises DeliveryFailed, TimedOut."""
+        self._outgoing.flush(seconds_max)
+
+    @property
+    def waiting(self) -> int:
+        """How many records are not acknowledged yet."""
+        return self._outgoing.waiting
+
+    @contextmanager
+    def transaction(self, consumer: Consumer | None = None) -> Iterator[None]:
+        """All records sent inside are seen by readers, or none. Raises Aborted if it did not happen, Fenced.
+
+        With a consumer, what it has handed out is committed in the same transaction; if that does not happen, the
+        consumer goes back and hands the same messages out again.
+        """
+        with self._outgoing.transaction(consumer.incoming if consumer is not None else None):
+            yield
+
+    def close(self) -> None:
+        """Wait until every record is settled, then end. Raises DeliveryFailed."""
+        self._unclosed.detach()
+        self._outgoing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except ClientError as failure:
+            if error is None:
+                raise
+            error.add_note(f"Besides: {failure}")
