@@ -20,8 +20,8 @@ from confluent_kafka import (
 )
 from confluent_kafka import Message as LibraryMessage
 
-from penstock.client.library import configure, create, knock, ms
 from penstock.client.errors import BadArgument, IllegalState, NotFound, SerializationFailed
+from penstock.client.library import configure, create, knock, ms
 from penstock.client.messages import Message, Place
 from penstock.client.options import ConsumerOptions, resolve
 from penstock.client.serializers import decode, serializer

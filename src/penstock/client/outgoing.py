@@ -15,7 +15,6 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from penstock.client.library import configure, create, knock, ms
 from penstock.client.consumed import Consumed
 from penstock.client.errors import (
     Aborted,
@@ -26,6 +25,7 @@ from penstock.client.errors import (
     IllegalState,
     TimedOut,
 )
+from penstock.client.library import configure, create, knock, ms
 from penstock.client.messages import Placed, Record
 from penstock.client.options import ProducerOptions, resolve
 from penstock.client.partitions import APPEARS_S_MAX, PartitionChoice
