@@ -72,13 +72,15 @@ def _produce_by_id(make: Make, generated: Decoder) -> Decoder:
             buf = memoryview(buf)
         try:
             null, acks, timeout_ms, topics, topic_id, partitions, index, size = unpack(buf, pos)
+            if null or topics != 2 or partitions != 2:  # the fields are somewhere else: what is `size` then?
+                return generated(buf, pos)
             start = pos + 30
             if size > 127:
                 size, start = finish_varint(buf, start, size)
             stop = start + size - 1
         except (struct.error, IndexError):
             return generated(buf, pos)
-        if null or topics != 2 or partitions != 2 or not size or not _ends(buf, stop):
+        if not size or not _ends(buf, stop):
             return generated(buf, pos)
         return make(acks, timeout_ms, "", topic_id, index, buf[start:stop])
 
@@ -98,11 +100,13 @@ def _produce_flexible(make: Make, generated: Decoder) -> Decoder:
                 return generated(buf, pos)
             name_stop = pos + 8 + name_size
             partitions, index, size = unpack_partition(buf, name_stop)
+            if partitions != 2:
+                return generated(buf, pos)
             start = name_stop + 6
             if size > 127:
                 size, start = finish_varint(buf, start, size)
             stop = start + size - 1
-            if partitions != 2 or not size or not _ends(buf, stop):
+            if not size or not _ends(buf, stop):
                 return generated(buf, pos)
             name = buf[pos + 9 : name_stop].tobytes().decode()
         except (struct.error, IndexError, UnicodeDecodeError):

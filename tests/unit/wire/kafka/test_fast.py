@@ -70,6 +70,25 @@ def test_produce_requests_of_all_shapes(version: int) -> None:
         assert shortcut(body, 0) == generated(body, 0) == message
 
 
+@pytest.mark.parametrize("version", [9, 13])
+def test_what_lies_elsewhere_is_not_taken_for_a_length(version: int) -> None:
+    """In a transaction, or with many partitions, other fields stand where one partition has its length: all ones is
+    no length at all, but a good part of a topic's id or of a partition's number."""
+    shortcut, generated = produce_decoders(version)
+    for named in range(1, 40):
+        message = one_partition(version, "t", b"r")
+        message.transactional_id = "p" * named
+        if version >= 13:
+            message.topic_data[0].topic_id = b"\xff" * 16
+        body = encode_request(ApiKey.PRODUCE, version, 1, None, message)[14 + (version >= 9) :]
+        assert shortcut(body, 0) == generated(body, 0) == message
+    many = one_partition(version, "t", b"r")
+    one = messages.ProduceRequest.PartitionProduceData
+    many.topic_data[0].partition_data = [one(index=-1, records=b"\xff" * 9) for _ in range(200)]
+    body = encode_request(ApiKey.PRODUCE, version, 1, None, many)[14 + (version >= 9) :]
+    assert shortcut(body, 0) == generated(body, 0) == many
+
+
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_broken_produce_requests(version: int) -> None:
     shortcut, generated = produce_decoders(version)
