@@ -116,10 +116,13 @@ class World:
         machine = self.machine
         assert machine.start_offset is not None
         assert not {one for one in self.messages - self.accepted - self.buried if one < machine.start_offset}
-        assert machine.holding == {
-            name: sum(hold.member_id == name for hold in machine.held.values()) for name in machine.windows
+        assert machine.members.holding == {
+            name: sum(hold.member_id == name for hold in machine.held.values())
+            for name in machine.members.windows
         }
-        assert all(machine.holding[name] <= window for name, window in machine.windows.items())
+        assert all(
+            machine.members.holding[name] <= window for name, window in machine.members.windows.items()
+        )
         assert machine.in_flight_count <= TERMS.in_flight_max
         assert machine.ready == sorted(set(machine.ready) - machine.held.keys())
         deadlines = [hold.deadline_ms for hold in machine.held.values()]
@@ -163,29 +166,29 @@ def act(world: World, step: tuple[Any, ...]) -> None:
     machine = world.machine
     held = {
         name: [offset for offset, hold in machine.held.items() if hold.member_id == name]
-        for name in machine.windows
+        for name in machine.members.windows
     }
     match step:
         case ("append", count):
             world.end += count
         case ("join", name, window):
-            if window >= machine.holding.get(name, 0):
+            if window >= machine.members.holding.get(name, 0):
                 world.carry_out(machine.decide_join(name, window))
-        case ("leave", name, is_counted) if name in machine.windows:
+        case ("leave", name, is_counted) if name in machine.members.windows:
             if is_counted:
                 world.fail(set(held[name]))
             world.take_letters(world.run(machine.decide_leave(name, is_counted=is_counted)))
         case ("dispatch", count):
             world.deliver(machine.decide_dispatch(world.available, world.now_ms, count))
-        case ("acquire", name, count) if name in machine.windows:
+        case ("acquire", name, count) if name in machine.members.windows:
             world.deliver(machine.decide_acquire(name, world.available, world.now_ms, count))
-        case ("settle", name, outcome, every, first) if name in machine.windows:
+        case ("settle", name, outcome, every, first) if name in machine.members.windows:
             world.settle(name, dict.fromkeys(held[name][first::every], outcome))
-        case ("accept all", name) if name in machine.windows:
+        case ("accept all", name) if name in machine.members.windows:
             world.settle(name, dict.fromkeys(held[name], Outcome.ACCEPT))
         case ("settle stranger", name, offset):
             world.settle(name, {offset: Outcome.ACCEPT})
-        case ("renew", name) if name in machine.windows:
+        case ("renew", name) if name in machine.members.windows:
             world.carry_out(machine.decide_renew(name, held[name], world.now_ms))
         case ("wait", wait_ms):
             world.now_ms += wait_ms
@@ -210,7 +213,7 @@ def test_every_message_is_settled_once_or_dead_and_none_is_lost(
     steps: list[tuple[Any, ...]], holes: frozenset[int]
 ) -> None:
     world = run(steps, holes)
-    for name in list(world.machine.windows):
+    for name in list(world.machine.members.windows):
         act(world, ("leave", name, False))
     world.carry_out(world.machine.decide_join("last", 50))
     for _ in range(len(world.messages) + 5):
@@ -249,7 +252,7 @@ def test_deciding_writes_nothing(steps: list[tuple[Any, ...]], holes: frozenset[
     machine.decide_bury(range(world.end))
     machine.decide_trim(world.end)
     machine.decide_reset(0)
-    for name in machine.windows:
+    for name in machine.members.windows:
         machine.decide_leave(name, is_counted=True)
         mine = [offset for offset, hold in machine.held.items() if hold.member_id == name]
         machine.decide_settle(name, dict.fromkeys(mine, Outcome.REJECT))

@@ -68,3 +68,9 @@ TOPIC_REGEX_CHARS_MAX = 1_024
 
 TOPIC_REGEX_MEMORY_BYTES = 1 << 20
 """What a compiled regular expression may take; one that needs more is refused."""
+
+SUBSCRIPTION_IN_FLIGHT_MAX = 10_000
+"""Messages of one partition that a subscription may have out or settled before their turn: each costs memory."""
+
+SUBSCRIPTION_NAME_CHARS_MAX = 249
+"""As long as a topic's, for the same reason."""

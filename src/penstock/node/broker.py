@@ -31,6 +31,8 @@ from penstock.node.checkpoint import Identity
 from penstock.node.coordinators.coordination import Coordination
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.coordinators.markers import Markers
+from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPIC
+from penstock.node.coordinators.subscriptions import Subscriptions
 from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
 from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.inherited import inherited_settings
@@ -69,6 +71,7 @@ class Broker:
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
+        self.subscriptions = Subscriptions(settings, runtime, self.own_topic, self.catalog, self.partition)
 
     # -- life
 
@@ -83,10 +86,13 @@ class Broker:
             await self.coordination.open()
         if self.catalog.find(TRANSACTIONS_TOPIC) is not None:
             await self.transactions.open()
+        if self.catalog.find(SUBSCRIPTIONS_TOPIC) is not None:
+            await self.subscriptions.open()
         self._janitor.start()
 
     async def stop(self) -> bool:
         """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
+        await self.subscriptions.stop()
         await self.transactions.stop()
         await self.coordination.stop()
         await self._janitor.stop()
@@ -195,6 +201,7 @@ class Broker:
         match event:
             case TopicSaved(topic):
                 self._open_topic(topic)
+                self.subscriptions.follow_topic(topic)
             case BrokerConfigSaved():
                 for topic in self.catalog.topics:
                     self._open_topic(topic)
@@ -207,6 +214,7 @@ class Broker:
     def _drop_topic(self, name: str) -> None:
         row = self._rows.pop(name)
         self.coordination.committed.forget_topic(name)
+        self.subscriptions.forget_topic(name)
         for partition in row:
             self._recovery_points.pop(partition.log.directory, None)
             partition.close(UnknownTopic(f"topic {name!r} was deleted"))
@@ -224,13 +232,19 @@ class Broker:
         self, name: str, partition_count: int, overrides: Mapping[str, str]
     ) -> list[Partition]:
         """The partitions of a topic that only the broker writes to; it is made if it is not there."""
+        return await self.own_topic(name, partition_count, overrides, True)
+
+    async def own_topic(
+        self, name: str, partition_count: int, overrides: Mapping[str, str], is_internal: bool
+    ) -> list[Partition]:
+        """The partitions of a topic that the broker writes to by itself; it is made if it is not there."""
         topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
 
         def decide(catalog: Catalog) -> Sequence[Event]:
             if catalog.find(name) is not None:
                 return ()
             return catalog.decide_create_topic(
-                name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=True
+                name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=is_internal
             )
 
         await self.change(decide)

@@ -338,6 +338,28 @@ class Settings:
         high=2,
     )
 
+    subscription_hold_ms: int = _ms(
+        "subscriptions",
+        30_000,
+        "How long a member may hold a message before it goes to another, unless the subscription says otherwise.",
+        low=1,
+        high=_INT32_MAX,
+    )
+    subscription_deliveries_max: int = _count(
+        "subscriptions",
+        5,
+        "Deliveries of a message before it goes to the dead letter topic, unless the subscription says otherwise.",
+        low=1,
+        high=_INT32_MAX,
+    )
+    subscription_window_max: int = _count(
+        "subscriptions",
+        1_000,
+        "The most messages that one member may hold at a time.",
+        low=1,
+        high=_INT32_MAX,
+    )
+
     connections_max: int = _count(
         "limits",
         5_000,
@@ -436,6 +458,7 @@ SECTIONS = {
     "topics": "Topics",
     "groups": "Consumer groups and their offsets",
     "transactions": "Transactions",
+    "subscriptions": "Subscriptions of the queue door",
     "limits": "Limits per client and in all",
     "logging": "What the broker says about itself",
 }

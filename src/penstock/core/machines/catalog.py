@@ -48,7 +48,7 @@ from penstock.core.topic_config import (
     validate_broker,
 )
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__subscriptions", "__transaction_state"})
 """Names that only the broker itself may create."""
 
 _RESERVED_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})

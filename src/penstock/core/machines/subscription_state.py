@@ -23,6 +23,7 @@ from penstock.core.machines.subscription_events import (
     Skipped,
     StartMoved,
 )
+from penstock.core.machines.subscription_members import Members
 
 FRESH = Mark(MarkState.READY, 0)
 """What goes for an offset without a mark: it was never delivered, as far as is kept."""
@@ -36,8 +37,9 @@ class Hold(NamedTuple):
 class SubscriptionState:
     """All that a subscription knows of one partition. Read freely; write through `apply` only."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, members: Members | None = None) -> None:
         self.feed = feed
+        self.members = Members() if members is None else members
         self.start_offset: int | None = None
         self.marks: dict[int, Mark] = {}
         self.blocks: dict[int, None] = {}
@@ -49,11 +51,6 @@ class SubscriptionState:
         """Offsets before the cursor to be delivered again, ascending."""
         self.gaps: dict[int, int] = {}
         """First offset → last offset of what holds no messages."""
-        self.windows: dict[str, int] = {}
-        """Member → how many messages it may hold, in the order of coming."""
-        self.holding: dict[str, int] = {}
-        """Member → how many messages it holds."""
-        self.served_last: str | None = None
         self.settled_count = 0
         """Marks of offsets that are not to be delivered."""
 
@@ -71,9 +68,6 @@ class SubscriptionState:
     def mark(self, offset: int) -> Mark:
         return self.marks.get(offset, FRESH)
 
-    def has_room(self, member_id: str) -> bool:
-        return self.holding[member_id] < self.windows[member_id]
-
     # -- writing
 
     def apply(self, event: Any) -> None:
@@ -82,7 +76,9 @@ class SubscriptionState:
 
     def _move_start(self, event: StartMoved) -> None:
         if event.start_offset is None:
-            SubscriptionState.__init__(self, self.feed)
+            for offset in list(self.held):
+                self._let_go(offset)
+            SubscriptionState.__init__(self, self.feed, self.members)
             return
         start = event.start_offset
         for offset in self._passed(start):
@@ -119,30 +115,28 @@ class SubscriptionState:
             self.settled_count += mark.state is not MarkState.READY
 
     def _put_member(self, event: MemberPut) -> None:
-        self.windows[event.member_id] = event.window
-        self.holding.setdefault(event.member_id, 0)
+        self.members.put(event.member_id, event.window)
 
     def _drop_member(self, event: MemberGone) -> None:
-        self.windows.pop(event.member_id, None)
-        self.holding.pop(event.member_id, None)
+        self.members.drop(event.member_id)
 
     def _hold(self, event: Held) -> None:
         """A message goes to a member, or stays with it longer."""
         if event.offset not in self.held:
-            self.served_last = event.member_id
+            self.members.served_last = event.member_id
         self._let_go(event.offset)
         place = bisect_left(self.ready, event.offset)
         if place < len(self.ready) and self.ready[place] == event.offset:
             del self.ready[place]
         self.cursor = max(self.cursor, event.offset + 1)
         self.held[event.offset] = Hold(event.member_id, event.deadline_ms)
-        if event.member_id in self.holding:
-            self.holding[event.member_id] += 1
+        if event.member_id in self.members.holding:
+            self.members.holding[event.member_id] += 1
 
     def _let_go(self, offset: int) -> None:
         hold = self.held.pop(offset, None)
-        if hold is not None and hold.member_id in self.holding:
-            self.holding[hold.member_id] -= 1
+        if hold is not None and hold.member_id in self.members.holding:
+            self.members.holding[hold.member_id] -= 1
 
     def _free(self, event: Freed) -> None:
         self._let_go(event.offset)

@@ -199,7 +199,7 @@ def test_the_log_may_let_go_of_messages_that_nobody_settled(stage: Stage) -> Non
     assert stage.machine.decide_trim(0) == []
     stage.apply(stage.machine.decide_trim(100))
     assert (stage.machine.start_offset, stage.machine.held, stage.machine.blocks) == (100, {}, {})
-    assert stage.machine.holding == {"a": 0, "b": 0}
+    assert stage.machine.members.holding == {"a": 0, "b": 0}
 
 
 def test_it_can_start_over_and_be_removed(stage: Stage) -> None:
@@ -207,7 +207,7 @@ def test_it_can_start_over_and_be_removed(stage: Stage) -> None:
     stage.settle("b", _3=ACCEPT)
     stage.apply(stage.machine.decide_reset(2))
     assert stage.dispatch(5)[0] == Delivery(2, "a", 1)
-    assert stage.machine.windows == {"a": 3, "b": 3}
+    assert stage.machine.members.windows == {"a": 3, "b": 3}
     stage.apply(stage.machine.decide_remove())
     assert stage.machine.start_offset is None
     assert stage.machine.decide_tick(10**9).events == []

@@ -1,0 +1,218 @@
+"""Messages that could not be delivered: into the dead letter topic, once each, and back from it. Speaks no protocol.
+
+    dying is durable ──▶ the letter is in the topic ──▶ that is durable ──▶ done is kept
+A crash on the way leaves the message dying, so that no member gets it again. Whoever goes on first looks whether the
+letter is there already: each carries where it comes from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.core.errors import BrokerError
+from penstock.core.machines.subscription import DeadLetter
+from penstock.core.machines.subscription_definitions import Definition
+from penstock.core.machines.subscription_events import Feed
+from penstock.core.model import Header, NewRecord, Record
+from penstock.core.records.whole import build_batch
+from penstock.node.committed_records import read_committed
+from penstock.node.coordinators.live_subscription import LiveSubscription
+from penstock.node.coordinators.subscription_feed import REDRIVEN_FOR, SubscriptionFeed
+from penstock.node.partition import Partition
+from penstock.node.runtime import Runtime
+from penstock.node.tasks import Tasks
+
+logger = logging.getLogger("penstock.dead_letters")
+
+TOPIC_CONFIG: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
+"""Dead letters stay until somebody has looked at them."""
+
+PREFIX = "penstock.dead."
+READ_BYTES = 1 << 20
+AT_ONCE = 200
+"""Letters that are written with one flush."""
+RETRY_S, RETRY_S_MAX = 0.2, 5.0
+
+OpenDeadLetterTopic = Callable[[str, Mapping[str, str]], Awaitable[Partition]]
+"""The partition that a dead letter topic keeps its letters in; it is made if it is not there."""
+
+
+class Origin(NamedTuple):
+    """Which message a letter was."""
+
+    feed: Feed
+    offset: int
+
+
+class _Letter(NamedTuple):
+    feed: SubscriptionFeed
+    deliveries: int
+    was_found: bool
+    """It was dying when the node started: it may lie in the topic already."""
+
+
+class DeadLetters:
+    """The letters of one subscription on their way."""
+
+    def __init__(self, runtime: Runtime, tasks: Tasks, open_topic: OpenDeadLetterTopic) -> None:
+        self._runtime = runtime
+        self._tasks = tasks
+        self._open_topic = open_topic
+        self._waiting: dict[Origin, _Letter] = {}
+        self._written: set[Origin] = set()
+        """Letters that are in the topic while it is not kept yet that they are done."""
+        self._is_running = False
+        self.is_recovering = False
+
+    def take(self, live: LiveSubscription, feed: SubscriptionFeed, letters: Sequence[DeadLetter]) -> None:
+        """See to it that these are buried, however long it takes."""
+        for offset, deliveries in letters:
+            origin = Origin(feed.machine.feed, offset)
+            self._waiting[origin] = _Letter(feed, deliveries, self.is_recovering)
+        if not self._is_running:
+            self._is_running = True
+            self._tasks.spawn(self._run(live))
+
+    async def _run(self, live: LiveSubscription) -> None:
+        pause_s = RETRY_S
+        try:
+            while self._waiting:
+                try:
+                    await self._bury(live)
+                    pause_s = RETRY_S
+                except BrokerError as error:
+                    if live.is_closed:
+                        return
+                    logger.warning("dead letters wait: %s", error, extra={"subscription": live.name})
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, RETRY_S_MAX)
+        finally:
+            self._is_running = False
+
+    async def _bury(self, live: LiveSubscription) -> None:
+        """Some of those that wait: that they die is durable first, that they are done is kept last."""
+        await live.shard.kept()
+        definition = live.definition
+        partition = await self._open_topic(definition.dead_letter_topic, TOPIC_CONFIG)
+        some = dict(list(self._waiting.items())[:AT_ONCE])
+        if any(letter.was_found for letter in some.values()):
+            self._written |= {origin for origin in _origins(partition) if origin in some}
+            for origin, letter in some.items():
+                self._waiting[origin] = letter._replace(was_found=False)
+        for origin, letter in some.items():
+            if origin not in self._written:
+                self._write(partition, definition, origin, letter)
+        await partition.sync_to(partition.end_offset)
+        for feed in {letter.feed.machine.feed: letter.feed for letter in some.values()}.values():
+            offsets = [origin.offset for origin, letter in some.items() if letter.feed is feed]
+            live.shard.keep(feed.machine.decide_bury(offsets))
+            for offset in offsets:
+                origin = Origin(feed.machine.feed, offset)
+                self._waiting.pop(origin, None)
+                self._written.discard(origin)
+                feed.complaints.pop(offset, None)
+
+    def _write(self, partition: Partition, definition: Definition, origin: Origin, letter: _Letter) -> None:
+        record = letter.feed.records([origin.offset]).get(origin.offset)
+        if record is None:
+            logger.warning(
+                "a dead letter is gone from its topic: %s", origin, extra={"topic": definition.topic}
+            )
+            return
+        headers = (*_own_headers(record), *_story(definition, origin, letter))
+        batch = build_batch([NewRecord(record.key, record.value, headers)], self._runtime.clock.now_ms())
+        partition.append_own(batch)
+        self._written.add(origin)
+
+
+def _own_headers(record: Record) -> tuple[Header, ...]:
+    """The headers of a message without what was said about an earlier death of it."""
+    return tuple(
+        header
+        for header in record.headers
+        if not header.key.startswith(PREFIX) and header.key != REDRIVEN_FOR
+    )
+
+
+def _story(definition: Definition, origin: Origin, letter: _Letter) -> Iterator[Header]:
+    """Why a message is here and where it comes from, as headers."""
+    is_worn_out = letter.deliveries >= definition.deliveries_max
+    said = {
+        "reason": f"delivered {letter.deliveries} times, never acknowledged" if is_worn_out else "rejected",
+        "error": letter.feed.complaints.get(origin.offset, ""),
+        "subscription": definition.name,
+        "topic": definition.topic,
+        "topic-id": origin.feed.topic_id.hex(),
+        "partition": str(origin.feed.partition),
+        "offset": str(origin.offset),
+        "deliveries": str(letter.deliveries),
+    }
+    for name, value in said.items():
+        if value:
+            yield Header(PREFIX + name, value.encode())
+
+
+def origin_of(record: Record) -> Origin | None:
+    """Which message a letter was; None for what is no letter of ours."""
+    said = {
+        header.key.removeprefix(PREFIX): (header.value or b"").decode(errors="replace")
+        for header in record.headers
+        if header.key.startswith(PREFIX)
+    }
+    try:
+        feed = Feed(said["subscription"], bytes.fromhex(said["topic-id"]), int(said["partition"]))
+        return Origin(feed, int(said["offset"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def _letters(partition: Partition, offset: int) -> Iterator[tuple[Record, Origin, int]]:
+    """Every letter from an offset on, with where it comes from and where reading goes on."""
+    while True:
+        records, upto_offset = read_committed(partition, max(offset, partition.start_offset), READ_BYTES)
+        if upto_offset <= offset:
+            return
+        for record in records:
+            origin = origin_of(record)
+            if origin is not None:
+                yield record, origin, record.offset + 1
+        offset = upto_offset
+
+
+def _origins(partition: Partition) -> Iterator[Origin]:
+    for _, origin, _ in _letters(partition, 0):
+        yield origin
+
+
+async def redrive(
+    live: LiveSubscription, letters: Partition, runtime: Runtime, count_max: int | None = None
+) -> int:
+    """Bring dead letters of a subscription back to their topic, for it alone; returns how many.
+
+    They are in the topic before it is kept that they were brought back: after a crash some may come twice.
+    """
+    definition = live.definition
+    partitions = {feed.machine.feed: feed.partition for feed in live.feeds}
+    is_known = definition.redriven_offset <= letters.high_watermark
+    first_offset = definition.redriven_offset if is_known else 0
+    count, upto_offset = 0, first_offset
+    mark = Header(REDRIVEN_FOR, definition.name.encode())
+    for record, origin, next_offset in _letters(letters, first_offset):
+        if count == count_max:
+            break
+        upto_offset = next_offset
+        partition = partitions.get(origin.feed)
+        if partition is None:
+            continue
+        again = NewRecord(record.key, record.value, (*_own_headers(record), mark))
+        partition.append_own(build_batch([again], runtime.clock.now_ms()))
+        count += 1
+    for partition in partitions.values():
+        await partition.sync_to(partition.end_offset)
+    if upto_offset != definition.redriven_offset:
+        live.shard.keep(live.shard.book.decide_redriven(definition.name, upto_offset))
+        await live.shard.kept()
+    return count

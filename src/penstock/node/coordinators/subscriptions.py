@@ -1,0 +1,290 @@
+"""The subscriptions of a node: which there are, where each is kept, how one comes and goes. Speaks no protocol.
+
+Subscriptions live on the partitions of the internal topic `__subscriptions`, by a hash of their names; the topic is
+made with the first of them. On start the partitions are replayed, and every subscription is at work again before
+anybody joins it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+from penstock.core.errors import (
+    BrokerError,
+    InvalidRequest,
+    InvalidTopic,
+    NotCoordinator,
+    OffsetOutOfRange,
+    UnknownGroup,
+    UnknownTopic,
+)
+from penstock.core.limits import SUBSCRIPTION_NAME_CHARS_MAX
+from penstock.core.machines.catalog import Catalog
+from penstock.core.machines.catalog_events import Topic
+from penstock.core.machines.subscription_definitions import Definition, dead_letter_topic
+from penstock.core.model import check_topic_name
+from penstock.node.coordinators.dead_letters import DeadLetters, redrive
+from penstock.node.coordinators.live_subscription import LiveSubscription
+from penstock.node.coordinators.subscription_shard import SubscriptionShard
+from penstock.node.partition import Partition
+from penstock.node.runtime import Runtime
+from penstock.node.settings import Settings
+from penstock.node.tasks import Tasks
+
+logger = logging.getLogger("penstock.subscriptions")
+
+TOPIC = "__subscriptions"
+TOPIC_PARTITIONS = 4
+TOPIC_CONFIG: Mapping[str, str] = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 << 20),
+    "compression.type": "producer",
+    "penstock.durability": "fsync",
+}
+
+EARLIEST, LATEST = -2, -1
+"""Instead of an offset: from the first message that is there, or only what comes from now on."""
+
+OpenTopic = Callable[[str, int, Mapping[str, str], bool], Awaitable[list[Partition]]]
+"""The partitions of a topic that the broker makes for itself if it is not there; the flag: it is internal."""
+
+
+class Wish(NamedTuple):
+    """What a new subscription is asked to be; None: as the settings say."""
+
+    name: str
+    topic: str
+    start_offset: int = 0
+    hold_ms: int | None = None
+    deliveries_max: int | None = None
+
+
+class PartitionProgress(NamedTuple):
+    """How far a subscription is with one partition."""
+
+    partition: int
+    settled_offset: int
+    """Everything before it is settled."""
+    end_offset: int
+    unsettled_count: int
+    held_count: int
+    dying_count: int
+
+
+class Subscriptions:
+    """Every subscription of this node. `open` before use."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        runtime: Runtime,
+        open_topic: OpenTopic,
+        catalog: Catalog,
+        find_partition: Callable[[str, int], Partition],
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._open_topic = open_topic
+        self._catalog = catalog
+        self._find_partition = find_partition
+        self._shards: list[SubscriptionShard] = []
+        self._live: dict[str, LiveSubscription] = {}
+        self._redriving: dict[str, asyncio.Lock] = {}
+        self._tasks = Tasks()
+
+    # -- life
+
+    async def open(self) -> None:
+        """Make the topic if it is not there, read it, and go on where it was left. Free when it is open."""
+        if self._shards:
+            return
+        partitions = await self._open_topic(TOPIC, TOPIC_PARTITIONS, TOPIC_CONFIG, True)
+        if self._shards:
+            return
+        self._shards = [SubscriptionShard(partition, self._runtime) for partition in partitions]
+        for shard in self._shards:
+            shard.recover()
+            for definition in shard.book.definitions:
+                self._revive(shard, definition)
+
+    def _revive(self, shard: SubscriptionShard, definition: Definition) -> None:
+        """A subscription to a topic whose deletion was cut short goes now; all others are at work again."""
+        topic = self._catalog.find(definition.topic)
+        if topic is None or topic.id != definition.topic_id:
+            shard.keep(shard.book.decide_remove(definition.name))
+            return
+        shard.keep(shard.book.decide_extend(definition.name, topic.partition_count))
+        self._start(shard, definition, is_recovering=True)
+
+    def _start(self, shard: SubscriptionShard, definition: Definition, *, is_recovering: bool) -> None:
+        letters = DeadLetters(self._runtime, self._tasks, self._open_dead_letters)
+        partitions = self._partitions_of(self._catalog.topic(definition.topic))
+        live = LiveSubscription(
+            definition, shard, partitions, lambda feed, found: letters.take(live, feed, found)
+        )
+        self._live[definition.name] = live
+        letters.is_recovering = is_recovering
+        live.recover()
+        letters.is_recovering = False
+
+    def _partitions_of(self, topic: Topic) -> list[Partition]:
+        return [self._find_partition(topic.name, index) for index in range(topic.partition_count)]
+
+    async def _open_dead_letters(self, name: str, overrides: Mapping[str, str]) -> Partition:
+        return (await self._open_topic(name, 1, overrides, False))[0]
+
+    async def stop(self) -> None:
+        self.release_members()
+        await self._tasks.stop()
+
+    def release_members(self) -> None:
+        """Tell every member that it ends here, because the broker is stopping."""
+        for live in self._live.values():
+            live.close(NotCoordinator("the broker is stopping"))
+
+    def _shard_of(self, name: str) -> SubscriptionShard:
+        if not self._shards:
+            raise UnknownGroup(f"there is no subscription {name!r}; create it first")
+        shard = self._shards[crc32(name.encode()) % len(self._shards)]
+        shard.check_ready()
+        return shard
+
+    # -- coming and going
+
+    async def create(self, wish: Wish) -> bool:
+        """Make a subscription that outlives the node; False if there was the same already, which goes on as it was."""
+        check_subscription_name(wish.name)
+        topic = self._subscribable(wish.topic)
+        definition = self._defined(wish, topic)
+        await self.open()
+        shard = self._shard_of(wish.name)
+        topic = self._subscribable(wish.topic)
+        known = shard.book.find(wish.name)
+        starts = [] if known else [_start(one, wish.start_offset) for one in self._partitions_of(topic)]
+        events = shard.book.decide_create(definition, starts)
+        if events:
+            shard.keep(events)
+            self._start(shard, definition, is_recovering=False)
+        await shard.kept()
+        return bool(events)
+
+    def _subscribable(self, name: str) -> Topic:
+        topic = self._catalog.topic(name)
+        if topic.internal:
+            raise InvalidTopic(f"{name!r} belongs to the broker; nobody can subscribe to it")
+        check_topic_name(dead_letter_topic(name))
+        return topic
+
+    def _defined(self, wish: Wish, topic: Topic) -> Definition:
+        settings = self._settings
+        hold_ms = settings.subscription_hold_ms if wish.hold_ms is None else wish.hold_ms
+        deliveries_max = (
+            settings.subscription_deliveries_max if wish.deliveries_max is None else wish.deliveries_max
+        )
+        for number, what in ((hold_ms, "time to hold a message"), (deliveries_max, "number of deliveries")):
+            if not 0 < number < 2**31:
+                raise InvalidRequest(f"the {what} cannot be {number}; it is from 1 to {2**31 - 1}")
+        now_ms = self._runtime.clock.now_ms()
+        return Definition(wish.name, topic.name, topic.id, hold_ms, deliveries_max, now_ms)
+
+    async def remove(self, name: str) -> None:
+        """End a subscription; its members are told, nothing is left of it but its dead letters."""
+        shard = self._shard_of(name)
+        shard.keep(shard.book.decide_remove(name))
+        self._let_go(name, UnknownGroup(f"the subscription {name!r} was deleted"))
+        await shard.kept()
+
+    def _let_go(self, name: str, error: BrokerError) -> None:
+        live = self._live.pop(name, None)
+        if live is not None:
+            live.close(error)
+
+    def forget_topic(self, name: str) -> None:
+        """The topic is deleted, and with it the subscriptions to it."""
+        for shard in self._shards:
+            for definition in shard.book.definitions:
+                if definition.topic == name:
+                    self._let_go(definition.name, UnknownTopic(f"topic {name!r} was deleted"))
+                    _keep_or_leave(shard, shard.book.decide_remove(definition.name))
+
+    def follow_topic(self, topic: Topic) -> None:
+        """The topic may have more partitions now."""
+        for live in self._live.values():
+            if live.definition.topic_id == topic.id and len(live.feeds) < topic.partition_count:
+                _keep_or_leave(live.shard, live.shard.book.decide_extend(live.name, topic.partition_count))
+                live.extend(self._partitions_of(topic))
+
+    # -- looking and delivering
+
+    def find(self, name: str) -> LiveSubscription:
+        """The subscription of that name, at work; raises UnknownGroup."""
+        self._shard_of(name).book.get(name)
+        return self._live[name]
+
+    def list(self) -> list[Definition]:
+        """Every subscription there is, sorted by name."""
+        found = [definition for shard in self._shards for definition in shard.book.definitions]
+        return sorted(found, key=lambda one: one.name)
+
+    def progress(self, name: str) -> Sequence[PartitionProgress]:
+        """How far a subscription is, partition by partition."""
+        return [
+            PartitionProgress(
+                feed.partition.index,
+                start := feed.machine.start_offset or 0,
+                feed.partition.high_watermark,
+                max(0, feed.partition.high_watermark - start - feed.machine.settled_count),
+                len(feed.machine.held),
+                len(feed.machine.dying),
+            )
+            for feed in self.find(name).feeds
+        ]
+
+    async def redrive(self, name: str, count_max: int | None = None) -> int:
+        """Bring dead letters back to their topic, for this subscription alone; returns how many."""
+        live = self.find(name)
+        async with self._redriving.setdefault(name, asyncio.Lock()):
+            letters = self._catalog.find(live.definition.dead_letter_topic)
+            if letters is None:
+                return 0
+            return await redrive(live, self._find_partition(letters.name, 0), self._runtime, count_max)
+
+
+def check_subscription_name(name: str) -> str:
+    """The rules for the names of subscriptions: some text on one line."""
+    if not name:
+        raise InvalidRequest("a subscription needs a name")
+    if len(name) > SUBSCRIPTION_NAME_CHARS_MAX:
+        raise InvalidRequest(
+            f"the name of a subscription has at most {SUBSCRIPTION_NAME_CHARS_MAX} characters, not {len(name)}"
+        )
+    if not name.isprintable():
+        raise InvalidRequest(f"the name of a subscription is printable text, {name!r} is not")
+    return name
+
+
+def _keep_or_leave(shard: SubscriptionShard, events: Sequence[object]) -> None:
+    """Keep what follows from a change of topics. What cannot be kept now, the next start decides again."""
+    try:
+        shard.keep(events)
+    except BrokerError as error:
+        logger.warning("a subscription follows its topic at the next start only: %s", error)
+
+
+def _start(partition: Partition, offset: int) -> int:
+    """Where a new subscription starts in a partition."""
+    partition.check_online()
+    if offset == LATEST:
+        return partition.high_watermark
+    if offset == EARLIEST:
+        return partition.start_offset
+    if not 0 <= offset <= partition.high_watermark:
+        raise OffsetOutOfRange(
+            f"{partition}: a subscription cannot start at {offset}, there are offsets from "
+            f"{partition.start_offset} up to {partition.high_watermark}; {EARLIEST} is the first, {LATEST} the end"
+        )
+    return max(offset, partition.start_offset)

@@ -1,0 +1,132 @@
+"""The frame of the queue door, field for field. Bytes in, values out; never trusts a length, never does I/O.
+
+    [4 total_length][4 message_type][8 sequence_number][8 timestamp]
+    [4 properties_length][properties][4 body_length][body]
+
+Numbers are big-endian. `total_length` counts the whole frame, its own four bytes included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from penstock.core.errors import Malformed, TooLarge
+from penstock.wire.queue.properties import Properties, decode_properties, encode_properties
+
+LENGTH_BYTES = 4
+FRAME_BYTES_MIN = 32
+"""A frame without properties and body."""
+
+NO_SEQUENCE = -1
+
+_HEAD = Struct(">IIqqI")
+_LENGTH = Struct(">I")
+_BODY_HEAD_BYTES = _LENGTH.size
+
+assert _HEAD.size + _BODY_HEAD_BYTES == FRAME_BYTES_MIN
+
+
+class MessageType(IntEnum):
+    """What a frame is for. The last three are for tools."""
+
+    CREATE_TOPIC = 1
+    PUBLISH = 2
+    CREATE_SUBSCRIPTION = 3
+    DELETE_SUBSCRIPTION = 4
+    SUBSCRIBE = 5
+    UNSUBSCRIBE = 6
+    HEARTBEAT = 7
+    ACK = 8
+    DATA = 9
+    LIST_SUBSCRIPTIONS = 10
+    DESCRIBE_SUBSCRIPTION = 11
+    REDRIVE = 12
+
+
+_TYPES = {int(one): one for one in MessageType}
+
+
+class Frame(NamedTuple):
+    """One message of the protocol."""
+
+    type: MessageType
+    sequence: int = NO_SEQUENCE
+    timestamp_ms: int = 0
+    properties: Properties = ()
+    body: bytes = b""
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame. Raises Malformed for a property that cannot be said."""
+    raw = encode_properties(frame.properties)
+    return encode_parts(frame.type, frame.sequence, frame.timestamp_ms, raw, frame.body)
+
+
+def encode_parts(kind: int, sequence: int, timestamp_ms: int, properties: bytes, body: bytes) -> bytes:
+    """The same from properties that are encoded already."""
+    total_bytes = FRAME_BYTES_MIN + len(properties) + len(body)
+    head = _HEAD.pack(total_bytes, kind, sequence, timestamp_ms, len(properties))
+    return b"".join((head, properties, _LENGTH.pack(len(body)), body))
+
+
+def frame_bytes(start: bytes | bytearray | memoryview, bytes_max: int) -> int:
+    """How long the frame is whose first four bytes these are. Raises if it cannot be a frame, or is over the limit."""
+    total_bytes: int = _LENGTH.unpack_from(start)[0]
+    if total_bytes < FRAME_BYTES_MIN:
+        raise Malformed(
+            f"total_length is {total_bytes}; it counts the whole frame, so it is {FRAME_BYTES_MIN} at least"
+        )
+    if total_bytes > bytes_max:
+        raise TooLarge(f"a frame of {total_bytes} bytes is over the limit of {bytes_max}")
+    return total_bytes
+
+
+def decode(raw: bytes | memoryview) -> Frame:
+    """The message in one whole frame, its length included. Raises Malformed when the bytes contradict themselves."""
+    size = len(raw)
+    if size < FRAME_BYTES_MIN:
+        raise Malformed(f"{size} bytes are too few for a frame")
+    total_bytes, number, sequence, timestamp_ms, properties_bytes = _HEAD.unpack_from(raw)
+    if total_bytes != size:
+        raise Malformed(f"total_length is {total_bytes}, the frame has {size} bytes")
+    kind = _TYPES.get(number)
+    if kind is None:
+        known = ", ".join(f"{one.value} {one.name}" for one in MessageType)
+        raise Malformed(f"message type {number} is not known; there are {known}")
+    body_at = FRAME_BYTES_MIN + properties_bytes
+    if body_at > size:
+        raise Malformed(
+            f"properties_length {properties_bytes} does not fit into {size - FRAME_BYTES_MIN} bytes"
+        )
+    (body_bytes,) = _LENGTH.unpack_from(raw, body_at - _BODY_HEAD_BYTES)
+    if body_at + body_bytes != size:
+        raise Malformed(f"body_length is {body_bytes}, {size - body_at} bytes are left for the body")
+    properties = decode_properties(bytes(raw[_HEAD.size : body_at - _BODY_HEAD_BYTES]))
+    return Frame(kind, sequence, timestamp_ms, properties, bytes(raw[body_at:]))
+
+
+class FrameStream:
+    """Frames out of bytes as they come, for whoever reads a socket."""
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._waiting = bytearray()
+
+    def feed(self, content: bytes) -> Iterator[Frame]:
+        """Every frame that is whole now. Raises once the bytes cannot be frames; then there is no going on."""
+        self._waiting += content
+        position = 0
+        try:
+            while len(self._waiting) - position >= LENGTH_BYTES:
+                start = self._waiting[position : position + LENGTH_BYTES]
+                end = position + frame_bytes(start, self._frame_bytes_max)
+                if end > len(self._waiting):
+                    break
+                raw = bytes(self._waiting[position:end])
+                position = end
+                yield decode(raw)
+        finally:
+            del self._waiting[:position]

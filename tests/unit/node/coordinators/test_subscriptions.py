@@ -1,0 +1,301 @@
+"""The host of subscriptions on virtual time: turns, what comes back, what dies, what a restart keeps, bad wishes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from group_node import Node, on_a_node, start_node
+from penstock.core.errors import (
+    BrokerError,
+    DiskFull,
+    InvalidRequest,
+    InvalidTopic,
+    NotCoordinator,
+    NotHeld,
+    OffsetOutOfRange,
+    UnknownGroup,
+    UnknownTopic,
+)
+from penstock.core.machines.subscription import Outcome
+from penstock.node.coordinators.subscriptions import EARLIEST, LATEST, Wish
+from sim.loop import SimLoop, run
+from sim.machine import Machine
+from subscription_node import SUBSCRIPTION, Member, letters, publish, subscribe, turns
+
+
+def names(record_headers: object) -> dict[str, str]:
+    return {header.key: (header.value or b"").decode() for header in record_headers}  # type: ignore[attr-defined]
+
+
+def test_messages_go_round_and_no_further_than_windows() -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker)
+        one, two = Member(live, "one", 2), Member(live, "two", 3)
+        await publish(node.broker, *(b"%d" % number for number in range(9)))
+        await turns()
+        assert [offset for offset, _ in one.numbers] == [0, 2]
+        assert [offset for offset, _ in two.numbers] == [1, 3, 4]
+        one.say(one.given[0])
+        await turns()
+        assert [offset for offset, _ in one.numbers] == [0, 2, 5]
+
+    on_a_node(play)
+
+
+def test_every_partition_is_served_and_a_window_counts_over_all_of_them() -> None:
+    async def play(node: Node) -> None:
+        await node.broker.own_topic("wide", 3, {}, False)
+        live = await subscribe(node.broker, Wish("wide", "wide"))
+        member = Member(live, "one", 4)
+        for partition in range(3):
+            await publish(node.broker, b"a", b"b", topic="wide", partition=partition)
+        await turns()
+        assert len(member.given) == 4
+        member.accept_all()
+        await turns()
+        assert sorted((one.partition, one.record.offset) for one in member.given) == [
+            (partition, offset) for partition in range(3) for offset in range(2)
+        ]
+
+    on_a_node(play)
+
+
+def test_what_nobody_settles_in_time_goes_to_another_and_is_counted() -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker, Wish(SUBSCRIPTION, "t", hold_ms=1_000))
+        first = Member(live, "first", 1)
+        await publish(node.broker, b"a")
+        await turns()
+        second = Member(live, "second", 1)
+        await asyncio.sleep(1.5)
+        assert (first.numbers, second.numbers) == ([(0, 1)], [(0, 2)])
+        with pytest.raises(NotHeld):
+            first.say(first.given[0])
+        second.say(second.given[0])
+        with pytest.raises(NotHeld):
+            second.say(second.given[0])
+
+    on_a_node(play)
+
+
+def test_a_member_that_dies_counts_and_one_that_leaves_does_not() -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker)
+        await publish(node.broker, b"a", b"b")
+        leaver = Member(live, "leaver")
+        await turns()
+        assert await leaver.leave() is None
+        dying = Member(live, "dying")
+        await turns()
+        assert dying.numbers == [(0, 1), (1, 1)]
+        dying.say(dying.given[0])
+        await dying.leave(is_counted=True)
+        last = Member(live, "last")
+        await turns()
+        assert last.numbers == [(1, 2)]
+
+    on_a_node(play)
+
+
+def test_a_paused_member_is_passed_over() -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker)
+        slow, quick = Member(live, "slow"), Member(live, "quick")
+        live.pause("slow")
+        await publish(node.broker, b"a", b"b")
+        await turns()
+        assert (len(slow.given), len(quick.given)) == (0, 2)
+        live.resume("slow")
+        await publish(node.broker, b"c")
+        await turns()
+        assert len(slow.given) == 1
+
+    on_a_node(play)
+
+
+def test_what_comes_back_too_often_is_a_dead_letter_that_tells_its_story() -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker, Wish(SUBSCRIPTION, "t", deliveries_max=2))
+        member = Member(live, "one")
+        await publish(node.broker, b"bad", b"worse", b"good")
+        await turns()
+        member.say(member.given[0], Outcome.RELEASE, "first try")
+        member.say(member.given[1], Outcome.REJECT)
+        member.say(member.given[2])
+        await turns()
+        assert member.numbers[3:] == [(0, 2)]
+        member.say(member.given[3], Outcome.RELEASE, "ValueError: no")
+        await asyncio.sleep(1)
+        worse, bad = letters(node.broker)
+        assert (worse.value, bad.value) == (b"worse", b"bad")
+        story = names(bad.headers)
+        assert story.pop("penstock.dead.topic-id") == node.broker.catalog.topic("t").id.hex()
+        assert story == {
+            "penstock.dead.reason": "delivered 2 times, never acknowledged",
+            "penstock.dead.error": "ValueError: no",
+            "penstock.dead.subscription": SUBSCRIPTION,
+            "penstock.dead.topic": "t",
+            "penstock.dead.partition": "0",
+            "penstock.dead.offset": "0",
+            "penstock.dead.deliveries": "2",
+        }
+        assert names(worse.headers)["penstock.dead.reason"] == "rejected"
+        progress = node.broker.subscriptions.progress(SUBSCRIPTION)[0]
+        assert (progress.settled_offset, progress.unsettled_count, progress.dying_count) == (3, 0, 0)
+
+    on_a_node(play)
+
+
+def test_redriven_letters_come_back_to_their_subscription_alone_and_once() -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker)
+        other = await subscribe(node.broker, Wish("other", "t"))
+        member, bystander = Member(live, "one"), Member(other, "two")
+        await publish(node.broker, b"a", b"b")
+        await turns()
+        member.say(member.given[0], Outcome.REJECT)
+        member.say(member.given[1], Outcome.REJECT)
+        bystander.accept_all()
+        await asyncio.sleep(1)
+        assert await node.broker.subscriptions.redrive(SUBSCRIPTION, 1) == 1
+        assert await node.broker.subscriptions.redrive(SUBSCRIPTION) == 1
+        assert await node.broker.subscriptions.redrive(SUBSCRIPTION) == 0
+        assert await node.broker.subscriptions.redrive("other") == 0
+        await turns()
+        assert [one.record.value for one in member.given] == [b"a", b"b", b"a", b"b"]
+        assert [one.record.value for one in bystander.given] == [b"a", b"b"]
+        assert names(member.given[2].record.headers) == {"penstock.redriven-for": SUBSCRIPTION}
+
+    on_a_node(play)
+
+
+def test_a_restart_keeps_what_was_settled_and_how_often_the_rest_was_delivered() -> None:
+    async def first(machine: Machine) -> None:
+        node = await start_node(machine)
+        live = await subscribe(node.broker)
+        member = Member(live, "one")
+        await publish(node.broker, *(b"%d" % number for number in range(6)))
+        await turns()
+        for place, outcome in ((0, Outcome.ACCEPT), (3, Outcome.ACCEPT), (2, Outcome.RELEASE)):
+            member.say(member.given[place], outcome)
+        await member.leave()
+
+    async def second(machine: Machine) -> None:
+        node = await start_node(machine)
+        live = node.broker.subscriptions.find(SUBSCRIPTION)
+        member = Member(live, "one")
+        await turns()
+        assert member.numbers == [(1, 1), (2, 2), (4, 1), (5, 1)]
+
+    async def main(loop: SimLoop) -> None:
+        machine = Machine(loop, "node")
+        await machine.boot(first)
+        machine.lose_power()
+        await machine.boot(second)
+
+    run(3, main)
+
+
+def test_more_partitions_and_the_end_of_the_topic_are_followed() -> None:
+    async def play(node: Node) -> None:
+        broker = node.broker
+        live = await subscribe(broker)
+        member = Member(live, "one")
+        await broker.change(lambda catalog: catalog.decide_add_partitions("t", 2))
+        await publish(broker, b"a", partition=1)
+        await turns()
+        assert [(one.partition, one.number) for one in member.given] == [(1, 1)]
+        await broker.change(lambda catalog: catalog.decide_delete_topic("t"))
+        assert isinstance(member.ended, UnknownTopic)
+        assert broker.subscriptions.list() == []
+        with pytest.raises(UnknownGroup):
+            broker.subscriptions.find(SUBSCRIPTION)
+
+    on_a_node(play)
+
+
+def test_a_subscription_starts_where_it_is_told() -> None:
+    async def play(node: Node) -> None:
+        await publish(node.broker, b"a", b"b", b"c")
+        for name, offset, wanted in (("x", 0, 0), ("y", 2, 2), ("z", LATEST, 3), ("e", EARLIEST, 0)):
+            live = await subscribe(node.broker, Wish(name, "t", start_offset=offset))
+            assert live.feeds[0].machine.start_offset == wanted
+        for offset in (4, -3):
+            with pytest.raises(OffsetOutOfRange, match="from 0 up to 3"):
+                await subscribe(node.broker, Wish("w", "t", start_offset=offset))
+
+    on_a_node(play)
+
+
+def test_the_same_wish_again_changes_nothing_and_another_is_refused() -> None:
+    async def play(node: Node) -> None:
+        create = node.broker.subscriptions.create
+        await node.broker.auto_create_topic("u")
+        assert await create(Wish(SUBSCRIPTION, "t"))
+        assert not await create(Wish(SUBSCRIPTION, "t", start_offset=99))
+        for wish in (Wish(SUBSCRIPTION, "u"), Wish(SUBSCRIPTION, "t", hold_ms=5)):
+            with pytest.raises(InvalidRequest, match="already"):
+                await create(wish)
+        await node.broker.subscriptions.remove(SUBSCRIPTION)
+        assert await create(Wish(SUBSCRIPTION, "u"))
+
+    on_a_node(play)
+
+
+BAD_WISHES: list[tuple[Wish, type[BrokerError]]] = [
+    (Wish("", "t"), InvalidRequest),
+    (Wish("a\nb", "t"), InvalidRequest),
+    (Wish("n" * 250, "t"), InvalidRequest),
+    (Wish("w", "nowhere"), UnknownTopic),
+    (Wish("w", "__subscriptions"), InvalidTopic),
+    (Wish("w", "t" * 247), InvalidTopic),
+    (Wish("w", "t", hold_ms=0), InvalidRequest),
+    (Wish("w", "t", deliveries_max=-1), InvalidRequest),
+]
+
+
+@pytest.mark.parametrize(("wish", "error"), BAD_WISHES)
+def test_wishes_that_cannot_be_are_refused(wish: Wish, error: type[BrokerError]) -> None:
+    async def play(node: Node) -> None:
+        await node.broker.auto_create_topic("t" * 247)
+        await node.broker.subscriptions.open()
+        with pytest.raises(error):
+            await node.broker.subscriptions.create(wish)
+        assert node.broker.subscriptions.list() == []
+
+    on_a_node(play)
+
+
+def test_members_are_told_when_the_broker_stops() -> None:
+    async def play(node: Node) -> Member:
+        live = await subscribe(node.broker)
+        with pytest.raises(InvalidRequest, match="already"):
+            Member(Member(live, "one").live, "one")
+        return Member(live, "two")
+
+    assert isinstance(on_a_node(play).ended, NotCoordinator)
+
+
+def test_what_cannot_be_kept_for_a_while_is_kept_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker)
+        member = Member(live, "one", 2)
+        await publish(node.broker, *(b"%d" % number for number in range(4)))
+        await turns()
+        owner = live.shard.partition
+        append = owner.append_own
+
+        def full(_: object) -> None:
+            raise DiskFull("no space")
+
+        monkeypatch.setattr(owner, "append_own", full)
+        member.accept_all()
+        await turns()
+        assert len(member.given) == 2, "nothing is dealt out while progress cannot be kept"
+        monkeypatch.setattr(owner, "append_own", append)
+        await asyncio.sleep(2)
+        assert len(member.given) == 4
+
+    on_a_node(play)
