@@ -66,9 +66,7 @@ class Worker:
             ledger = self._ledger
             assert value not in ledger.confirmed, f"{value!r} was settled and comes again"
             assert value not in there, f"{value!r} is dead and comes again"
-            assert number >= ledger.numbers.get(value, 1), (
-                f"{value!r}: delivery {number} comes late"
-            )
+            assert number >= ledger.numbers.get(value, 1), f"{value!r}: delivery {number} comes late"
             assert number <= 1 + ledger.failures[value], f"{value!r} was never given back that often"
             ledger.numbers[value] = number
             asyncio.get_running_loop().call_later(self._chance.uniform(0, 0.05), self._answer, message)
