@@ -93,11 +93,14 @@ class DeadLetters:
             self._is_running = False
 
     async def _bury(self, live: LiveSubscription) -> None:
-        """Some of those that wait: that they die is durable first, that they are done is kept last."""
+        """Some of those that wait: that they die is durable first, that they are done is kept last.
+
+        Which ones is settled before anything is waited for: who comes meanwhile is not durably dying yet.
+        """
+        some = dict(list(self._waiting.items())[:AT_ONCE])
         await live.shard.kept()
         definition = live.definition
         partition = await self._open_topic(definition.dead_letter_topic, TOPIC_CONFIG)
-        some = dict(list(self._waiting.items())[:AT_ONCE])
         if any(letter.was_found for letter in some.values()):
             self._written |= {origin for origin in _origins(partition) if origin in some}
             for origin, letter in some.items():
