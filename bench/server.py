@@ -21,6 +21,7 @@ READY_S_MAX = 120.0
 STOP_S_MAX = 60.0
 POLL_S = 0.0005
 LOG_TAIL_CHARS = 2000
+FREE_PORTS = dict.fromkeys(("port", "text_port", "json_port", "queue_port", "http_port"), 0)
 
 
 class BrokerFailed(Exception):
@@ -55,9 +56,9 @@ class Server:
         """Start and wait until the ready file is there; returns the milliseconds from exec to then."""
         assert self._process is None, "the broker already runs"
         self._ready_path.unlink(missing_ok=True)
-        words = [sys.executable, "-m", "penstock", "start", "--port", "0", "--data-dir", str(self.data_dir)]
+        words = [sys.executable, "-m", "penstock", "start", "--data-dir", str(self.data_dir)]
         words += ["--ready-file", str(self._ready_path)]
-        for name, value in self._flags.items():
+        for name, value in {**FREE_PORTS, **self._flags}.items():
             words += ["--" + name.replace("_", "-"), str(value)]
         with self._log_path.open("ab") as log, on_cpu(self._cpu):
             self.started_ns = time.perf_counter_ns()

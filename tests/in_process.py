@@ -10,15 +10,17 @@ from collections import deque
 from typing import Any
 
 from handheld import turns
-from penstock.doors.kafka.connection import Connection
-from penstock.doors.kafka.server import KafkaDoor
+from penstock.apps.doorways import KAFKA, Doorways
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.connections.connection import Connection
 from penstock.wire.kafka import decode_response, encode_request
 
 SIZE_BYTES = 4
 TURNS_MAX = 200_000
 ADDRESS = Address("127.0.0.1", 9092)
+KAFKA_ONLY = {"text_port": None, "json_port": None, "queue_port": None, "http_port": None}
+"""Settings of a node that has no further doors."""
 
 
 class Closed(Exception):
@@ -32,7 +34,7 @@ class Line:
         self._connection = connection
         self.sent = bytearray()
         self.is_reading = True
-        self.was_aborted = self.was_closed = False
+        self.was_aborted = self.was_closed = self.has_ended = False
 
     def get_extra_info(self, name: str) -> Any:
         return ("10.0.0.7", 5_000) if name == "peername" else None
@@ -56,6 +58,15 @@ class Line:
         self._lose(self.was_aborted or self.was_closed)
         self.was_closed = True
 
+    def is_closing(self) -> bool:
+        return self.was_aborted or self.was_closed
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.has_ended = True
+
     def _lose(self, is_lost: bool) -> None:
         if self._connection is not None and not is_lost:
             asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
@@ -64,8 +75,9 @@ class Line:
 class Caller:
     """One client of the door."""
 
-    def __init__(self, door: KafkaDoor) -> None:
-        self.connection = door._make_connection()
+    def __init__(self, doors: Doorways) -> None:
+        self.doors = doors
+        self.connection = doors.listeners[KAFKA].connect()
         self.line = Line(self.connection)
         self._asked: deque[tuple[int, int, int]] = deque()
         self._sent = 0
@@ -123,8 +135,8 @@ class Caller:
         await turns()
 
 
-def open_door(broker: Broker) -> KafkaDoor:
-    """The door of a broker, without a listening socket. Needs a running loop."""
-    door = KafkaDoor(broker)
-    door._dispatch.advertise(ADDRESS)
-    return door
+def open_doors(broker: Broker) -> Doorways:
+    """The doors of a broker, without a listening socket. Needs a running loop."""
+    doors = Doorways(broker)
+    doors.kafka.advertise(ADDRESS)
+    return doors

@@ -13,11 +13,11 @@ from typing import Any
 
 from fuzz.target import Target
 from handheld import Hand, PromptWorkers, turns
-from in_process import Caller, open_door
+from in_process import Caller, open_doors
 from kafka_samples import sample
 from making import keyed_batch
+from penstock.apps.doorways import Doorways
 from penstock.core.model import Storage
-from penstock.doors.kafka.server import KafkaDoor
 from penstock.node.broker import Broker, start_broker
 from penstock.node.memory import MemoryFiles
 from penstock.node.settings import Settings
@@ -55,15 +55,15 @@ class Live:
         await self.broker.change(
             lambda catalog: catalog.decide_create_topic("orders", 2, {}, topic_id=topic_id, now_ms=1)
         )
-        self.door: KafkaDoor = open_door(self.broker)
-        self.witness = Caller(self.door)
+        self.doors: Doorways = open_doors(self.broker)
+        self.witness = Caller(self.doors)
 
     def read(self, content: bytes) -> str:
         self.rounds += 1
         return self._runner.run(self._read(content))
 
     async def _read(self, content: bytes) -> str:
-        caller = Caller(self.door)
+        caller = Caller(self.doors)
         caller.feed(content)
         await turns(TURNS)
         end = "closed" if caller.is_closed else "open"
@@ -74,8 +74,8 @@ class Live:
         caller.line.abort()
         await turns()
         assert not self.crashes, "\n".join(self.crashes)
-        assert list(self.door._connections) == [self.witness.connection]
-        assert self.door._budget.fits(SETTINGS.inflight_bytes_max), "memory of a connection that is gone"
+        assert list(self.doors.gate.connections) == [self.witness.connection]
+        assert self.doors.gate.budget.fits(SETTINGS.inflight_bytes_max), "memory of a connection that is gone"
         return word
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ def live() -> Live:
 
 def make_requests(rng: Random) -> bytes:
     """A few requests of what the door speaks, most of them about topics that are there."""
-    keys = sorted(live().door._dispatch._handlers)
+    keys = sorted(live().doors.kafka._dispatch._handlers)
     return b"".join(_request(rng.choice(keys), rng) for _ in range(rng.randint(1, 4)))
 
 

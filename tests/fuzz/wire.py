@@ -11,7 +11,8 @@ from typing import Any
 from fuzz.target import Target
 from kafka_samples import message_versions, sample
 from penstock.core.errors import Malformed, TooLarge
-from penstock.doors.kafka.intake import Budget, Intake
+from penstock.node.connections.framing import LengthPrefixed
+from penstock.node.connections.intake import Budget, Intake
 from penstock.wire.kafka import (
     API,
     UNSUPPORTED,
@@ -96,7 +97,7 @@ def read_stream(content: bytes) -> str:
 def cut(content: bytes, rng: Random | None) -> tuple[list[bytes], str]:
     """(the frames, how the stream ended)"""
     budget = Budget(BUDGET_BYTES)
-    intake = Intake(budget, FRAME_BYTES_MAX)
+    intake = Intake(budget, FRAME_BYTES_MAX, LengthPrefixed())
     frames: list[bytes] = []
     while content:
         room = intake.room()

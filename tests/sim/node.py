@@ -1,4 +1,4 @@
-"""A whole node on a simulated machine: broker and Kafka door, as the real main assembles them. Never real threads."""
+"""A whole node on a simulated machine: broker and doors, as the real main assembles them. Never real threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.doors.kafka.server import KafkaDoor
+from in_process import KAFKA_ONLY
+from penstock.apps.doorways import Doorways
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker, start_broker
 from penstock.node.runtime import Runtime
@@ -18,6 +19,7 @@ PORT = 9092
 SETTINGS = Settings(
     host=NAME,
     port=PORT,
+    **KAFKA_ONLY,
     segment_bytes=1_024,
     index_interval_bytes=200,
     retention_check_ms=23,
@@ -34,12 +36,12 @@ CHECKPOINT_BYTES_MIN = 1_500
 class Node:
     """One life of one broker."""
 
-    def __init__(self, broker: Broker, door: KafkaDoor) -> None:
+    def __init__(self, broker: Broker, doors: Doorways) -> None:
         self.broker = broker
-        self.door = door
+        self.doors = doors
 
     async def stop(self) -> None:
-        await self.door.close()
+        await self.doors.close()
         await self.broker.stop()
 
 
@@ -47,10 +49,10 @@ async def boot(machine: Machine) -> Node:
     """Recover and serve; to be run on the machine."""
     runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers)
     broker = await start_broker(SETTINGS, runtime)
-    door = KafkaDoor(broker)
-    await door.open()
-    await door.serve(Address(NAME, PORT))
-    return Node(broker, door)
+    doors = Doorways(broker)
+    await doors.open()
+    await doors.serve(Address(NAME, PORT))
+    return Node(broker, doors)
 
 
 @contextmanager

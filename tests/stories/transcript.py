@@ -12,11 +12,11 @@ from textwrap import dedent
 from typing import Any
 
 import asking
-from in_process import Caller, open_door
+from in_process import Caller, open_doors
 from making import with_header
+from penstock.apps.doorways import Doorways
 from penstock.core.model import NewRecord
 from penstock.core.records.whole import build_batch, open_batches
-from penstock.doors.kafka.server import KafkaDoor
 from penstock.node.broker import Broker, start_broker
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
@@ -37,17 +37,17 @@ class Story:
         self.settings = settings
         self.lines: list[str] = []
         self.broker: Broker
-        self.door: KafkaDoor
+        self.doors: Doorways
 
     async def start(self) -> None:
         machine = self.machine
         runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers)
         self.broker = await start_broker(self.settings, runtime)
-        self.door = open_door(self.broker)
+        self.doors = open_doors(self.broker)
         self.say(f"the broker starts, epoch {self.broker.identity.leader_epoch}")
 
     async def stop(self) -> None:
-        await self.door.close()
+        await self.doors.close()
         is_clean = await self.broker.stop()
         self.say("the broker stops clean" if is_clean else "the broker stops, not clean")
 
@@ -71,7 +71,7 @@ class Client:
     def __init__(self, story: Story, name: str) -> None:
         self._story = story
         self.name = name
-        self._caller = Caller(story.door)
+        self._caller = Caller(story.doors)
 
     def say(self, line: str) -> None:
         self._story.say(f"{self.name}: {line}")

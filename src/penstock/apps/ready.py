@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.core.model import Durability, Storage
@@ -25,11 +26,14 @@ class ReadyInfo:
     storage: Storage
     durability: Durability
     pid: int
+    doors: Mapping[str, int] = field(default_factory=dict)
+    """The further doors that are open, with their real ports."""
 
 
 def write_ready_file(path: Path, info: ReadyInfo) -> None:
     """Create the file whole or not at all, so that whoever waits for it never reads half. Raises StartError."""
     content = {"host": info.host, "port": info.port, "pid": info.pid, "data_dir": info.data_dir}
+    content |= {f"{name}_port": port for name, port in info.doors.items()}
     temporary = path.with_name(f".{path.name}.{info.pid}.tmp")
     try:
         temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")

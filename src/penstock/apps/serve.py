@@ -11,11 +11,11 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.apps.doorways import KAFKA, Doorways
 from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
 from penstock.core.ports import Files
-from penstock.doors.kafka.server import KafkaDoor
 from penstock.node.addresses import Address, advertised_address
 from penstock.node.broker import start_broker
 from penstock.node.clock import SystemClock, SystemRng
@@ -98,16 +98,16 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         broker = await start_broker(settings, Runtime(SystemClock(), SystemRng(), files, workers))
     except BrokerError as error:
         raise StartError(f"Cannot start from {settings.data_dir}: {error}") from error
-    door = KafkaDoor(broker)
+    doorways = Doorways(broker)
     try:
-        bound = await _open(door, settings)
-        advertised = advertised_address(settings, bound.port)
-        await door.serve(advertised)
+        bound = await doorways.open()
+        advertised = advertised_address(settings, bound[KAFKA].port)
+        await doorways.serve(advertised)
         _settle_memory()
         on_ready(_ready_info(settings, bound, advertised))
         await stopping.wait()
         logger.info("stopping")
-        await door.close()
+        await doorways.close()
     finally:
         is_clean = await broker.stop()
         workers.close()
@@ -115,25 +115,17 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
     return 0
 
 
-async def _open(door: KafkaDoor, settings: Settings) -> Address:
-    try:
-        return await door.open()
-    except OSError as error:
-        where = Address(settings.host, settings.port)
-        raise StartError(
-            f"Cannot listen on {where}: {error.strerror or error}. Choose another with --port."
-        ) from error
-
-
-def _ready_info(settings: Settings, bound: Address, advertised: Address) -> ReadyInfo:
+def _ready_info(settings: Settings, bound: dict[str, Address], advertised: Address) -> ReadyInfo:
+    kafka = bound[KAFKA]
     return ReadyInfo(
-        host=bound.host,
-        port=bound.port,
+        host=kafka.host,
+        port=kafka.port,
         advertised=advertised,
         data_dir=str(Path(settings.data_dir).absolute()),
         storage=settings.storage,
         durability=settings.durability,
         pid=os.getpid(),
+        doors={name: address.port for name, address in bound.items() if name != KAFKA},
     )
 
 

@@ -14,6 +14,7 @@ class Kind(Enum):
 
     TEXT = "text"
     HOST = "host"
+    PORT = "port"
     COUNT = "count"
     BYTES = "bytes"
     MS = "ms"
@@ -63,6 +64,8 @@ class Definition:
             return "printable text, not empty"
         if self.kind is Kind.HOST:
             return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
+        if self.kind is Kind.PORT:
+            return f"a port from {self.low} to {self.high}, 0 for a free one, or off"
         return self._allowed_number()
 
     def _allowed_number(self) -> str:

@@ -48,6 +48,11 @@ def _count(section: str, default: int, meaning: str, **more: Any) -> Any:
     return _of(Kind.COUNT, section, default, meaning, **more)
 
 
+def _port(default: int, protocol: str) -> Any:
+    meaning = f"Port of the {protocol} door; 0 takes a free one, off keeps it shut."
+    return _of(Kind.PORT, "server", default, meaning, high=65535)
+
+
 def _bytes(section: str, default: int, meaning: str, **more: Any) -> Any:
     return _of(Kind.BYTES, section, default, meaning, **more)
 
@@ -67,8 +72,16 @@ class Settings:
         "Address to listen on. Anything but loopback must be asked for: clients are not authenticated.",
     )
     port: int = _count(
-        "server", 9092, "Port to listen on; 0 takes a free one.", high=65535, aliases=("broker.base_port",)
+        "server",
+        9092,
+        "Port of the Kafka door; 0 takes a free one.",
+        high=65535,
+        aliases=("broker.base_port",),
     )
+    text_port: int | None = _port(9081, "text")
+    json_port: int | None = _port(9082, "JSON")
+    queue_port: int | None = _port(9999, "queue")
+    http_port: int | None = _port(9080, "HTTP")
     advertised_host: str = _of(
         Kind.HOST,
         "server",

@@ -19,11 +19,11 @@ PREFIX = "PENSTOCK_"
 
 FOREIGN_VARIABLES = {
     "QB_SERVER_HOST": "host",
-    "QB_SERVER_PORT": "port",
+    "QB_SERVER_PORT": "queue_port",
     "QB_DATA_DIR": "data_dir",
     "QB_LOG_LEVEL": "log_level",
 }
-"""Variables of another broker that are understood; ours win over them."""
+"""Variables of another broker that are understood; ours win over them. Its protocol is spoken at the queue door."""
 
 OTHER_VARIABLES = (
     "PENSTOCK_BOOTSTRAP",
@@ -34,8 +34,9 @@ OTHER_VARIABLES = (
 )
 """Variables with our prefix that are not node settings: the command line's and the test suite's."""
 
-_SERVICE_LINK = re.compile(r"PENSTOCK_(SERVICE_.*|PORT_\d+_(TCP|UDP).*)")
-"""What Kubernetes puts into every container once a service is called penstock. `PENSTOCK_PORT=tcp://…` is one too."""
+_SERVICE_LINK = re.compile(r"PENSTOCK_(?:(?:TEXT|JSON|QUEUE|HTTP)_)?(SERVICE_.*|PORT_\d+_(TCP|UDP).*)")
+"""What Kubernetes puts into every container once a service is called penstock or penstock-text, and so on.
+`PENSTOCK_PORT=tcp://…` is one too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class _Merge:
             if not variable.startswith(PREFIX) or variable in OTHER_VARIABLES:
                 continue
             value = environment[variable]
-            if _SERVICE_LINK.fullmatch(variable) or (variable == "PENSTOCK_PORT" and "://" in value):
+            if _SERVICE_LINK.fullmatch(variable) or (variable.endswith("_PORT") and "://" in value):
                 continue
             name = variable.removeprefix(PREFIX).lower()
             if name not in DEFINITION_OF:

@@ -18,6 +18,8 @@ _SWITCH_WORDS = {
     "no": False,
     "0": False,
 }
+OFF = "off"
+"""How a port is written that is not opened; YAML reads the bare word as a switch."""
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
@@ -31,6 +33,8 @@ def read_value(definition: Definition, raw: object) -> Any:
         return _printable(raw)
     if definition.kind is Kind.HOST:
         return _host(raw, definition.may_be_empty)
+    if definition.kind is Kind.PORT and _is_off(raw):
+        return None
     return _within(definition, _number(definition.kind, raw))
 
 
@@ -38,6 +42,8 @@ def show_value(definition: Definition, value: Any) -> str:
     """A typed value as a person would write it: `1 GiB`, `7 d`, `on`."""
     if definition.special is not None and value == definition.special:
         return str(value)
+    if definition.kind is Kind.PORT and value is None:
+        return OFF
     if definition.kind is Kind.BYTES:
         return show_bytes(value)
     if definition.kind is Kind.MS:
@@ -49,6 +55,8 @@ def show_value(definition: Definition, value: Any) -> str:
 
 def plain_value(value: Any) -> str | int | bool:
     """A typed value as JSON holds it."""
+    if value is None:
+        return OFF
     return value if isinstance(value, bool | int) else str(value)
 
 
@@ -81,6 +89,10 @@ def _switch(raw: object) -> bool:
     if word not in _SWITCH_WORDS:
         raise ValueError("not a switch")
     return _SWITCH_WORDS[word]
+
+
+def _is_off(raw: object) -> bool:
+    return raw is False or (isinstance(raw, str) and raw.strip().lower() == OFF)
 
 
 def _number(kind: Kind, raw: object) -> int:

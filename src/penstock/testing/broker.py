@@ -44,8 +44,12 @@ class BrokerDied(Exception):
     """The broker did not start, left by itself, or did not leave when asked; the end of its log is in the message."""
 
 
+PORTS = ("port", "text_port", "json_port", "queue_port", "http_port")
+"""The doors' flags. Each gets a free port unless the test says otherwise, so that many brokers run side by side."""
+
+
 class Broker:
-    """One broker process on one data directory. Keeps its port over restarts."""
+    """One broker process on one data directory. Keeps its ports over restarts."""
 
     def __init__(self, home: Path, flags: dict[str, Flag]) -> None:
         self.home = home
@@ -53,9 +57,34 @@ class Broker:
         self.log_path = home / "broker.log"
         self.ready_path = home / "ready.json"
         self.host = "127.0.0.1"
-        self.port = int(str(flags.get("port", 0)))
-        self._flags = {name: value for name, value in flags.items() if name != "port"}
+        self._ports = {name: str(flags.get(name, 0)) for name in PORTS}
+        self._flags = {name: value for name, value in flags.items() if name not in PORTS}
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        """Kafka's door; 0 before the first start."""
+        return int(self._ports["port"])
+
+    @property
+    def text_port(self) -> int:
+        return self._door("text_port")
+
+    @property
+    def json_port(self) -> int:
+        return self._door("json_port")
+
+    @property
+    def queue_port(self) -> int:
+        return self._door("queue_port")
+
+    @property
+    def http_port(self) -> int:
+        return self._door("http_port")
+
+    def _door(self, name: str) -> int:
+        assert self._ports[name] not in ("0", "off"), f"{name}: this door is not open"
+        return int(self._ports[name])
 
     @property
     def bootstrap(self) -> str:
@@ -70,10 +99,11 @@ class Broker:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> None:
-        """Start and return once the ready file names the port."""
+        """Start and return once the ready file names the ports."""
         self.launch()
         ready = self._await_ready()
-        self.host, self.port = str(ready["host"]), int(str(ready["port"]))
+        self.host = str(ready["host"])
+        self._ports |= {name: str(ready[name]) for name in PORTS if name in ready}
 
     def launch(self) -> None:
         """Start and do not wait: the process may be met, or killed, while it is still starting."""
@@ -81,9 +111,8 @@ class Broker:
         self.ready_path.unlink(missing_ok=True)
         command = [
             *(sys.executable, "-m", "penstock", "start"),
-            *("--port", str(self.port), "--data-dir", str(self.data_dir)),
-            *("--ready-file", str(self.ready_path)),
-            *_flag_words(self._flags),
+            *("--data-dir", str(self.data_dir), "--ready-file", str(self.ready_path)),
+            *_flag_words({**self._ports, **self._flags}),
         ]
         path = os.pathsep.join(filter(None, [str(SOURCE_DIR), os.environ.get("PYTHONPATH", "")]))
         environment = {**os.environ, "PYTHONPATH": path}

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,11 @@ from penstock.core.model import Storage
 from penstock.node.checkpoint import CLEAN_FILE, IDENTITY_FILE
 from penstock.node.disk import DirectoryLock
 from penstock.node.settings import Settings
+
+
+def settings(**given: Any) -> Settings:
+    """Settings with a free port for every door, unless the test says otherwise."""
+    return Settings(**{"port": 0, "text_port": 0, "json_port": 0, "queue_port": 0, "http_port": 0, **given})
 
 
 def stop_at_once(info: ReadyInfo) -> None:
@@ -33,15 +39,15 @@ def test_it_serves_until_it_is_told_to_stop_and_stops_clean(
         stop_at_once(info)
 
     caplog.set_level(logging.INFO)
-    assert serve(Settings(port=0, data_dir=str(tmp_path / "data")), on_ready) == 0
+    assert serve(settings(data_dir=str(tmp_path / "data")), on_ready) == 0
     assert ready[0].port > 0 and ready[0].pid == os.getpid()
     assert (tmp_path / "data" / CLEAN_FILE).exists()
     assert "stopped clean" in caplog.text
 
 
 def test_in_memory_it_leaves_no_trace(tmp_path: Path) -> None:
-    settings = Settings(port=0, storage=Storage.MEMORY, data_dir=str(tmp_path / "data"))
-    assert serve(settings, stop_at_once) == 0
+    in_memory = settings(storage=Storage.MEMORY, data_dir=str(tmp_path / "data"))
+    assert serve(in_memory, stop_at_once) == 0
     assert not (tmp_path / "data").exists()
 
 
@@ -50,28 +56,28 @@ def test_a_directory_in_use_is_named_with_its_holder(tmp_path: Path) -> None:
     assert lock.acquire()
     try:
         with pytest.raises(StartError, match=f"pid {os.getpid()}"):
-            serve(Settings(port=0, data_dir=str(tmp_path)), stop_at_once)
+            serve(settings(data_dir=str(tmp_path)), stop_at_once)
     finally:
         lock.release()
-    assert serve(Settings(port=0, data_dir=str(tmp_path)), stop_at_once) == 0, "free again"
+    assert serve(settings(data_dir=str(tmp_path)), stop_at_once) == 0, "free again"
 
 
 def test_a_port_in_use_is_named_and_the_data_stay_clean(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StartError, match=f"127.0.0.1:{port}"):
-            serve(Settings(port=port, data_dir=str(tmp_path)), stop_at_once)
+            serve(settings(port=port, data_dir=str(tmp_path)), stop_at_once)
     assert (tmp_path / CLEAN_FILE).exists()
 
 
 def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StartError, match="Cannot use the data directory"):
-        serve(Settings(port=0, data_dir=str(tmp_path / "file")), stop_at_once)
+        serve(settings(data_dir=str(tmp_path / "file")), stop_at_once)
 
 
 def test_a_damaged_identity_is_named(tmp_path: Path) -> None:
-    assert serve(Settings(port=0, data_dir=str(tmp_path)), stop_at_once) == 0
+    assert serve(settings(data_dir=str(tmp_path)), stop_at_once) == 0
     (tmp_path / IDENTITY_FILE).write_bytes(b"nonsense")
     with pytest.raises(StartError, match=f"{IDENTITY_FILE} is damaged"):
-        serve(Settings(port=0, data_dir=str(tmp_path)), stop_at_once)
+        serve(settings(data_dir=str(tmp_path)), stop_at_once)

@@ -76,7 +76,11 @@ def test_other_prefix_in_the_environment() -> None:
         "PENSTOCK_PORT": "9998",
     }
     loaded = load_settings(environment=environment)
-    assert (loaded.settings.host, loaded.settings.port) == ("localhost", 9998)
+    assert (loaded.settings.host, loaded.settings.port, loaded.settings.queue_port) == (
+        "localhost",
+        9998,
+        9999,
+    )
     assert (loaded.settings.data_dir, loaded.settings.log_level) == ("./storage/data", LogLevel.DEBUG)
     assert loaded.sources["host"] == "environment QB_SERVER_HOST"
 
@@ -219,3 +223,23 @@ def test_typed_flags() -> None:
         flags={"durability": Durability.OS, "port": 0, "auto_create_topics": False}
     ).settings
     assert (settings.durability, settings.port, settings.auto_create_topics) == (Durability.OS, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("written", "port"), [("7000", 7000), ("0", 0), ("off", None), ('"off"', None), ("OFF", None)]
+)
+def test_ports_of_further_doors_are_numbers_or_off(tmp_path: Path, written: str, port: int | None) -> None:
+    loaded = load_settings(write(tmp_path, "a.yaml", f"text_port: {written}"))
+    assert loaded.settings.text_port == port
+    assert load_settings(flags={"http_port": written.strip('"')}).settings.http_port == port
+
+
+def test_a_port_that_cannot_be_is_told_what_it_may_be() -> None:
+    assert problems(environment={"PENSTOCK_TEXT_PORT": "65536"}) == [
+        "environment: PENSTOCK_TEXT_PORT: found '65536'; allowed: a port from 0 to 65535, 0 for a free one, or off"
+    ]
+
+
+def test_the_links_of_services_named_after_a_door_are_left_alone() -> None:
+    environment = {"PENSTOCK_TEXT_PORT": "tcp://10.0.0.1:9081", "PENSTOCK_HTTP_SERVICE_HOST": "10.0.0.1"}
+    assert load_settings(environment=environment).settings.text_port == 9081

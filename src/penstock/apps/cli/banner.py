@@ -25,6 +25,7 @@ def banner_lines(info: ReadyInfo, sources: Mapping[str, str]) -> list[str]:
     """The banner, warnings last."""
     listening = Address(info.host, info.port)
     rows = [("listening", str(listening))]
+    rows += [(name, str(Address(info.host, port))) for name, port in info.doors.items()]
     if info.advertised != listening:
         rows.append(("advertised", str(info.advertised)))
     if info.storage is Storage.MEMORY:
@@ -74,6 +75,7 @@ def log_ready(info: ReadyInfo) -> None:
         extra={
             "host": info.host,
             "port": info.port,
+            **{f"{name}_port": port for name, port in info.doors.items()},
             "advertised": str(info.advertised),
             "data_dir": info.data_dir,
             "storage": info.storage.value,

@@ -17,7 +17,14 @@ from penstock.node.settings import DEFINITIONS, SECTIONS, LogFormat
 from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
 from penstock.node.settings_values import show_value
 
-_METAVARS = {Kind.HOST: "HOST", Kind.TEXT: "DIR", Kind.COUNT: "N", Kind.BYTES: "SIZE", Kind.MS: "TIME"}
+_METAVARS = {
+    Kind.HOST: "HOST",
+    Kind.TEXT: "DIR",
+    Kind.PORT: "PORT|off",
+    Kind.COUNT: "N",
+    Kind.BYTES: "SIZE",
+    Kind.MS: "TIME",
+}
 
 
 class SettingOption(click.Option):
@@ -72,7 +79,8 @@ class StartCommand(click.Command):
     "--ready-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Written as JSON once the broker accepts connections (host, port, pid, data_dir); removed when it stops.",
+    help="Written as JSON once the broker accepts connections (host, the port of every door, pid, data_dir); "
+    "removed when it stops.",
 )
 def start(config_file: str | None, ready_file: Path | None, **flags: Any) -> None:
     """Run a broker in the foreground until Ctrl-C or SIGTERM.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.doors.kafka.connection import Connection
+from penstock.node.connections.connection import Connection
 from penstock.wire.kafka import encode_response
 
 

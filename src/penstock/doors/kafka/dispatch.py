@@ -16,7 +16,6 @@ from penstock.doors.kafka.admin_topics import TopicHandlers
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.cluster import ClusterHandlers
 from penstock.doors.kafka.committed import CommittedHandlers
-from penstock.doors.kafka.connection import Connection
 from penstock.doors.kafka.consumer_groups import ConsumerGroupHandlers
 from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
@@ -27,6 +26,7 @@ from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import TRANSACTION_VERSION, VersionsHandler, advertised_versions
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.connections.connection import Connection
 from penstock.node.tasks import Tasks
 from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_request, decode_request_header
 

@@ -5,8 +5,6 @@ Fetch sessions are not kept: every answer carries session 0, which tells clients
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import BrokerError, Fenced, InvalidRequest, OffsetOutOfRange
@@ -16,11 +14,10 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition
+from penstock.node.waiting import Waits
 from penstock.wire.kafka import ErrorCode, messages
 
 _BY_ID_FROM = 13
-_WAIT_MS_MAX = 600_000
-"""The longest that a poll waits, whatever its client says."""
 _SESSION_FINAL_EPOCH = -1
 
 
@@ -40,7 +37,7 @@ class FetchHandler:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._waiting: dict[WaitingFetch, None] = {}
+        self._waits = Waits()
 
     def fetch(self, call: Call, request: Any) -> Any:
         """Answer at once if there is enough, an error, or no patience; else wait for data."""
@@ -50,12 +47,26 @@ class FetchHandler:
         reading = self.read(call, request)
         if reading.must_answer or request.max_wait_ms <= 0 or reading.found_bytes >= request.min_bytes:
             return reading.body
-        WaitingFetch(self, call, request, self._waiting, self._partitions(call, request)).start()
+        answer = call.answer_later()
+
+        def look() -> bool:
+            reading = self.read(call, request)
+            is_enough = reading.must_answer or reading.found_bytes >= request.min_bytes
+            if is_enough:
+                answer(reading.body)
+            return bool(is_enough)
+
+        self._waits.start(
+            call.connection,
+            self._partitions(call, request),
+            request.max_wait_ms,
+            look,
+            lambda: answer(self.read(call, request).body),
+        )
         return None
 
     def release_waiting(self) -> None:
-        for waiting in list(self._waiting):
-            waiting.finish()
+        self._waits.release()
 
     def read(self, call: Call, request: Any) -> Reading:
         """Read what is there, in the order asked for, within the limits of the request."""
@@ -116,58 +127,6 @@ class FetchHandler:
 
     def _partitions(self, call: Call, request: Any) -> list[Partition]:
         return [self.find(call, topic, one.partition) for topic in request.topics for one in topic.partitions]
-
-
-class WaitingFetch:
-    """A poll that waits for data, for its time to pass, or for its client to go."""
-
-    __slots__ = ("__weakref__", "_all", "_answer", "_call", "_handler", "_partitions", "_request", "_timer")
-
-    def __init__(
-        self,
-        handler: FetchHandler,
-        call: Call,
-        request: Any,
-        everyone: dict[WaitingFetch, None],
-        partitions: list[Partition],
-    ) -> None:
-        self._handler = handler
-        self._call = call
-        self._request = request
-        self._all = everyone
-        self._partitions = partitions
-        self._answer: Callable[[Any], None] = call.answer_later()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        wait_s = min(self._request.max_wait_ms, _WAIT_MS_MAX) / 1000
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self.finish)
-        self._all[self] = None
-        self._call.connection.on_close(self._leave)
-        for partition in self._partitions:
-            partition.add_listener(self._look)
-
-    def _look(self) -> None:
-        """Something changed: is it enough?"""
-        reading = self._handler.read(self._call, self._request)
-        if reading.must_answer or reading.found_bytes >= self._request.min_bytes:
-            self._end(reading)
-
-    def finish(self) -> None:
-        """Time is up: answer with what there is."""
-        self._end(self._handler.read(self._call, self._request))
-
-    def _end(self, reading: Reading) -> None:
-        self._leave()
-        self._call.connection.not_on_close(self._leave)
-        self._answer(reading.body)
-
-    def _leave(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._all.pop(self, None)
-        for partition in self._partitions:
-            partition.remove_listener(self._look)
 
 
 def _check_request(request: Any) -> int | None:

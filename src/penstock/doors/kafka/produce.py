@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic, WrongProducer
+from penstock.core.errors import BrokerError, InvalidRecord, WrongProducer
 from penstock.core.machines.offsets import Place
 from penstock.core.machines.transactions import Claim
 from penstock.core.model import Acks
@@ -14,6 +14,7 @@ from penstock.doors.kafka.errors import code_of, words_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
+from penstock.node.publishing import check_written_by_clients
 from penstock.wire.kafka import ErrorCode, encode_produced, messages
 
 _BY_ID_FROM = 13
@@ -226,8 +227,7 @@ class Production:
 def _check_target(partition: Partition, one: Any) -> None:
     if not one.records:
         raise InvalidRecord("the request carries no batch for this partition")
-    if partition.is_internal:
-        raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")
+    check_written_by_clients(partition)
 
 
 def _encode_single(call: Call, topic: Any, one: Any, partition: Partition, appended: Appended) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.connection import Connection
+from penstock.node.connections.connection import Connection
 from penstock.wire.kafka import API, ApiKey, ErrorCode, encode_response, messages
 
 Versions = dict[int, tuple[int, int]]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from in_process import Caller, open_door
+from in_process import KAFKA_ONLY, Caller, open_doors
 from penstock.core.model import NewRecord, Storage
 from penstock.core.records.whole import build_batch
 from penstock.doors.kafka.call import Call
@@ -110,7 +110,7 @@ class Node:
         """Speak with the whole door, over one connection."""
 
         async def main() -> T:
-            caller = Caller(open_door(self.broker))
+            caller = Caller(open_doors(self.broker))
             try:
                 return await talk(caller)
             finally:
@@ -129,7 +129,13 @@ class Node:
         self._runner.close()
 
 
-SETTINGS = Settings(storage=Storage.MEMORY, node_id=3, default_partitions=2, retention_ms=86_400_000)
+SETTINGS = Settings(
+    storage=Storage.MEMORY,
+    node_id=3,
+    default_partitions=2,
+    retention_ms=86_400_000,
+    **KAFKA_ONLY,
+)
 
 
 @pytest.fixture

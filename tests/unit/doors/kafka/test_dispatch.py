@@ -94,7 +94,7 @@ def test_a_handler_that_refuses_later_ends_the_connection(node: Node) -> None:
         async def refuse(call: Any, request: Any) -> Any:
             raise InvalidRequest("no")
 
-        caller.connection._handle.__self__._handlers[ApiKey.METADATA] = refuse  # type: ignore[attr-defined]
+        caller.connection._conversation._dispatch._handlers[ApiKey.METADATA] = refuse  # type: ignore[attr-defined]
         with pytest.raises(Closed):
             await caller.ask(ApiKey.METADATA, 12, metadata())
 
@@ -106,12 +106,12 @@ def test_a_defect_ends_its_connection_and_no_other(node: Node, caplog: pytest.Lo
         async def crash(call: Any, request: Any) -> Any:
             raise ZeroDivisionError
 
-        handlers = caller.connection._handle.__self__._handlers  # type: ignore[attr-defined]
+        handlers = caller.connection._conversation._dispatch._handlers  # type: ignore[attr-defined]
         healthy, handlers[ApiKey.METADATA] = handlers[ApiKey.METADATA], crash
         with pytest.raises(Closed):
             await caller.ask(ApiKey.METADATA, 12, metadata())
         handlers[ApiKey.METADATA] = healthy
-        other = Caller(caller.connection._door)  # type: ignore[arg-type]
+        other = Caller(caller.doors)
         assert (await other.ask(ApiKey.METADATA, 12, metadata())).topics == []
         await other.hang_up()
 

@@ -18,7 +18,7 @@ from typing import cast
 from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
 
-logger = logging.getLogger("penstock.kafka")
+logger = logging.getLogger("penstock.connections")
 
 Plain = bytes | bytearray | memoryview
 Piece = Plain | Slice

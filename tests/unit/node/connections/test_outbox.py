@@ -12,8 +12,8 @@ import pytest
 
 from penstock.core.log.segment import Slice
 from penstock.core.ports import File
-from penstock.doors.kafka import outbox as outbox_module
-from penstock.doors.kafka.outbox import TRANSPORT_CHUNK_BYTES, Outbox, Piece
+from penstock.node.connections import outbox as outbox_module
+from penstock.node.connections.outbox import TRANSPORT_CHUNK_BYTES, Outbox, Piece
 from penstock.node.disk import DiskFiles
 from penstock.node.memory import MemoryFiles
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ import pytest
 
 from handheld import turns
 from in_process import Line
-from penstock.core.errors import TornSegment
+from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
-from penstock.doors.kafka.connection import Connection, Place
-from penstock.doors.kafka.intake import Budget
+from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.framing import LengthPrefixed
+from penstock.node.connections.intake import Budget
 from penstock.node.disk import DiskFiles
 
 
@@ -28,10 +29,19 @@ class Limits:
 
 
 class Client:
-    """A connection with a door that takes every request down; the test answers."""
+    """A connection with a gate and a dialect that take every request down; the test answers."""
+
+    framing = LengthPrefixed()
+    name = "test"
 
     def __init__(
-        self, limits: Limits | None = None, budget: Budget | None = None, *, admits: bool = True
+        self,
+        limits: Limits | None = None,
+        budget: Budget | None = None,
+        *,
+        admits: bool = True,
+        words: Sequence[bytes] = (),
+        answers_after_end: bool = False,
     ) -> None:
         self.requests: list[bytes] = []
         self.places: list[Place] = []
@@ -40,14 +50,26 @@ class Client:
         )
         self.forgotten = 0
         self._admits = admits
+        self._words = words
+        self.answers_after_end = answers_after_end
+        self.limits = limits or Limits()
+        self.budget = budget or Budget(1 << 30)
         self.line = Line()
-        loop = asyncio.get_running_loop()
-        self.connection = Connection(loop, limits or Limits(), budget or Budget(1 << 30), self._handle, self)
+        self.connection = Connection(asyncio.get_running_loop(), self, self)
         self.connection.connection_made(self.line)  # type: ignore[arg-type]
 
-    def _handle(self, connection: Connection, frame: memoryview) -> None:
+    def open(self, connection: Connection) -> Client:
+        return self
+
+    def handle(self, frame: memoryview) -> None:
         self.requests.append(bytes(frame))
-        self.answer(connection, bytes(frame))
+        self.answer(self.connection, bytes(frame))
+
+    def last_words(self, error: BrokerError) -> Sequence[bytes]:
+        return self._words
+
+    def release_waiting(self) -> None:
+        """Nothing waits here by itself."""
 
     def admit(self, connection: Connection) -> bool:
         return self._admits

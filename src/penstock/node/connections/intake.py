@@ -6,16 +6,15 @@ Never trusts a length; asks the shared budget before it grows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
 
-from penstock.core.errors import Malformed, TooLarge
+from penstock.node.connections.framing import HEAD_BYTES_MAX, Framing
 
-_SIZE = Struct(">i")
-SIZE_BYTES = 4
 FIRST_BYTES = 1 << 14
 ORDINARY_BYTES = 1 << 18
 AT_ONCE_BYTES = 2 << 20
 """Frames up to this size get their room at once, larger ones as their bytes arrive; all do when memory is tight."""
+
+assert HEAD_BYTES_MAX < FIRST_BYTES, "a frame whose size is not known yet has room to go on"
 
 
 class Budget:
@@ -48,10 +47,11 @@ class Budget:
 class Intake:
     """One buffer: bytes are received behind `_end`, frames are taken from `_start`."""
 
-    __slots__ = ("_budget", "_buffer", "_end", "_frame_bytes_max", "_start", "_view", "taken")
+    __slots__ = ("_budget", "_buffer", "_end", "_frame_bytes_max", "_framing", "_start", "_view", "taken")
 
-    def __init__(self, budget: Budget, frame_bytes_max: int) -> None:
+    def __init__(self, budget: Budget, frame_bytes_max: int, framing: Framing) -> None:
         self._budget = budget
+        self._framing = framing
         self._frame_bytes_max = min(frame_bytes_max, budget.bytes_max)
         self._buffer = bytearray(FIRST_BYTES)
         self._view = memoryview(self._buffer)
@@ -75,26 +75,23 @@ class Intake:
     @property
     def is_large(self) -> bool:
         """Whether the frame that has begun is larger than what is given room at once."""
-        if self.held_bytes < SIZE_BYTES:
-            return False
-        return int(_SIZE.unpack_from(self._buffer, self._start)[0]) > AT_ONCE_BYTES
+        return self._begun_bytes() > AT_ONCE_BYTES
+
+    def _begun_bytes(self) -> int:
+        """The size of the frame that has begun, if it can be told."""
+        return self._framing.size(self._buffer, self._start, self._end, self._frame_bytes_max)
 
     def take(self) -> memoryview | None:
         """The next whole frame, or None. It is valid until the next call."""
         start, end = self._start, self._end
-        if end - start < SIZE_BYTES:
+        if start == end:
             return None
-        size = _SIZE.unpack_from(self._buffer, start)[0]
-        if size < 0:
-            raise Malformed(f"a frame of {size} bytes")
-        if size > self._frame_bytes_max:
-            raise TooLarge(f"a frame of {size} bytes is over the limit of {self._frame_bytes_max}")
-        stop = start + SIZE_BYTES + size
-        if stop > end:
+        size = self._framing.size(self._buffer, start, end, self._frame_bytes_max)
+        if not 0 < size <= end - start:
             return None
-        self._start = stop
+        self._start = start + size
         self.taken += 1
-        return self._view[start + SIZE_BYTES : stop]
+        return self._view[start + self._framing.prefix_bytes : start + size]
 
     def make_room(self) -> bool:
         """Move or grow so that more can be received; False when the budget does not allow it now."""
@@ -114,9 +111,7 @@ class Intake:
 
     def _wanted_bytes(self, held: int) -> int:
         """How large the buffer should be for the frame that has begun."""
-        if held < SIZE_BYTES:
-            return FIRST_BYTES
-        frame = SIZE_BYTES + int(_SIZE.unpack_from(self._buffer, self._start)[0])
+        frame = self._begun_bytes() or FIRST_BYTES
         at_once = FIRST_BYTES if self._budget.is_tight else AT_ONCE_BYTES
         return frame if frame <= at_once else min(frame, max(at_once, held * 2))
 

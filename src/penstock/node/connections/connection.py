@@ -1,8 +1,8 @@
 """One client's connection: frames in, answers out, in the order of the requests. Never knows what a request means.
 
 Requests are started as they come, so that many may wait for the disk at once; each has its place in line, and
-an answer that is ready early waits for those before it. A client that has too much waiting is simply not read
-from.
+an answer that is ready early waits for those before it. What the server sends of its own accord stands in no line. A
+client that has too much waiting is simply not read from.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Protocol, cast
 
 from penstock.core.errors import BrokerError
 from penstock.core.log.segment import Slice
-from penstock.doors.kafka.intake import Budget, Intake
-from penstock.doors.kafka.outbox import Outbox, Piece, release, size_of
+from penstock.node.connections.conversation import Conversation, Dialect
+from penstock.node.connections.intake import Budget, Intake
+from penstock.node.connections.outbox import Outbox, Piece, release, size_of
 
-logger = logging.getLogger("penstock.kafka")
+LINGER_S_MAX = 5.0
+"""How long a client whose connection ends has to take the last words."""
 
 
 class Limits(Protocol):
@@ -34,13 +36,28 @@ class Limits(Protocol):
     def response_queue_bytes_max(self) -> int: ...
 
 
+class Admission(Protocol):
+    """What a connection needs of the gate."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def budget(self) -> Budget: ...
+
+    def admit(self, connection: Connection) -> bool: ...
+
+    def forget(self, connection: Connection) -> None: ...
+
+
 class Place:
     """One request's place in the line of answers."""
 
-    __slots__ = ("_connection", "pieces")
+    __slots__ = ("_connection", "_on_first", "pieces")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, on_first: Callable[[Place], None] | None = None) -> None:
         self._connection = connection
+        self._on_first = on_first
         self.pieces: Sequence[Piece] | None = None
 
     def answer(self, pieces: Sequence[Piece]) -> None:
@@ -50,37 +67,78 @@ class Place:
             self.pieces = pieces
             self._connection.advance()
 
-
-Handle = Callable[["Connection", memoryview], None]
+    def become_first(self) -> None:
+        """Everything before it is answered: a request that waited for that begins now."""
+        on_first, self._on_first = self._on_first, None
+        if on_first is not None:
+            on_first(self)
 
 
 class Connection(asyncio.BufferedProtocol):
     """The protocol object that the loop drives."""
 
+    __slots__ = (
+        "_budget",
+        "_conversation",
+        "_gate",
+        "_has_client_ended",
+        "_intake",
+        "_is_ending",
+        "_is_paused",
+        "_kept_bytes",
+        "_limits",
+        "_line",
+        "_loop",
+        "_on_close",
+        "_on_drained",
+        "_outbox",
+        "_ready",
+        "_sends_soon",
+        "_transport",
+        "_unfinished",
+        "_unfinished_at",
+        "active_at",
+        "address",
+        "client_id",
+        "dialect_name",
+        "is_closed",
+        "is_waiting_for_room",
+        "midway",
+        "peer",
+        "software",
+    )
+
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, limits: Limits, budget: Budget, handle: Handle, door: Door
+        self, loop: asyncio.AbstractEventLoop, gate: Admission, dialect: Dialect[Connection]
     ) -> None:
         self._loop = loop
-        self._limits = limits
-        self._handle = handle
-        self._door = door
-        self._budget = budget
-        self._intake = Intake(budget, limits.frame_bytes_max)
+        self._gate = gate
+        self._limits = gate.limits
+        self._budget = gate.budget
         self._line: deque[Place] = deque()
         self._ready: list[Piece] = []
         self._kept_bytes = 0
         """Of answers that are made but not yet with the outbox."""
         self._sends_soon = False
         self._is_paused = False
+        self._is_ending = False
+        self._has_client_ended = False
         self.is_waiting_for_room = False
+        self.midway = 0
+        """Set by conversations whose parser cuts for itself: the number of the request that has begun and is not
+        complete, 0 when there is none."""
         self.is_closed = False
-        self.peer = "?"
+        self.address = self.peer = "?"
         self.client_id: str | None = None
         self.software = ""
+        self.dialect_name = dialect.name
         self.active_at = loop.time()
         self._unfinished = 0
         self._unfinished_at = self.active_at
         self._on_close: dict[Callable[[], None], None] = {}
+        self._on_drained: dict[Callable[[], None], None] = {}
+        self._conversation: Conversation = dialect.open(self)
+        self._intake = Intake(gate.budget, gate.limits.frame_bytes_max, self._conversation.framing)
 
     # -- the loop calls
 
@@ -90,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         self.address = str(peer[0]) if peer else "?"
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self._outbox = Outbox(self._loop, transport, self._drained)
-        if not self._door.admit(self):
+        if not self._gate.admit(self):
             self.is_closed = True
             transport.abort()
 
@@ -98,6 +156,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._intake.room()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._is_ending:
+            return
         intake = self._intake
         room_before = len(intake.room())
         intake.received(nbytes)
@@ -107,6 +167,14 @@ class Connection(asyncio.BufferedProtocol):
         self._send_ready()
         if nbytes == room_before:
             intake.widen()
+
+    def eof_received(self) -> bool:
+        """The client sends no more: True when it is still owed answers and wants them."""
+        if self.is_closed or self._is_ending or self.is_quiet or not self._conversation.answers_after_end:
+            return False
+        self._has_client_ended = True
+        self._end()
+        return True
 
     def pause_writing(self) -> None:
         self._outbox.pause()
@@ -123,10 +191,11 @@ class Connection(asyncio.BufferedProtocol):
             release(place.pieces or ())
         self._line.clear()
         self._ready.clear()
+        self._on_drained.clear()
         callbacks, self._on_close = self._on_close, {}
         for callback in callbacks:
             callback()
-        self._door.forget(self)
+        self._gate.forget(self)
 
     # -- requests
 
@@ -134,18 +203,18 @@ class Connection(asyncio.BufferedProtocol):
         """Handle the whole frames that are there, as far as the limits allow."""
         intake = self._intake
         try:
-            while not self.is_closed:
+            while not self.is_closed and not self._is_ending:
                 if self._is_over_limits():
                     self._pause()
                     return
                 frame = intake.take()
                 if frame is None:
                     break
-                self._handle(self, frame)
+                self._conversation.handle(frame)
         except BrokerError as error:
-            self.close(str(error))
+            self.fail(error)
             return
-        if not self.is_closed and not intake.make_room():
+        if not self.is_closed and not self._is_ending and not intake.make_room():
             self._wait_for_room()
 
     def _is_over_limits(self) -> bool:
@@ -153,6 +222,11 @@ class Connection(asyncio.BufferedProtocol):
             len(self._line) >= self._limits.requests_in_flight_max
             or self._kept_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is made and has not left yet: how far the reader lags behind."""
+        return self._kept_bytes + self._outbox.waiting_bytes
 
     def _pause(self) -> None:
         if not self._is_paused:
@@ -185,6 +259,13 @@ class Connection(asyncio.BufferedProtocol):
         self._line.append(place)
         return place
 
+    def in_turn(self, begin: Callable[[Place], None]) -> None:
+        """A place for a request that must not begin before all requests before it are answered."""
+        place = Place(self, begin)
+        self._line.append(place)
+        if len(self._line) == 1:
+            place.become_first()
+
     def answer(self, pieces: Sequence[Piece]) -> None:
         """An answer that is ready now."""
         if self._line:
@@ -192,6 +273,20 @@ class Connection(asyncio.BufferedProtocol):
         elif self.keep(pieces):
             self._ready += pieces
             self._send_soon()
+
+    def push(self, pieces: Sequence[Piece]) -> None:
+        """Send of the server's own accord, without a place in line. Whoever pushes looks at `waiting_bytes` first."""
+        if not self._is_ending and self.keep(pieces):
+            self.active_at = self._loop.time()
+            self._ready += pieces
+            self._send_soon()
+
+    def on_drained(self, callback: Callable[[], None]) -> None:
+        """Call back whenever nothing waits to be sent any more, until `not_on_drained` or the end."""
+        self._on_drained[callback] = None
+
+    def not_on_drained(self, callback: Callable[[], None]) -> None:
+        self._on_drained.pop(callback, None)
 
     def keep(self, pieces: Sequence[Piece]) -> bool:
         """Take an answer in: its bytes count as waiting, and its files stay even if retention removes them.
@@ -220,6 +315,8 @@ class Connection(asyncio.BufferedProtocol):
             self._ready += pieces
             line.popleft()
         self._send_soon()
+        if line:
+            line[0].become_first()
         if self._is_paused:
             self._resume_soon()
 
@@ -238,11 +335,20 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.write(ready)
         if self._is_paused:
             self._resume_soon()
+        if not self._outbox.waiting_bytes:
+            self._tell_drained()
 
     def _drained(self) -> None:
         self.active_at = self._loop.time()
         if self._is_paused:
             self._resume_soon()
+        self._tell_drained()
+
+    def _tell_drained(self) -> None:
+        for callback in tuple(self._on_drained):
+            callback()
+        if self._is_ending and self.is_quiet:
+            self._say_end()
 
     @property
     def in_flight(self) -> int:
@@ -266,10 +372,46 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self.is_closed = True
-        logger.warning(
+        self._log(why)
+        self._transport.abort()
+
+    def _log(self, why: str) -> None:
+        logging.getLogger(f"penstock.{self.dialect_name}").warning(
             "closing a connection: %s", why, extra={"peer": self.peer, "client_id": self.client_id or ""}
         )
-        self._transport.abort()
+
+    def fail(self, error: BrokerError) -> None:
+        """End the connection because of what came in on it, with last words if the protocol has any."""
+        words = self._conversation.last_words(error)
+        if not words or self.is_closed or self._is_ending:
+            self.close(str(error))
+            return
+        self._log(str(error))
+        self.answer(words)
+        self.finish()
+
+    def finish(self) -> None:
+        """Take no more requests; end once the answers that are due have left, or the client does not take them."""
+        if self.is_closed or self._is_ending:
+            return
+        self._end()
+        timer = self._loop.call_later(LINGER_S_MAX, self._transport.abort)
+        self.on_close(timer.cancel)
+        if self.is_quiet:
+            self._say_end()
+
+    def _end(self) -> None:
+        """From now on what comes in is not kept. It is still read: a socket closed on unread bytes forgets what it was
+        to send."""
+        self._is_ending = True
+        self._intake.close()
+
+    def _say_end(self) -> None:
+        """All is said. The client hears the end and closes, or is not waited for any longer."""
+        if self._has_client_ended or not self._transport.can_write_eof():
+            self.hang_up()
+        elif not self._transport.is_closing():
+            self._transport.write_eof()
 
     def hang_up(self) -> None:
         """End a connection that did nothing wrong."""
@@ -284,14 +426,7 @@ class Connection(asyncio.BufferedProtocol):
         not count, unless what has come already takes much of the shared memory: then others wait for it."""
         intake = self._intake
         is_held_up = self._is_paused and not (self.is_waiting_for_room and intake.is_large)
-        if not intake.held_bytes or is_held_up or intake.taken != self._unfinished:
-            self._unfinished, self._unfinished_at = intake.taken, now
+        begun = intake.taken if intake.held_bytes else -self.midway
+        if not (intake.held_bytes or self.midway) or is_held_up or begun != self._unfinished:
+            self._unfinished, self._unfinished_at = begun, now
         return now - self._unfinished_at
-
-
-class Door(Protocol):
-    """What a connection tells its door."""
-
-    def admit(self, connection: Connection) -> bool: ...
-
-    def forget(self, connection: Connection) -> None: ...

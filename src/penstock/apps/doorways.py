@@ -1,0 +1,80 @@
+"""Which doors a broker has, and their ports: taken at start, served, drained. Never speaks a protocol.
+
+Every door but Kafka's is imported when its first client comes: a door that nobody uses costs one socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from penstock.apps.ready import StartError
+from penstock.doors.kafka.server import KafkaDoor
+from penstock.node.addresses import Address
+from penstock.node.broker import Broker
+from penstock.node.connections.connection import Connection
+from penstock.node.connections.conversation import Dialect
+from penstock.node.connections.gate import Gate
+from penstock.node.connections.listener import Listener
+from penstock.node.settings import DEFINITION_OF, Settings
+
+KAFKA = "kafka"
+
+LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {}
+"""The further doors by name; the setting of each is `<name>_port`."""
+
+
+class Doorways:
+    """All doors of one broker behind one gate. Needs a running loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        settings = broker.settings
+        self._settings = settings
+        self.gate = Gate(settings)
+        self.kafka = KafkaDoor(broker)
+        self.listeners = {KAFKA: Listener(self.gate, settings.port, lambda: self.kafka)}
+        for name, make in LATER_DOORS.items():
+            port = getattr(settings, setting_of(name))
+            if port is not None:
+                self.listeners[name] = Listener(self.gate, port, partial(make, broker, self.gate))
+
+    async def open(self) -> dict[str, Address]:
+        """Take every port; returns the real addresses by the name of the door. Raises StartError in words."""
+        addresses = {}
+        for name, listener in self.listeners.items():
+            try:
+                addresses[name] = await listener.open()
+            except OSError as error:
+                self._close_listeners()
+                raise _cannot_listen(self._settings, name, error) from error
+        return addresses
+
+    async def serve(self, advertised: Address) -> None:
+        """Accept connections; Kafka's clients are told to come to `advertised`."""
+        self.kafka.advertise(advertised)
+        for listener in self.listeners.values():
+            await listener.serve()
+        self.gate.watch()
+
+    async def close(self) -> None:
+        """Stop listening, let what is in flight finish within the limit, then end every connection."""
+        self._close_listeners()
+        await self.gate.drain()
+
+    def _close_listeners(self) -> None:
+        for listener in self.listeners.values():
+            listener.close()
+
+
+def setting_of(name: str) -> str:
+    """The setting that holds the port of a door."""
+    return "port" if name == KAFKA else f"{name}_port"
+
+
+def _cannot_listen(settings: Settings, name: str, error: OSError) -> StartError:
+    definition = DEFINITION_OF[setting_of(name)]
+    where = Address(settings.host, getattr(settings, definition.name))
+    remedy = f"Choose another with {definition.flag}"
+    if name != KAFKA:
+        remedy += f", or shut this door with {definition.flag} off"
+    return StartError(f"Cannot listen on {where} for the {name} door: {error.strerror or error}. {remedy}.")

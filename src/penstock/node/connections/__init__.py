@@ -1,0 +1,1 @@
+"""What every door stands on: one gate for all, a listener per port, connections, frames. Never speaks a protocol."""

@@ -1,0 +1,107 @@
+"""The limits that all doors share: how many connections, how much memory, how long. Never listens, never reads.
+
+One gate per node: a connection counts the same through whichever door it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+from penstock.node.connections.connection import Connection
+from penstock.node.connections.intake import Budget
+from penstock.node.settings import Settings
+
+SWEEP_S_MAX = 5.0
+SWEEP_S_MIN = 0.05
+DRAIN_STEP_S = 0.01
+
+
+class Gate:
+    """Every connection of a node."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.limits = settings
+        self.budget = Budget(settings.inflight_bytes_max)
+        self.connections: dict[Connection, None] = {}
+        self._by_address: Counter[str] = Counter()
+        self._loop = asyncio.get_running_loop()
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    # -- who may come in
+
+    def admit(self, connection: Connection) -> bool:
+        """Take a connection in, unless there are too many."""
+        settings = self.limits
+        why = None
+        if len(self.connections) >= settings.connections_max:
+            why = f"there are {settings.connections_max} connections already (connections_max)"
+        elif self._by_address[connection.address] >= settings.connections_per_address_max:
+            why = (
+                f"there are {settings.connections_per_address_max} connections from that address already"
+                " (connections_per_address_max)"
+            )
+        if why is not None:
+            logging.getLogger(f"penstock.{connection.dialect_name}").warning(
+                "refusing a connection: %s", why, extra={"peer": connection.peer}
+            )
+            return False
+        self.connections[connection] = None
+        self._by_address[connection.address] += 1
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        if connection in self.connections:
+            del self.connections[connection]
+            self._by_address[connection.address] -= 1
+            if not self._by_address[connection.address]:
+                del self._by_address[connection.address]
+
+    # -- who has to go
+
+    def watch(self) -> None:
+        """Look over the connections now and then, often enough for the shortest of the limits."""
+        shortest_s = min(self.limits.idle_ms_max, self.limits.frame_ms_max) / 1000
+        self._sweep_timer = self._loop.call_later(
+            min(SWEEP_S_MAX, max(SWEEP_S_MIN, shortest_s / 2)), self._sweep
+        )
+
+    def _sweep(self) -> None:
+        """Close connections on which nothing has moved for too long, or that never finish a request; take back large
+        buffers from quiet ones."""
+        now = self._loop.time()
+        idle_s_max = self.limits.idle_ms_max / 1000
+        overdue = self._overdue(now)
+        for connection in list(self.connections):
+            silent_s = now - connection.active_at
+            if connection in overdue:
+                unfinished_s = connection.unfinished_s(now)
+                connection.close(f"a request was not complete after {unfinished_s:.1f} s (frame_ms_max)")
+            elif silent_s > idle_s_max:
+                connection.close(f"nothing moved for {silent_s:.1f} s (idle_ms_max)")
+            elif silent_s > SWEEP_S_MAX:
+                connection.shrink()
+        self.watch()
+
+    def _overdue(self, now: float) -> set[Connection]:
+        """The connections whose request has been coming in for too long. Those that wait for shared memory are spared
+        while others go, and then the older half goes first: the room that is given back may be all they need."""
+        frame_s_max = self.limits.frame_ms_max / 1000
+        late = [one for one in self.connections if one.unfinished_s(now) > frame_s_max]
+        late.sort(key=lambda one: one.unfinished_s(now), reverse=True)
+        waiting = [one for one in late if one.is_waiting_for_room]
+        going = 0 if len(waiting) < len(late) else (len(waiting) + 1) // 2
+        return set(late) - set(waiting[going:])
+
+    # -- the end
+
+    async def drain(self) -> None:
+        """Let what is in flight finish within the limit, then end every connection."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        deadline = self._loop.time() + self.limits.drain_ms_max / 1000
+        while self._loop.time() < deadline and not all(one.is_quiet for one in self.connections):
+            await asyncio.sleep(DRAIN_STEP_S)
+        for connection in list(self.connections):
+            connection.hang_up()

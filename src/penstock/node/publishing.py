@@ -1,0 +1,233 @@
+"""Records one by one into partitions, for doors whose clients send messages and not batches. Never speaks a protocol.
+
+What arrives in one turn of the loop for one partition leaves as one batch: a client that sends many messages without
+waiting pays for one write and one flush. A batch that is refused is tried again record by record, so that nobody
+suffers for a neighbour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from penstock.core.errors import BrokerError, InvalidTopic, Refused, TopicExists, UnknownTopic
+from penstock.core.limits import BATCH_HEADER_BYTES
+from penstock.core.model import NewRecord, check_topic_name
+from penstock.core.records.partitioner import partition_of
+from penstock.core.records.whole import build_batch
+from penstock.node.broker import Broker
+from penstock.node.partition import Appended, Partition
+from penstock.node.tasks import Tasks
+
+RECORD_EXTRA_BYTES_MAX = 36
+"""What the lengths and deltas of one record take at most, beside its content."""
+
+HEADER_EXTRA_BYTES_MAX = 10
+
+
+class Published(NamedTuple):
+    """Where a record is, now that it is as durable as its topic promises."""
+
+    partition: int
+    offset: int
+
+
+Settled = Callable[[Published | BrokerError], None]
+"""Called once for each record, in the order of the offsets within a partition."""
+
+
+class _Sheaf:
+    """The records of one turn for one partition."""
+
+    __slots__ = ("partition", "records", "settled")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.records: list[NewRecord] = []
+        self.settled: list[Settled] = []
+
+
+class Publisher:
+    """Takes records for any topic. One per door is enough."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._tasks = Tasks()
+        self._sheaves: dict[Partition, _Sheaf] = {}
+        self._next_keyless: dict[str, int] = {}
+        self._turn_keyless: dict[str, int] = {}
+        self._awaiting_topic: dict[str, list[tuple[NewRecord, Settled, int | None]]] = {}
+
+    def publish(self, topic: str, record: NewRecord, settled: Settled, partition: int | None = None) -> None:
+        """Append to the partition named, else to the one of the key, else to the next in turn.
+
+        A topic that is not there is made if the settings allow. `settled` is called once the record is durable, or
+        with what is wrong; never before this returns.
+        """
+        waiting = self._awaiting_topic.get(topic)
+        if waiting is not None:
+            waiting.append((record, settled, partition))
+            return
+        if self._broker.catalog.find(topic) is None:
+            self._publish_to_new(topic, record, settled, partition)
+            return
+        try:
+            self._add(self._choose(topic, record.key, partition), record, settled)
+        except BrokerError as error:
+            self._loop.call_soon(settled, error)
+
+    def publish_all(
+        self,
+        topic: str,
+        records: Sequence[NewRecord],
+        settled: Callable[[list[Published | BrokerError]], None],
+        partition: int | None = None,
+    ) -> None:
+        """Publish some records of one request, in order; `settled` gets one outcome for each, all at once."""
+        outcomes: list[Published | BrokerError] = [UnknownTopic("")] * len(records)
+        left = len(records)
+        if not left:
+            self._loop.call_soon(settled, outcomes)
+
+        def settle(index: int, outcome: Published | BrokerError) -> None:
+            nonlocal left
+            outcomes[index] = outcome
+            left -= 1
+            if not left:
+                settled(outcomes)
+
+        for index, record in enumerate(records):
+            self.publish(topic, record, lambda outcome, index=index: settle(index, outcome), partition)  # type: ignore[misc]
+
+    # -- where to
+
+    def _choose(self, topic: str, key: bytes | None, index: int | None) -> Partition:
+        if index is None:
+            count = self._broker.catalog.topic(topic).partition_count
+            if count == 1:
+                index = 0
+            else:
+                index = self._keyless(topic, count) if key is None else partition_of(key, count)
+        partition = self._broker.partition(topic, index)
+        check_written_by_clients(partition)
+        return partition
+
+    def _keyless(self, topic: str, count: int) -> int:
+        """Records without a key go round the partitions; those of one turn stay together."""
+        index = self._turn_keyless.get(topic)
+        if index is None:
+            index = self._next_keyless.get(topic, 0) % count
+            self._next_keyless[topic] = index + 1
+            self._turn_keyless[topic] = index
+        return index
+
+    # -- topics that are not there yet
+
+    def _publish_to_new(self, topic: str, record: NewRecord, settled: Settled, partition: int | None) -> None:
+        try:
+            check_topic_name(topic)
+            if not self._broker.settings.auto_create_topics:
+                raise UnknownTopic(f"there is no topic {topic!r}, and auto_create_topics is off")
+        except Refused as error:
+            self._loop.call_soon(settled, error)
+            return
+        self._awaiting_topic[topic] = [(record, settled, partition)]
+        self._tasks.spawn(self._create(topic))
+
+    async def _create(self, topic: str) -> None:
+        failure: BrokerError | None = None
+        try:
+            await self._broker.auto_create_topic(topic)
+        except TopicExists:
+            failure = None
+        except BrokerError as error:
+            failure = error
+        for record, settled, partition in self._awaiting_topic.pop(topic):
+            if failure is not None:
+                settled(failure)
+            else:
+                self.publish(topic, record, settled, partition)
+
+    # -- batches
+
+    def _add(self, partition: Partition, record: NewRecord, settled: Settled) -> None:
+        sheaf = self._sheaves.get(partition)
+        if sheaf is None:
+            if not self._sheaves:
+                self._loop.call_soon(self._send)
+            sheaf = self._sheaves[partition] = _Sheaf(partition)
+        sheaf.records.append(record)
+        sheaf.settled.append(settled)
+
+    def _send(self) -> None:
+        """The turn is over: append what it brought."""
+        sheaves, self._sheaves = self._sheaves, {}
+        self._turn_keyless.clear()
+        now_ms = self._broker.runtime.clock.now_ms()
+        for sheaf in sheaves.values():
+            bytes_max = sheaf.partition.config.message_bytes_max
+            for start, stop in _cut(sheaf.records, bytes_max):
+                self._append(sheaf.partition, sheaf.records[start:stop], sheaf.settled[start:stop], now_ms)
+
+    def _append(
+        self, partition: Partition, records: list[NewRecord], settled: list[Settled], now_ms: int
+    ) -> None:
+        try:
+            appended = partition.append(memoryview(build_batch(records, now_ms)))
+        except Refused as error:
+            if len(records) == 1:
+                settled[0](error)
+                return
+            for record, one in zip(records, settled, strict=True):
+                self._append(partition, [record], [one], now_ms)
+        except BrokerError as error:
+            for one in settled:
+                one(error)
+        else:
+            partition.when_durable(appended.end_offset, _telling(partition, appended, settled))
+
+
+def _telling(
+    partition: Partition, appended: Appended, settled: list[Settled]
+) -> Callable[[BrokerError | None], None]:
+    """What is called once a batch is durable, or never will be: tells those who wait for its records."""
+
+    def tell(error: BrokerError | None) -> None:
+        if error is not None:
+            for one in settled:
+                one(error)
+            return
+        index = partition.index
+        for offset, one in enumerate(settled, appended.base_offset):
+            one(Published(index, offset))
+
+    return tell
+
+
+def _cut(records: list[NewRecord], bytes_max: int) -> list[tuple[int, int]]:
+    """Runs of records that surely fit into one batch each. A record that is too large stands alone."""
+    cuts = []
+    start, size = 0, BATCH_HEADER_BYTES
+    for index, record in enumerate(records):
+        record_bytes = _bytes_of(record)
+        if size + record_bytes > bytes_max and index > start:
+            cuts.append((start, index))
+            start, size = index, BATCH_HEADER_BYTES
+        size += record_bytes
+    cuts.append((start, len(records)))
+    return cuts
+
+
+def _bytes_of(record: NewRecord) -> int:
+    size = RECORD_EXTRA_BYTES_MAX + len(record.key or b"") + len(record.value or b"")
+    for name, content in record.headers:
+        size += HEADER_EXTRA_BYTES_MAX + len(name.encode()) + len(content or b"")
+    return size
+
+
+def check_written_by_clients(partition: Partition) -> None:
+    """Refuse the broker's own topics."""
+    if partition.is_internal:
+        raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")

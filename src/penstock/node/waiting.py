@@ -1,0 +1,95 @@
+"""Calls that wait for data: until there is enough, their time is up, their client has gone, or the doors close.
+
+Never reads; who waits looks for itself when something has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from penstock.node.partition import Partition
+
+WAIT_MS_MAX = 600_000
+"""The longest that a call waits, whatever its client says."""
+
+
+class Client(Protocol):
+    """Whoever waits; a connection."""
+
+    def on_close(self, callback: Callable[[], None]) -> None: ...
+
+    def not_on_close(self, callback: Callable[[], None]) -> None: ...
+
+
+class Waits:
+    """All calls that wait at one door."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Wait, None] = {}
+
+    def start(
+        self,
+        client: Client,
+        partitions: Sequence[Partition],
+        wait_ms: int,
+        look: Callable[[], bool],
+        give_up: Callable[[], None],
+    ) -> None:
+        """Call `look` whenever one of the partitions may have more, until it returns True because it is done; call
+        `give_up` if that does not happen in time. Neither is called once the client has gone."""
+        wait = Wait(self._waiting, client, partitions, look, give_up)
+        wait.start(min(wait_ms, WAIT_MS_MAX) / 1000)
+
+    def release(self) -> None:
+        """Nobody may wait any longer."""
+        for wait in list(self._waiting):
+            wait.time_is_up()
+
+
+class Wait:
+    """One call that waits."""
+
+    __slots__ = ("_all", "_client", "_give_up", "_look", "_partitions", "_timer")
+
+    def __init__(
+        self,
+        everyone: dict[Wait, None],
+        client: Client,
+        partitions: Sequence[Partition],
+        look: Callable[[], bool],
+        give_up: Callable[[], None],
+    ) -> None:
+        self._all = everyone
+        self._client = client
+        self._partitions = partitions
+        self._look = look
+        self._give_up = give_up
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, wait_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self.time_is_up)
+        self._all[self] = None
+        self._client.on_close(self._leave)
+        for partition in self._partitions:
+            partition.add_listener(self._changed)
+
+    def _changed(self) -> None:
+        if self in self._all and self._look():
+            self._end()
+
+    def time_is_up(self) -> None:
+        self._end()
+        self._give_up()
+
+    def _end(self) -> None:
+        self._leave()
+        self._client.not_on_close(self._leave)
+
+    def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._all.pop(self, None)
+        for partition in self._partitions:
+            partition.remove_listener(self._changed)

@@ -1,0 +1,76 @@
+"""The doors of a broker: ports at start, code with the first client, one gate for all."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from node_at_hand import SETTINGS, with_broker
+from penstock.apps import doorways
+from penstock.apps.doorways import KAFKA, Doorways
+from penstock.apps.ready import StartError
+from penstock.doors.kafka.server import KafkaDoor
+from penstock.node.broker import Broker
+from penstock.node.connections.gate import Gate
+
+FREE = replace(SETTINGS, port=0, text_port=0)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The one further door here is a second one of Kafka's; remembers whenever it is made."""
+    made: list[Any] = []
+
+    def make(broker: Broker, gate: Gate) -> KafkaDoor:
+        made.append(KafkaDoor(broker))
+        return made[-1]
+
+    monkeypatch.setattr(doorways, "LATER_DOORS", {"text": make})
+    return made
+
+
+def test_a_door_is_made_when_its_first_client_comes(made: list[Any]) -> None:
+    async def test(broker: Broker) -> None:
+        doors = Doorways(broker)
+        addresses = await doors.open()
+        assert sorted(addresses) == [KAFKA, "text"] and addresses["text"].port > 0
+        await doors.serve(addresses[KAFKA])
+        assert made == []
+        doors.listeners["text"].connect()
+        doors.listeners["text"].connect()
+        assert len(made) == 1
+        await doors.close()
+
+    with_broker(test, FREE)
+
+
+def test_a_door_that_is_off_has_no_port(made: list[Any]) -> None:
+    async def test(broker: Broker) -> None:
+        doors = Doorways(broker)
+        assert list(await doors.open()) == [KAFKA]
+        await doors.close()
+
+    with_broker(test, replace(FREE, text_port=None))
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [("port", ["kafka door", "--port."]), ("text_port", ["text door", "--text-port", "--text-port off"])],
+)
+def test_a_port_that_is_taken_is_named_with_the_flag_that_changes_it(
+    made: list[Any], setting: str, words: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        async def test(broker: Broker) -> None:
+            doors = Doorways(broker)
+            with pytest.raises(StartError) as refused:
+                await doors.open()
+            for word in [*words, f"127.0.0.1:{port}", "in use"]:
+                assert word in str(refused.value)
+
+        with_broker(test, replace(FREE, **{setting: port}))
