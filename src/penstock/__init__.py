@@ -9,20 +9,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.client.admin import Admin as Admin
+    from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
+    from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
+    from penstock.client.async_producer import AsyncProducer as AsyncProducer
     from penstock.client.consumer import Consumer as Consumer
     from penstock.client.errors import ClientError as ClientError
+    from penstock.client.messages import Message as Message
+    from penstock.client.messages import Record as Record
+    from penstock.client.pipe import pipe as pipe
     from penstock.client.producer import Producer as Producer
+    from penstock.client.serializers import Avro as Avro
+    from penstock.client.serializers import Serializer as Serializer
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Admin": "penstock.client.admin",
+    "AsyncAdmin": "penstock.client.async_admin",
+    "AsyncConsumer": "penstock.client.async_consumer",
+    "AsyncProducer": "penstock.client.async_producer",
+    "Avro": "penstock.client.serializers",
     "ClientError": "penstock.client.errors",
     "Consumer": "penstock.client.consumer",
+    "Message": "penstock.client.messages",
     "Producer": "penstock.client.producer",
+    "Record": "penstock.client.messages",
+    "Serializer": "penstock.client.serializers",
+    "pipe": "penstock.client.pipe",
 }
 """Where each name that is offered here lives."""
 
-__all__ = ["ClientError", "Consumer", "Producer", "__version__"]
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Avro",
+    "ClientError",
+    "Consumer",
+    "Message",
+    "Producer",
+    "Record",
+    "Serializer",
+    "__version__",
+    "pipe",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,16 +10,13 @@ an error; what counts as handled is committed in the background. One whose handl
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from penstock.client.incoming import Incoming
+from penstock.client.incoming import Incoming, Silence
 from penstock.client.messages import Message, Place
 from penstock.client.options import ConsumerOptions
-
-WAIT_S = 0.5
 
 
 class Consumer:
@@ -35,32 +32,32 @@ class Consumer:
 
     def batch(self, records_max: int = 500, wait_s: float = 1.0) -> list[Message]:
         """Up to so many messages, as soon as there are any; empty when none has come in time."""
-        deadline = time.monotonic() + wait_s
-        while True:
-            left_s = max(0.0, deadline - time.monotonic())
-            found = self.incoming.take(records_max, min(WAIT_S, left_s))
-            if found or not left_s or (self.incoming.options["until_end"] and self.incoming.has_ended):
-                return found
+        if not self.incoming.has_ahead:
+            self.incoming.fill(wait_s)
+        return self.incoming.take(records_max)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Message:
         """Waits as long as it takes, unless `until_end` or `idle_s_max` say when to stop."""
-        idle_s_max = self.incoming.options["idle_s_max"]
-        started = time.monotonic()
+        silence = Silence(self.incoming)
         while True:
-            message = self.poll(WAIT_S if idle_s_max is None else min(WAIT_S, idle_s_max))
+            message = self.poll(silence.wait_s)
             if message is not None:
                 return message
-            is_idle = idle_s_max is not None and time.monotonic() - started >= idle_s_max
-            if is_idle or (self.incoming.options["until_end"] and self.incoming.has_ended):
+            if silence.is_over:
                 raise StopIteration
 
     @property
     def has_ended(self) -> bool:
         """Whether everything that is there has been handed out, in every partition of this consumer."""
         return self.incoming.has_ended
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether this consumer was to read to the end (`until_end`), and has."""
+        return self.incoming.is_finished
 
     def commit(self, *messages: Message) -> None:
         """Commit up to these messages, or up to everything handed out; returns once it is durable."""

@@ -6,6 +6,7 @@ Every call may block; AsyncConsumer makes them from one thread. Never commits a 
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -31,6 +32,9 @@ logger = logging.getLogger("penstock.client.consumer")
 
 ALONE = "penstock-alone"
 """The library wants the name of a group even where none is joined; nothing is ever committed for this one."""
+
+STEP_S = 0.5
+"""How long the library is left alone with a call."""
 
 SLOW_FETCH_MS = 500
 QUICK_FETCH_MS = 10
@@ -90,6 +94,24 @@ def _committed(error: KafkaError | None, places: list[TopicPartition]) -> None:
     if error is not None and error.code() != KafkaError._NO_OFFSET:
         told = translate(error, "commit")
         logger.warning("offsets were not committed: %s", told, extra={"code": told.code})
+
+
+class Silence:
+    """How long an iteration waits for the next message, and when it is over."""
+
+    def __init__(self, incoming: Incoming) -> None:
+        self._incoming = incoming
+        self._idle_s_max = incoming.options["idle_s_max"]
+        self._since = time.monotonic()
+
+    @property
+    def wait_s(self) -> float:
+        return STEP_S if self._idle_s_max is None else min(STEP_S, self._idle_s_max)
+
+    @property
+    def is_over(self) -> bool:
+        is_idle = self._idle_s_max is not None and time.monotonic() - self._since >= self._idle_s_max
+        return is_idle or self._incoming.is_finished
 
 
 class Incoming:
@@ -190,14 +212,32 @@ class Incoming:
         """The offset after the last message handed out, of each partition that one came from."""
         return sorted(Place(*where, offset) for where, offset in self._next.items())
 
-    def take(self, records_max: int, wait_s: float) -> list[Message]:
-        """The next messages, as soon as there are any. Those handed out before now count as handled.
+    @property
+    def is_finished(self) -> bool:
+        """Whether this consumer was to read to the end, and has."""
+        return self.options["until_end"] and self.has_ended
+
+    @property
+    def has_ahead(self) -> bool:
+        """Whether `take` has something to hand out without waiting."""
+        return bool(self._ahead)
+
+    def fill(self, wait_s: float) -> None:
+        """Wait until there is something to hand out. Messages handed out before now count as handled."""
+        self._store_handled()
+        deadline = time.monotonic() + wait_s
+        while not self._ahead:
+            left_s = max(0.0, deadline - time.monotonic())
+            self._fetch(min(STEP_S, left_s))
+            if not left_s or self.is_finished:
+                return
+
+    def take(self, records_max: int) -> list[Message]:
+        """Hand out what is there, up to so many. Never waits. Messages handed out before now count as handled.
 
         Raises SerializationFailed for one that cannot be read; the next call goes on after it.
         """
         self._store_handled()
-        if not self._ahead:
-            self._fill(wait_s)
         taken: list[Message] = []
         while self._ahead and len(taken) < records_max:
             try:
@@ -210,7 +250,7 @@ class Incoming:
             self._hand_out(self._ahead.popleft())
         return taken
 
-    def _fill(self, wait_s: float) -> None:
+    def _fetch(self, wait_s: float) -> None:
         """Wait for one message, then take what is there besides."""
         consumer = self._opened()
         try:

@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from penstock.client.access import read_addresses
 from penstock.client.errors import BadArgument, Unreachable
 from penstock.client.options import ConnectionOptions
 from penstock.client.translation import cause, translate
@@ -28,18 +29,10 @@ def address(options: ConnectionOptions) -> str:
     return options["bootstrap"] or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT
 
 
-def split_address(text: str) -> tuple[str, int]:
-    """Host and port. Raises BadArgument."""
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise BadArgument(f"The address {text!r} is not of the form HOST:PORT.")
-    return host.strip("[]"), int(port)
-
-
 def knock(options: ConnectionOptions) -> str:
     """Connect once to any of the addresses, so that a wrong one is told at once. Raises Unreachable."""
     bootstrap = address(options)
-    places = [split_address(part) for part in bootstrap.split(",")]
+    places = read_addresses(bootstrap)
     deadline = time.monotonic() + options["connect_s_max"]
     why = ""
     while (left_s := deadline - time.monotonic()) > 0:

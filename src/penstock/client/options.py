@@ -9,9 +9,9 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from penstock.client.access import nearest
 from penstock.client.errors import BadArgument
 from penstock.client.serializers import Serializer, SerializerWord
 
@@ -175,14 +175,12 @@ def resolve(kind: type[Options], given: Mapping[str, Any], client: str) -> Optio
 
 
 def _guess(name: str, known: Mapping[str, object]) -> str:
-    close = get_close_matches(name, known, 1, 0.5)
-    return f" Did you mean {close[0]!r}?" if close else f" It has: {', '.join(sorted(known))}."
+    return nearest(name, known) or f" It has: {', '.join(sorted(known))}."
 
 
 def _check(client: str, name: str, value: object, hint: Any, option: Option) -> None:
     if not _allows(hint, value):
-        close = get_close_matches(value, _words(hint), 1, 0.5) if isinstance(value, str) else []
-        guess = f" Did you mean {close[0]!r}?" if close else ""
+        guess = nearest(value, _words(hint)) if isinstance(value, str) else ""
         raise BadArgument(f"{client}: {name} cannot be {value!r}; it is {describe(hint)}.{guess}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if option.least is not None and value < option.least:

@@ -105,7 +105,7 @@ class Outgoing:
         producer = create(Producer, configure(self.options, self._settings))
         if self.is_transactional:
             self._repeat(producer.init_transactions, "transactions")
-        self._partitions = PartitionChoice(producer, self.options)
+        self.partitions = PartitionChoice(producer, self.options)
         self._producer = producer
         self._thread = threading.Thread(target=self._poll, name="penstock-producer", daemon=True)
         self._thread.start()
@@ -113,6 +113,10 @@ class Outgoing:
     @property
     def is_transactional(self) -> bool:
         return self.options["delivery"] == "exactly_once"
+
+    @property
+    def is_open(self) -> bool:
+        return self._producer is not None
 
     @property
     def waiting(self) -> int:
@@ -133,7 +137,7 @@ class Outgoing:
         self._opened()
         key = encode(self._key, record.key, record.topic, f"{record.topic}: the key")
         value = encode(self._value, record.value, record.topic, f"{record.topic}: the value")
-        partition = self._partitions.choose(record.topic, key, record.partition)
+        partition = self.partitions.choose(record.topic, key, record.partition)
         return Record(record.topic, value, key, _headers(record), partition, record.timestamp_ms)
 
     def enqueue(self, record: Record, settled: Settled) -> None:
@@ -274,7 +278,13 @@ class Outgoing:
     def _poll(self) -> None:
         producer = self._opened()
         while not self._stopping.is_set():
-            producer.poll(POLL_S)
+            try:
+                producer.poll(POLL_S)
+            except (
+                KafkaException
+            ) as error:  # the producer can do nothing more; each call that is made tells so
+                told = translate(cause(error), "producer")
+                logger.error("%s", told, extra={"code": told.code})
             self._room.set()
             self._after_poll()
 

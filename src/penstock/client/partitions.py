@@ -31,16 +31,15 @@ class PartitionChoice:
         self._counts: dict[str, tuple[int, float]] = {}
         self._turns: Counter[str] = Counter()
 
-    @property
-    def may_block(self) -> bool:
-        """Whether `choose` may have to ask the broker."""
-        return self._partitioning != "key"
+    def must_ask(self, topic: str) -> bool:
+        """Whether `choose` would have to ask the broker about this topic."""
+        return self._partitioning != "key" and time.monotonic() >= self._counts.get(topic, (0, 0.0))[1]
 
     def choose(self, topic: str, key: bytes | None, wanted: int | None) -> int | None:
         """The partition, or None where the library decides by the key."""
         if wanted is not None or self._partitioning == "key":
             return wanted
-        count = self._count(topic)
+        count = self.count(topic)
         if self._partitioning == "round_robin":
             turn = self._turns[topic]
             self._turns[topic] += 1
@@ -50,7 +49,8 @@ class PartitionChoice:
             raise BadArgument(f"{topic}: the partitioning function gave {chosen!r}; it is 0 to {count - 1}.")
         return chosen
 
-    def _count(self, topic: str) -> int:
+    def count(self, topic: str) -> int:
+        """How many partitions a topic has; asks the broker now and then."""
         count, until = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
         if now >= until:

@@ -38,6 +38,7 @@ _KINDS: dict[type[ClientError], tuple[int, ...]] = {
     OffsetOutOfRange: (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET),
     Fenced: (
         KafkaError._FENCED,
+        KafkaError._FATAL,
         KafkaError._ASSIGNMENT_LOST,
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
@@ -54,13 +55,23 @@ KIND_OF = {code: kind for kind, codes in _KINDS.items() for code in codes}
 """What a code of the library becomes. One that is not here is Refused, as retriable as the library says."""
 
 
+_CLEARER = {
+    KafkaError._UNKNOWN_TOPIC: "there is no such topic",
+    KafkaError._UNKNOWN_PARTITION: "there is no such partition",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "there is no such topic or partition",
+    KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
+}
+"""Where the library's own words say less."""
+
+
 def translate(error: KafkaError, about: str) -> ClientError:
     """One error of the library in our words; `about` says what it happened to."""
     kind = KIND_OF.get(error.code(), Refused)
     if error.txn_requires_abort():
         kind = Aborted
     retriable = error.retriable() or None if kind is Refused else None
-    return kind(f"{about}: {error.str()} ({error.name()})", retriable=retriable, code=error.name())
+    words = _CLEARER.get(error.code(), error.str())
+    return kind(f"{about}: {words} ({error.name()})", retriable=retriable, code=error.name())
 
 
 def cause(raised: KafkaException) -> KafkaError:

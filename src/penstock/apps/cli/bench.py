@@ -137,9 +137,9 @@ def _plan(client: tuple[str, ...], **asked: Any) -> Plan:
 
 
 def _make_topic(plan: Plan) -> None:
-    from penstock.apps.cli.topic_admin import TopicAdmin
+    from penstock.apps.cli.client import connect_admin
 
-    TopicAdmin(plan.bootstrap).create([plan.topic], plan.partitions, {}, if_not_exists=True)
+    connect_admin(plan.bootstrap).create_topic(plan.topic, plan.partitions, if_not_exists=True)
 
 
 def _run(load: Load, plan: Plan, output: str) -> None:

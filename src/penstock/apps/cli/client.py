@@ -13,9 +13,12 @@ from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-    from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
+    from confluent_kafka.admin import TopicMetadata
 
+    from penstock.client.admin import Admin
     from penstock.client.cluster import Cluster
+
+CLIENT_ID = "penstock-cli"
 
 CONNECT_SECONDS_MAX = 3.0
 """Long enough for another continent, short enough for a person."""
@@ -33,11 +36,12 @@ MESSAGE_BYTES_MAX = 1_000_000_000
 """The client's own limit, as high as it goes: the broker and the topic decide, not we."""
 
 
-def connect_admin(bootstrap: str) -> AdminClient:
-    """A client for topics and configs. Raises NoBroker."""
-    from confluent_kafka.admin import AdminClient
+def connect_admin(bootstrap: str) -> Admin:
+    """A client for topics and groups. Raises NoBroker."""
+    from penstock.client.admin import Admin
 
-    return AdminClient(_connection(bootstrap))
+    _knock(bootstrap)
+    return Admin(bootstrap=bootstrap, client_id=CLIENT_ID, request_s_max=REQUEST_SECONDS_MAX)
 
 
 def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
@@ -118,22 +122,17 @@ def check(code: int, about: str) -> None:
         raise RefusedByBroker(f"{about}: {word(code)}")
 
 
-def cluster_metadata(client: AdminClient | Consumer, bootstrap: str) -> ClusterMetadata:
-    """What the broker knows of all topics. Raises NoBroker, RefusedByBroker."""
-    from confluent_kafka import KafkaException
-
-    try:
-        return client.list_topics(timeout=REQUEST_SECONDS_MAX)
-    except KafkaException as error:
-        raise failure(error.args[0], bootstrap) from error
-
-
-def topic_metadata(client: AdminClient | Consumer, topic: str, bootstrap: str) -> TopicMetadata:
+def topic_metadata(client: Consumer, topic: str, bootstrap: str) -> TopicMetadata:
     """One topic with its partitions. Raises NotFound, NoBroker, RefusedByBroker.
 
     Asks for all topics and picks one: asking by name would have some brokers create it.
     """
-    found = cluster_metadata(client, bootstrap).topics.get(topic)
+    from confluent_kafka import KafkaException
+
+    try:
+        found: TopicMetadata | None = client.list_topics(timeout=REQUEST_SECONDS_MAX).topics.get(topic)
+    except KafkaException as error:
+        raise failure(error.args[0], bootstrap) from error
     if found is None:
         raise _no_topic(topic)
     if found.error is not None:
@@ -190,7 +189,7 @@ def _connection(bootstrap: str) -> dict[str, Any]:
     _knock(bootstrap)
     return {
         "bootstrap.servers": bootstrap,
-        "client.id": "penstock-cli",
+        "client.id": CLIENT_ID,
         "socket.connection.setup.timeout.ms": int(CONNECT_SECONDS_MAX * 1000),
         "error_cb": _heard,
         "log_level": 0,

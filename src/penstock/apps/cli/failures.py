@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from penstock.client import errors
+
 INTERRUPTED = 130
 """What shells report for a program ended by Ctrl-C."""
 
@@ -42,3 +44,17 @@ class LoadStopped(click.ClickException):
     """A benchmark could not be carried through."""
 
     exit_code = 1
+
+
+_FAILURES: dict[type[errors.ClientError], type[click.ClickException]] = {
+    errors.Unreachable: NoBroker,
+    errors.TimedOut: NoBroker,
+    errors.NotFound: NotFound,
+    errors.BadArgument: WrongSettings,
+}
+
+
+def told(error: errors.ClientError) -> click.ClickException:
+    """The one translation of a client's error; the nearest kind in its family decides."""
+    kind = next((_FAILURES[one] for one in type(error).__mro__ if one in _FAILURES), RefusedByBroker)
+    return kind(error.message)

@@ -13,7 +13,8 @@ from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.positions import GRAMMAR, parse_start
 
 if TYPE_CHECKING:
-    from penstock.apps.cli.group_admin import Lag, Move
+    from penstock.apps.cli.group_admin import Move
+    from penstock.client.described import Lag
 
 group_argument = click.argument("name", metavar="GROUP")
 LAG_COLUMNS = ("topic", "partition", "committed", "end", "lag", "seconds behind")
@@ -29,10 +30,10 @@ def group() -> None:
 @output_option
 def list_groups(bootstrap: str, output: str) -> None:
     """List groups."""
-    from penstock.apps.cli.group_admin import GroupAdmin
+    from penstock.apps.cli.client import connect_admin
     from penstock.apps.cli.tables import show_table
 
-    groups = GroupAdmin(bootstrap).all_groups()
+    groups = connect_admin(bootstrap).groups()
     if output == "json":
         click.echo(json.dumps([asdict(one) for one in groups]))
     elif groups:
@@ -47,12 +48,12 @@ def list_groups(bootstrap: str, output: str) -> None:
 @output_option
 def describe(name: str, bootstrap: str, output: str) -> None:
     """Show the members of a group and what each of them reads."""
-    from penstock.apps.cli.group_admin import GroupAdmin
+    from penstock.apps.cli.client import connect_admin
     from penstock.apps.cli.tables import show_table
 
-    found = GroupAdmin(bootstrap).describe(name)
+    found = connect_admin(bootstrap).describe_group(name)
     if output == "json":
-        click.echo(json.dumps(found.plain(), indent=2))
+        click.echo(json.dumps(asdict(found), indent=2))
         return
     assignor = f", assignor {found.assignor}" if found.assignor else ""
     click.echo(f"{name}: {found.kind} group, {found.state}{assignor}, members: {len(found.members)}")
@@ -73,7 +74,8 @@ def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
     admin = GroupAdmin(bootstrap)
     try:
         while True:
-            _show_lag(name, admin.lag(name), output)
+            rows = admin.admin.lag(name)
+            _show_lag(name, rows, admin.ages(rows), output)
             if not watch:
                 return
             time.sleep(2)
@@ -81,9 +83,10 @@ def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
         return
 
 
-def _show_lag(name: str, rows: list[Lag], output: str) -> None:
+def _show_lag(name: str, rows: list[Lag], ages: list[float | None], output: str) -> None:
     if output == "json":
-        click.echo(json.dumps([asdict(row) for row in rows]))
+        shown = [{**asdict(row), "seconds": age} for row, age in zip(rows, ages, strict=True)]
+        click.echo(json.dumps(shown))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -94,9 +97,9 @@ def _show_lag(name: str, rows: list[Lag], output: str) -> None:
             "-" if row.committed is None else row.committed,
             row.end,
             row.lag,
-            "?" if row.seconds is None else f"{row.seconds:.1f}",
+            "?" if age is None else f"{age:.1f}",
         )
-        for row in rows
+        for row, age in zip(rows, ages, strict=True)
     ]
     if cells:
         show_table(LAG_COLUMNS, cells, title=f"{name}: {sum(row.lag for row in rows)} records behind")
@@ -144,9 +147,9 @@ def _show_moves(moves: list[Move], output: str, dry_run: bool) -> None:
 @output_option
 def delete(names: tuple[str, ...], bootstrap: str, output: str) -> None:
     """Delete groups that nobody is reading with, and their committed offsets."""
-    from penstock.apps.cli.group_admin import GroupAdmin
+    from penstock.apps.cli.client import connect_admin
 
-    admin = GroupAdmin(bootstrap)
+    admin = connect_admin(bootstrap)
     for name in names:
-        admin.delete(name)
+        admin.delete_group(name)
         click.echo(json.dumps({"group": name, "deleted": True}) if output == "json" else f"{name}: deleted")

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from penstock import __version__
+from penstock.apps.cli.failures import told
+from penstock.client.errors import ClientError
 
 EXIT_CODES = """\b
 Exit codes:
@@ -25,6 +27,13 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, lazy: dict[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lazy = lazy
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """What a client raises becomes a sentence and an exit code, here and nowhere else."""
+        try:
+            return super().invoke(ctx)
+        except ClientError as error:
+            raise told(error) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
+from penstock.client.errors import ClientError
 from penstock.node.units import parse_bytes, parse_ms
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Admin
 
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 name_argument = click.argument("name", metavar="NAME")
@@ -60,10 +67,12 @@ def create(
 ) -> None:
     """Create topics."""
     settings = read_configs(configs)
-    from penstock.apps.cli.topic_admin import TopicAdmin
+    from penstock.apps.cli.client import connect_admin
 
-    admin = TopicAdmin(bootstrap)
-    created = admin.create(names, partitions, settings, if_not_exists=if_not_exists)
+    admin = connect_admin(bootstrap)
+    created = {
+        name for name in names if admin.create_topic(name, partitions, settings, if_not_exists=if_not_exists)
+    }
     rows = [{"topic": name, "created": name in created} for name in names]
     _say(output, rows, [f"{name}: {'created' if name in created else 'is there already'}" for name in names])
 
@@ -74,14 +83,10 @@ def create(
 @output_option
 def list_topics(internal: bool, bootstrap: str, output: str) -> None:
     """List topics."""
+    from penstock.apps.cli.client import connect_admin
     from penstock.apps.cli.tables import show_table
-    from penstock.apps.cli.topic_admin import TopicAdmin
 
-    rows = [
-        {"topic": name, "partitions": partitions, "replicas": replicas}
-        for name, partitions, replicas in TopicAdmin(bootstrap).all_topics()
-        if internal or not name.startswith("__")
-    ]
+    rows = [asdict(one) for one in connect_admin(bootstrap).topics(internal=internal)]
     if output == "json":
         click.echo(json.dumps(rows))
     elif rows:
@@ -97,11 +102,12 @@ def list_topics(internal: bool, bootstrap: str, output: str) -> None:
 @output_option
 def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: str) -> None:
     """Show the partitions and settings of topics."""
-    from penstock.apps.cli.topic_admin import TopicAdmin
+    from penstock.apps.cli.client import connect_admin
 
-    found = [TopicAdmin(bootstrap).describe(name, all_configs=all_configs) for name in names]
+    admin = connect_admin(bootstrap)
+    found = [admin.describe_topic(name, all_configs=all_configs) for name in names]
     if output == "json":
-        click.echo(json.dumps([described.plain() for described in found], indent=2))
+        click.echo(json.dumps([asdict(described) for described in found], indent=2))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -140,9 +146,9 @@ def alter(name: str, configs: tuple[str, ...], unset: tuple[str, ...], bootstrap
     both = sorted(settings.keys() & set(unset))
     if both:
         raise click.UsageError(f"{both[0]} is both set and deleted.")
-    from penstock.apps.cli.topic_admin import TopicAdmin
+    from penstock.apps.cli.client import connect_admin
 
-    TopicAdmin(bootstrap).alter(name, settings, unset)
+    connect_admin(bootstrap).set_configs(name, settings, unset)
     lines = [f"{name}: {key} = {value}" for key, value in settings.items()]
     lines += [f"{name}: {key} back to its default" for key in unset]
     _say(output, [{"topic": name, "set": settings, "deleted": list(unset)}], lines)
@@ -157,10 +163,22 @@ def delete(names: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> No
     """Delete topics and everything in them."""
     if not yes and sys.stdin.isatty():
         click.confirm(f"Delete {', '.join(names)} and everything in it?", abort=True)
-    from penstock.apps.cli.topic_admin import TopicAdmin
+    from penstock.apps.cli.client import connect_admin
 
-    TopicAdmin(bootstrap).delete(names)
+    _delete_all(connect_admin(bootstrap), names)
     _say(output, [{"topic": name, "deleted": True} for name in names], [f"{name}: deleted" for name in names])
+
+
+def _delete_all(admin: Admin, names: Iterable[str]) -> None:
+    """The first that cannot be deleted is told after all were tried."""
+    problems: list[ClientError] = []
+    for name in names:
+        try:
+            admin.delete_topic(name)
+        except ClientError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
 
 
 @topic.command("add-partitions")
@@ -172,9 +190,9 @@ def delete(names: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> No
 @output_option
 def add_partitions(name: str, total: int, bootstrap: str, output: str) -> None:
     """Give a topic more partitions. Keys may then land in other partitions than before."""
-    from penstock.apps.cli.topic_admin import TopicAdmin
+    from penstock.apps.cli.client import connect_admin
 
-    TopicAdmin(bootstrap).add_partitions(name, total)
+    connect_admin(bootstrap).add_partitions(name, total)
     _say(output, [{"topic": name, "partitions": total}], [f"{name}: {total} partitions"])
 
 
