@@ -20,7 +20,14 @@ from penstock.node.settings import DEFINITION_OF, Settings
 
 KAFKA = "kafka"
 
-LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {}
+
+def _text(broker: Broker, gate: Gate) -> Dialect[Connection]:
+    from penstock.doors.text.server import TextDoor
+
+    return TextDoor(broker)
+
+
+LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {"text": _text}
 """The further doors by name; the setting of each is `<name>_port`."""
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.core.limits import ERROR_CHARS_MAX
+
 
 class BrokerError(Exception):
     """Everything that can go wrong on purpose. `retriable` says whether the same call may succeed later."""
@@ -304,6 +306,12 @@ class DiskFailed(Damaged):
 
 class Offline(Damaged):
     """The partition was taken offline by an earlier failure; restart the broker after repairing it."""
+
+
+def words_of(error: BrokerError) -> str:
+    """The error in words, short enough for every version of every response."""
+    words = str(error)
+    return words if len(words) <= ERROR_CHARS_MAX else f"{words[:ERROR_CHARS_MAX]}…"
 
 
 def leaves(root: type[BrokerError] = BrokerError) -> Iterator[type[BrokerError]]:

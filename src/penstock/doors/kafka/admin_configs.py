@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRequest
+from penstock.core.errors import BrokerError, InvalidRequest, words_of
 from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
 from penstock.core.machines.catalog_events import Event
 from penstock.core.model import check_topic_name
@@ -21,7 +21,7 @@ from penstock.doors.kafka.config_entries import (
     fixed_entries,
     inherited_entries,
 )
-from penstock.doors.kafka.errors import code_of, words_of
+from penstock.doors.kafka.errors import code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.wire.kafka import messages

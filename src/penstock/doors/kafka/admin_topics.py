@@ -16,6 +16,7 @@ from penstock.core.errors import (
     InvalidReplication,
     InvalidRequest,
     InvalidTopic,
+    words_of,
 )
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event
@@ -29,7 +30,7 @@ from penstock.doors.kafka.changes import (
     repeated,
 )
 from penstock.doors.kafka.config_entries import CreatedConfigs
-from penstock.doors.kafka.errors import code_of, words_of
+from penstock.doors.kafka.errors import code_of
 from penstock.node.broker import Broker
 from penstock.node.partition import REPLICAS
 from penstock.wire.kafka import messages

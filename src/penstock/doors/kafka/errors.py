@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError
-from penstock.core.limits import ERROR_CHARS_MAX
 from penstock.wire.kafka import ErrorCode
 
 CODES: dict[type[BrokerError], ErrorCode] = {
@@ -97,9 +96,3 @@ def coordinator_code_of(error: BrokerError) -> int:
 def code_of(error: BrokerError) -> int:
     """Kafka's number for one of our errors."""
     return int(CODES[type(error)])
-
-
-def words_of(error: BrokerError) -> str:
-    """The error in words, short enough for every version of every response."""
-    words = str(error)
-    return words if len(words) <= ERROR_CHARS_MAX else f"{words[:ERROR_CHARS_MAX]}…"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, UnknownGroup
+from penstock.core.errors import BrokerError, UnknownGroup, words_of
 from penstock.core.machines.group import Group
 from penstock.core.machines.group_state import State
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import coordinator_code_of, words_of
+from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.broker import Broker
 from penstock.wire.kafka import messages
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.core.errors import BrokerError, InconsistentProtocol, MemberIdRequired, UnknownMember
+from penstock.core.errors import BrokerError, InconsistentProtocol, MemberIdRequired, UnknownMember, words_of
 from penstock.core.machines.group_values import (
     Assigned,
     JoinCommand,
@@ -16,7 +16,7 @@ from penstock.core.machines.group_values import (
     SyncCommand,
 )
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import coordinator_code_of, words_of
+from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.wire.kafka import ErrorCode, messages

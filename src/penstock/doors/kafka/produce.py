@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRecord, WrongProducer
+from penstock.core.errors import BrokerError, InvalidRecord, WrongProducer, words_of
 from penstock.core.machines.offsets import Place
 from penstock.core.machines.transactions import Claim
 from penstock.core.model import Acks
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import code_of, words_of
+from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition

@@ -1,0 +1,1 @@
+"""The text door: lines that a person can type."""

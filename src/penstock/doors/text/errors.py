@@ -1,0 +1,21 @@
+"""Our errors in the text door's words: one code for each, and one line. Raises nothing."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.core.errors import BrokerError, leaves, words_of
+from penstock.wire.text.answers import encode_error
+
+CODES: dict[type[BrokerError], str] = {
+    error: re.sub(r"(?<=[a-z])(?=[A-Z])", "-", error.__name__).lower() for error in leaves()
+}
+"""Every error is called by its own name: UnknownTopic is `unknown-topic`."""
+
+NO_MESSAGE = "no-message"
+"""Not an error of the broker: the offset asked for is the next one to be written."""
+
+
+def error_line(error: BrokerError) -> bytes:
+    """`ERR <code> <words>`."""
+    return encode_error(CODES[type(error)], words_of(error))

@@ -1,0 +1,119 @@
+"""The text door: PUB, FETCH and a few words, on the waist. Never decodes a line itself; wire/text does.
+
+Publishes run side by side and share batches; everything else waits for its turn, so that a client that sends PUB and
+FETCH in one go reads what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.core.errors import BrokerError, Malformed
+from penstock.core.model import check_topic_name
+from penstock.doors.text.errors import NO_MESSAGE, error_line
+from penstock.node.broker import Broker
+from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.outbox import Piece
+from penstock.node.publishing import Published, Publisher
+from penstock.node.reading import Reader, Run, Wanted, end_of
+from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_message, encode_ok
+from penstock.wire.text.commands import FIRST, NEXT, Fetch, Pub, TextFraming, Word, decode_command
+
+FRAMING = TextFraming()
+
+
+class TextDoor:
+    """The dialect of one broker."""
+
+    name = "text"
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.publisher = Publisher(broker)
+        self.reader = Reader(broker)
+
+    def open(self, connection: Connection) -> TextConversation:
+        return TextConversation(self, connection)
+
+    def release_waiting(self) -> None:
+        self.reader.release_waiting()
+
+
+class TextConversation:
+    """One client."""
+
+    __slots__ = ("_connection", "_door")
+
+    framing = FRAMING
+    answers_after_end = True
+
+    def __init__(self, door: TextDoor, connection: Connection) -> None:
+        self._door = door
+        self._connection = connection
+
+    def handle(self, frame: memoryview) -> None:
+        try:
+            command = decode_command(bytes(frame))
+        except Malformed as error:
+            self._connection.answer((error_line(error),))
+            return
+        match command:
+            case Pub():
+                self._publish(command)
+            case Fetch():
+                self._connection.in_turn(lambda place: self._fetch(place, command))
+            case Word("QUIT"):
+                self._connection.answer((BYE,))
+                self._connection.finish()
+            case Word("HELP"):
+                self._connection.answer((encode_lines("HELP", HELP),))
+            case Word():
+                self._connection.in_turn(self._list_topics)
+
+    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+        return (error_line(error),)
+
+    def _publish(self, command: Pub) -> None:
+        place = self._connection.reserve()
+        names_partition = command.partition is None
+
+        def settled(outcome: Published | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                place.answer((error_line(outcome),))
+            else:
+                place.answer((encode_ok(outcome.offset, outcome.partition if names_partition else None),))
+
+        self._door.publisher.publish(command.topic, command.record, settled, command.partition)
+
+    def _fetch(self, place: Place, command: Fetch) -> None:
+        topic, index, isolation = command.topic, command.partition, command.isolation
+        try:
+            check_topic_name(topic)
+            partition = self._door.broker.partition(topic, index)
+            offset = command.offset
+            if command.place == FIRST:
+                offset = partition.start_offset
+            elif command.place == NEXT:
+                offset = end_of(partition, isolation)
+        except BrokerError as error:
+            place.answer((error_line(error),))
+            return
+
+        def answered(outcome: Run | BrokerError) -> None:
+            place.answer((_answer(command, offset, outcome),))
+
+        wanted = Wanted(topic, index, offset, wait_ms=command.wait_ms, isolation=isolation)
+        self._door.reader.read(self._connection, wanted, answered)
+
+    def _list_topics(self, place: Place) -> None:
+        topics = [topic for topic in self._door.broker.catalog.topics if not topic.internal]
+        lines = sorted(f"{topic.name} {topic.partition_count}" for topic in topics)
+        place.answer((encode_lines("TOPICS", lines),))
+
+
+def _answer(command: Fetch, offset: int, outcome: Run | BrokerError) -> bytes:
+    if isinstance(outcome, BrokerError):
+        return error_line(outcome)
+    if not outcome.records:
+        return encode_error(NO_MESSAGE, f"offset {offset} is not written yet; wait=<ms> waits for it")
+    return encode_message(outcome.records[0], command.partition if command.is_full else None)
