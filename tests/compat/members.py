@@ -1,4 +1,4 @@
-"""Members of consumer groups as processes, watched together: who owns what, what was read, what was committed.
+"""Members of consumer groups as processes, watched together: who holds what, what was read, what was committed.
 
 Never waits a fixed time: `until` returns as soon as what is waited for is true, and says what it saw if it never is.
 """
@@ -6,6 +6,7 @@ Never waits a fixed time: `until` returns as soon as what is waited for is true,
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -13,15 +14,31 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from compat.roster import JAVA, KAFKAJS
+from compat.roster import AIOKAFKA, CONFLUENT, JAVA, KAFKA_PYTHON, KAFKAJS
 from compat.runtimes import java_command, node_command
 
+CLASSIC, CONSUMER = "classic", "consumer"
+AFTER, BEFORE, AUTO = "after", "before", "auto"
+"""When a member commits what it read: after it told of it, before it does, or when its client likes."""
+CONFIGURATIONS = (
+    *((CONFLUENT, CLASSIC), (CONFLUENT, CONSUMER), (AIOKAFKA, CLASSIC), (KAFKA_PYTHON, CLASSIC)),
+    *((KAFKAJS, CLASSIC), (JAVA, CLASSIC), (JAVA, CONSUMER)),
+)
+"""Every client with every group protocol that it speaks."""
 UNTIL_S_MAX = 60.0
-LEAVE_S_MAX = 20.0
+LEAVE_S_MAX = 40.0
 SESSION_MS = 2_000
-TESTS_DIR = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent
+Place = tuple[str, int]
+
+
+class Read(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    value: str
 
 
 class Member:
@@ -29,68 +46,86 @@ class Member:
 
     def __init__(self, troop: Troop, client: str, options: dict[str, Any]) -> None:
         self.client = client
-        self.assigned: list[int] = []
-        self.assignments: list[list[int]] = []
-        """Every assignment it has had, in order."""
-        self.reads: list[tuple[int, int, str]] = []
-        self.committed: dict[int, int] = {}
+        self.holds: frozenset[Place] = frozenset()
+        self.held: list[frozenset[Place]] = []
+        """Everything it has held, in order."""
+        self.reads: list[Read] = []
+        self.committed: dict[Place, int] = {}
         self.refused: list[str] = []
+        self.failed: list[str] = []
+        self._is_dismissed = False
         self._changed = troop.changed
         command = _command(client, troop.bootstrap, {**troop.options, **options})
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=TESTS_DIR)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
     def __repr__(self) -> str:
         last = self.reads[-1] if self.reads else None
-        return f"<{self.client} owns {self.assigned}, read {len(self.reads)}, last {last}, committed {self.committed}>"
+        return (
+            f"<{self.client} holds {sorted(self.holds)}, read {len(self.reads)}, last {last}, "
+            f"committed {self.committed}, refused {self.refused}>"
+        )
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
             fact = json.loads(line)
             with self._changed:
                 self._note(fact)
                 self._changed.notify_all()
+        code = self._process.wait()
         with self._changed:
-            self.assigned = []
+            self.holds = frozenset()
+            if not self._is_dismissed:
+                self.failed.append(f"left by itself with {code}")
             self._changed.notify_all()
 
     def _note(self, fact: dict[str, Any]) -> None:
-        if "assigned" in fact:
-            self.assigned = fact["assigned"]
-            self.assignments.append(fact["assigned"])
+        if "holds" in fact:
+            self.holds = frozenset((topic, partition) for topic, partition in fact["holds"])
+            self.held.append(self.holds)
         elif "read" in fact:
-            partition, offset, value = fact["read"]
-            self.reads.append((partition, offset, value))
+            self.reads.append(Read(*fact["read"]))
         elif "committed" in fact:
-            self.committed |= {int(partition): offset for partition, offset in fact["committed"].items()}
+            topic, partition, offset = fact["committed"]
+            self.committed[topic, partition] = offset
         elif "refused" in fact:
             self.refused.append(fact["refused"])
+        else:
+            self.failed.append(fact["failed"])
 
     def kill(self) -> None:
         """kill -9: the broker is not told."""
-        self.process.kill()
+        self._is_dismissed = True
+        self._process.kill()
         self._end()
 
     def leave(self) -> None:
         """Ask it to leave the group and end."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self._is_dismissed = True
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._end()
 
     def _end(self) -> None:
-        self.process.wait(LEAVE_S_MAX)
+        self._process.wait(LEAVE_S_MAX)
         self._thread.join(LEAVE_S_MAX)
 
 
 class Troop:
-    """The members of one group that reads one topic."""
+    """The members of one group."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str, partitions: int, **options: Any) -> None:
+    def __init__(self, bootstrap: str, group: str, places: Iterable[Place], **options: Any) -> None:
         self.bootstrap = bootstrap
-        self.partitions = partitions
-        self.options = {"topic": topic, "group": group, "session_ms": SESSION_MS, **options}
+        self.places = frozenset(places)
+        defaults = {"session_ms": SESSION_MS, "protocol": CLASSIC, "commit": AFTER}
+        topics = sorted({topic for topic, _ in self.places})
+        self.options = {"group": group, "topics": topics, **defaults, **options}
         self.changed = threading.Condition()
         self.members: list[Member] = []
 
@@ -99,7 +134,7 @@ class Troop:
 
     def __exit__(self, *_: object) -> None:
         for member in self.members:
-            if member.process.poll() is None:
+            if member.is_running:
                 member.kill()
 
     def add(self, client: str, **options: Any) -> Member:
@@ -114,44 +149,57 @@ class Troop:
             while not is_true():
                 left_s = deadline - time.monotonic()
                 assert left_s > 0, f"never: {what}; {self.members}"
+                failed = [(member.client, member.failed) for member in self.members if member.failed]
+                assert not failed, f"while waiting until {what}: {failed}"
                 self.changed.wait(left_s)
 
-    def until_owned_by(self, *members: Member) -> None:
-        """Wait until these own all partitions between them, each some, none twice."""
+    def until_owned_by(self, *members: Member, shares: list[int] | None = None) -> None:
+        """Wait until these hold all partitions between them, each some, none twice; so many each, in any order."""
 
         def is_owned() -> bool:
-            owned = sorted(partition for member in members for partition in member.assigned)
-            return owned == list(range(self.partitions)) and all(member.assigned for member in members)
+            held = [member.holds for member in members]
+            sizes = sorted(map(len, held))
+            is_whole = sum(sizes) == len(self.places) and frozenset().union(*held) == self.places
+            return is_whole and sizes[0] > 0 and shares in (None, sizes)
 
-        self.until(f"{len(members)} members own everything", is_owned)
+        self.until(f"{len(members)} members own everything, shared as {shares or 'they like'}", is_owned)
 
     def until_read(self, values: Iterable[str]) -> None:
         """Wait until every value was read by somebody."""
         wanted = set(values)
-        self.until("everything is read", lambda: wanted <= {value for _, _, value in self.reads()})
+        self.until("everything is read", lambda: wanted <= {one.value for one in self.reads()})
 
-    def until_committed(self, ends: dict[int, int]) -> None:
+    def until_read_beyond(self, ends: dict[Place, int], *members: Member) -> None:
+        """Wait until each of these has read something that lies beyond these offsets."""
+
+        def is_beyond(member: Member) -> bool:
+            return any(one.offset >= ends[one.topic, one.partition] for one in member.reads)
+
+        self.until("they all read on", lambda: all(map(is_beyond, members)))
+
+    def until_committed(self, ends: dict[Place, int]) -> None:
         """Wait until the members' last commits reach these offsets."""
         self.until(
             f"{ends} is committed",
             lambda: all(self.committed().get(one, 0) >= end for one, end in ends.items()),
         )
 
-    def reads(self) -> list[tuple[int, int, str]]:
+    def reads(self) -> list[Read]:
         return [read for member in self.members for read in member.reads]
 
-    def committed(self) -> dict[int, int]:
+    def committed(self) -> dict[Place, int]:
         """The furthest that anybody has committed, by partition."""
-        furthest: dict[int, int] = {}
+        furthest: dict[Place, int] = {}
         for member in self.members:
-            for partition, offset in member.committed.items():
-                furthest[partition] = max(offset, furthest.get(partition, 0))
+            for place, offset in member.committed.items():
+                furthest[place] = max(offset, furthest.get(place, 0))
         return furthest
 
-    def repeated(self) -> list[tuple[int, int]]:
-        """Places that were read more than once."""
-        counts = Counter((partition, offset) for partition, offset, _ in self.reads())
-        return sorted(place for place, count in counts.items() if count > 1)
+    def repeated(self, below: dict[Place, int] | None = None) -> list[tuple[str, int, int]]:
+        """Where something was read more than once; only below these offsets if they are given."""
+        counts = Counter((one.topic, one.partition, one.offset) for one in self.reads())
+        twice = sorted(place for place, count in counts.items() if count > 1)
+        return [one for one in twice if below is None or one[2] < below[one[0], one[1]]]
 
 
 def _command(client: str, bootstrap: str, options: dict[str, Any]) -> list[str]:
@@ -160,4 +208,4 @@ def _command(client: str, bootstrap: str, options: dict[str, Any]) -> list[str]:
         return java_command(bootstrap, text, program="Member")
     if client == KAFKAJS:
         return node_command(bootstrap, text, program="member")
-    return [sys.executable, "-m", "compat.member", client, bootstrap, text]
+    return [sys.executable, os.fspath(HERE / "clients" / "member.py"), client, bootstrap, text]

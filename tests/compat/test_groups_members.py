@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat.members import Troop
+from compat.members import AUTO
 from compat.roster import AIOKAFKA, CONFLUENT, JAVA, KAFKA_PYTHON, KAFKAJS
-from compat.vocabulary import Client
+from compat.stages import Stage
 from penstock.testing import Broker, running_broker
 
 MEMBERS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KAFKAJS, JAVA)
 RANGE_SPEAKERS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, JAVA)
 STATIC = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, JAVA)
 COOPERATIVE = (CONFLUENT, JAVA)
-PARTITIONS = 4
 
 
 @pytest.fixture(scope="module")
@@ -27,47 +23,9 @@ def group_broker() -> Iterator[Broker]:
         yield broker
 
 
-class Stage:
-    """A broker, a fresh topic, a fresh group, and somebody who writes."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.topic = f"compat-{uuid.uuid4().hex[:12]}"
-        self.group = f"group-{uuid.uuid4().hex[:12]}"
-        self.ends = dict.fromkeys(range(PARTITIONS), 0)
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result()
-        self._producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
-
-    def write(self, label: str, each: int = 25) -> list[str]:
-        """Write records to every partition, acknowledged; their values."""
-        values = []
-        for partition in range(PARTITIONS):
-            for number in range(each):
-                values.append(f"{label}-{partition}-{number}")
-                self._producer.produce(self.topic, values[-1], partition=partition)
-            self.ends[partition] += each
-        assert self._producer.flush(30) == 0
-        return values
-
-    def troop(self, **options: object) -> Troop:
-        return Troop(self.broker.bootstrap, self.topic, self.group, PARTITIONS, **options)
-
-
 @pytest.fixture
 def stage(group_broker: Broker) -> Stage:
     return Stage(group_broker)
-
-
-@pytest.fixture
-def runnable(client_named: Callable[[str], Client]) -> Callable[[str], str]:
-    """A client's name, once it is known that it can run here."""
-
-    def check(name: str) -> str:
-        client_named(name)
-        return name
-
-    return check
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -86,10 +44,7 @@ def test_members_share_and_a_killed_one_is_replaced(
         after = stage.write("after")
         troop.until_owned_by(first)
         troop.until_read(after)
-        repeated = [
-            (partition, offset) for partition, offset in troop.repeated() if offset < committed[partition]
-        ]
-        assert repeated == [], "what was committed is not read again"
+        assert troop.repeated(below=committed) == [], "what was committed is not read again"
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -115,7 +70,7 @@ def test_what_is_committed_automatically_is_not_read_again(
 ) -> None:
     client = runnable(name)
     values = stage.write("before")
-    with stage.troop(auto_commit=True) as troop:
+    with stage.troop(commit=AUTO) as troop:
         troop.add(client)
         troop.until_read(values)
         troop.members[0].leave()
@@ -147,12 +102,12 @@ def test_a_static_member_restarts_and_the_other_never_notices(
         troop.until_owned_by(first, second)
         troop.until_read(stage.write("before"))
         troop.until_committed(stage.ends)
-        owned, rounds = second.assigned, len(first.assignments)
+        held, rounds = second.holds, len(first.held)
         second.kill()
         again = troop.add(client, instance="two")
-        troop.until("it has its partitions back", lambda: again.assigned == owned)
+        troop.until("it has its partitions back", lambda: again.holds == held)
         troop.until_read(stage.write("after"))
-        assert len(first.assignments) == rounds
+        assert len(first.held) == rounds
         assert troop.repeated() == []
 
 
@@ -167,10 +122,10 @@ def test_cooperative_members_keep_what_need_not_move(
         values = stage.write("before")
         troop.until_read(values)
         troop.until_committed(stage.ends)
-        known = len(first.assignments)
+        known = len(first.held)
         second = troop.add(client)
         troop.until_owned_by(first, second)
-        assert [] not in first.assignments[known:], "it never had to let go of everything"
+        assert frozenset() not in first.held[known:], "it never had to let go of everything"
         troop.until_read(stage.write("after"))
         assert troop.repeated() == []
 
@@ -194,7 +149,4 @@ def test_a_killed_broker_loses_neither_the_group_nor_its_offsets(
             broker.start()
             after = stage.write("after")
             troop.until_read(after)
-            again = [
-                (partition, offset) for partition, offset in troop.repeated() if offset < committed[partition]
-            ]
-            assert again == [], "what was committed is not read again"
+            assert troop.repeated(below=committed) == [], "what was committed is not read again"

@@ -2,50 +2,59 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /** One member of a consumer group through the Java client. Speaks the words of member.py; never ends by itself. */
-public final class Member {
+public final class Member implements ConsumerRebalanceListener {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration POLL = Duration.ofMillis(100);
+    private static final Duration COMMIT_MAX = Duration.ofSeconds(15);
+    private static volatile boolean closed;
 
-    private static void say(String name, Object value) throws IOException {
-        System.out.println(JSON.writeValueAsString(Map.of(name, value)));
-        System.out.flush();
+    private final KafkaConsumer<String, String> consumer;
+    private final String mode;
+    private final TreeSet<TopicPartition> held =
+        new TreeSet<>(Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition));
+
+    private Member(KafkaConsumer<String, String> consumer, JsonNode options) {
+        this.consumer = consumer;
+        mode = options.get("commit").asText();
+        List<String> topics = new ArrayList<>();
+        options.get("topics").forEach(one -> topics.add(one.asText()));
+        if (topics.get(0).startsWith("^")) {
+            consumer.subscribe(new SubscriptionPattern(topics.get(0).substring(1)), this);
+        } else {
+            consumer.subscribe(topics, this);
+        }
     }
 
     public static void main(String[] args) throws IOException {
         JsonNode options = JSON.readTree(args[1]);
-        boolean autoCommit = options.path("auto_commit").asBoolean(false);
         try (KafkaConsumer<String, String> consumer =
                 new KafkaConsumer<>(settings(args[0], options), new StringDeserializer(), new StringDeserializer())) {
-            TreeSet<Integer> assigned = new TreeSet<>();
-            consumer.subscribe(List.of(options.get("topic").asText()), new Listener(assigned));
+            Member member = new Member(consumer, options);
             watchInput();
             while (!closed) {
-                for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
-                    say("read", List.of(record.partition(), record.offset(), record.value()));
-                    if (!autoCommit) {
-                        commit(consumer, record);
-                    }
-                }
+                member.work(consumer.poll(POLL));
             }
         }
         System.exit(0);
     }
-
-    private static volatile boolean closed;
 
     /** The end of the input is the word to leave. */
     private static void watchInput() {
@@ -63,15 +72,43 @@ public final class Member {
         watcher.start();
     }
 
-    private static void commit(KafkaConsumer<String, String> consumer, ConsumerRecord<String, String> record)
-            throws IOException {
-        TopicPartition partition = new TopicPartition(record.topic(), record.partition());
+    private static synchronized void say(String name, Object value) {
         try {
-            consumer.commitSync(Map.of(partition, new OffsetAndMetadata(record.offset() + 1)));
-            say("committed", Map.of(record.partition(), record.offset() + 1));
+            System.out.println(JSON.writeValueAsString(Map.of(name, value)));
+            System.out.flush();
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private void work(ConsumerRecords<String, String> found) {
+        for (TopicPartition place : found.partitions()) {
+            List<ConsumerRecord<String, String>> records = found.records(place);
+            if (!mode.equals("before")) {
+                tell(records);
+            }
+            if (!mode.equals("auto") && isCommitted(place, records) && mode.equals("before")) {
+                tell(records);
+            }
+        }
+    }
+
+    private void tell(List<ConsumerRecord<String, String>> records) {
+        for (ConsumerRecord<String, String> one : records) {
+            say("read", List.of(one.topic(), one.partition(), one.offset(), one.value()));
+        }
+    }
+
+    private boolean isCommitted(TopicPartition place, List<ConsumerRecord<String, String>> records) {
+        long next = records.get(records.size() - 1).offset() + 1;
+        try {
+            consumer.commitSync(Map.of(place, new OffsetAndMetadata(next)), COMMIT_MAX);
         } catch (KafkaException error) {
             say("refused", error.getClass().getSimpleName());
+            return false;
         }
+        say("committed", List.of(place.topic(), place.partition(), next));
+        return true;
     }
 
     private static Map<String, Object> settings(String bootstrap, JsonNode options) {
@@ -79,21 +116,28 @@ public final class Member {
         settings.put("bootstrap.servers", bootstrap);
         settings.put("group.id", options.get("group").asText());
         settings.put("auto.offset.reset", "earliest");
-        settings.put("enable.auto.commit", options.path("auto_commit").asBoolean(false));
+        settings.put("enable.auto.commit", options.get("commit").asText().equals("auto"));
         settings.put("auto.commit.interval.ms", 100);
         settings.put("max.poll.records", 20);
         settings.put("reconnect.backoff.max.ms", 300);
-        String protocol = options.path("protocol").asText("classic");
+        String protocol = options.get("protocol").asText();
         settings.put("group.protocol", protocol);
         if (protocol.equals("classic")) {
             settings.put("session.timeout.ms", options.get("session_ms").asInt());
             settings.put("heartbeat.interval.ms", 300);
             settings.put("partition.assignment.strategy", assignor(options.path("strategy").asText("range")));
         }
-        if (options.has("instance")) {
-            settings.put("group.instance.id", options.get("instance").asText());
-        }
+        putIfGiven(settings, "group.remote.assignor", options.path("remote_assignor"));
+        putIfGiven(settings, "group.instance.id", options.path("instance"));
+        putIfGiven(settings, "client.id", options.path("client_id"));
+        putIfGiven(settings, "metadata.max.age.ms", options.path("metadata_age_ms"));
         return settings;
+    }
+
+    private static void putIfGiven(Map<String, Object> settings, String name, JsonNode value) {
+        if (!value.isMissingNode()) {
+            settings.put(name, value.asText());
+        }
     }
 
     private static String assignor(String strategy) {
@@ -101,32 +145,19 @@ public final class Member {
         return "org.apache.kafka.clients.consumer." + name;
     }
 
-    /** Tells the whole assignment whenever it changes. */
-    private static final class Listener implements ConsumerRebalanceListener {
-        private final TreeSet<Integer> assigned;
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        held.removeAll(partitions);
+        tellHeld();
+    }
 
-        Listener(TreeSet<Integer> assigned) {
-            this.assigned = assigned;
-        }
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        held.addAll(partitions);
+        tellHeld();
+    }
 
-        @Override
-        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-            partitions.forEach(one -> assigned.remove(one.partition()));
-            tell();
-        }
-
-        @Override
-        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            partitions.forEach(one -> assigned.add(one.partition()));
-            tell();
-        }
-
-        private void tell() {
-            try {
-                say("assigned", assigned);
-            } catch (IOException error) {
-                throw new IllegalStateException(error);
-            }
-        }
+    private void tellHeld() {
+        say("holds", held.stream().map(one -> List.of(one.topic(), one.partition())).toList());
     }
 }

@@ -20,27 +20,37 @@ const consumer = kafka.consumer({
   heartbeatInterval: 300,
   maxWaitTimeInMs: 100,
 })
-consumer.on(consumer.events.GROUP_JOIN, event =>
-  say({ assigned: (event.payload.memberAssignment[options.topic] ?? []).sort((a, b) => a - b) }),
+consumer.on(consumer.events.GROUP_JOIN, ({ payload: { memberAssignment } }) =>
+  say({ holds: Object.keys(memberAssignment).flatMap(topic => memberAssignment[topic].map(one => [topic, one])) }),
 )
-consumer.on(consumer.events.REBALANCING, () => say({ assigned: [] }))
+consumer.on(consumer.events.REBALANCING, () => say({ holds: [] }))
 
+const tell = ({ topic, partition, messages }) => {
+  for (const one of messages) say({ read: [topic, partition, Number(one.offset), one.value.toString()] })
+}
+
+// What is not committed is thrown: kafkajs then reads the batch again, or leaves it to whoever has the partition now.
+const commit = async ({ topic, partition, messages }) => {
+  const next = Number(messages.at(-1).offset) + 1
+  try {
+    await consumer.commitOffsets([{ topic, partition, offset: String(next) }])
+  } catch (error) {
+    say({ refused: error.type ?? error.name })
+    throw error
+  }
+  say({ committed: [topic, partition, next] })
+}
+
+const isAutomatic = options.commit === 'auto'
 await consumer.connect()
-await consumer.subscribe({ topic: options.topic, fromBeginning: true })
+await consumer.subscribe({ topics: options.topics, fromBeginning: true })
 await consumer.run({
-  autoCommit: Boolean(options.auto_commit),
-  autoCommitInterval: options.auto_commit ? 100 : undefined,
-  eachMessage: async ({ topic, partition, message }) => {
-    say({ read: [partition, Number(message.offset), message.value.toString()] })
-    if (options.auto_commit) return
-    const next = Number(message.offset) + 1
-    try {
-      await consumer.commitOffsets([{ topic, partition, offset: String(next) }])
-      say({ committed: { [partition]: next } })
-    } catch (error) {
-      say({ refused: error.type ?? error.name })
-      throw error
-    }
+  autoCommit: isAutomatic,
+  autoCommitInterval: isAutomatic ? 100 : undefined,
+  eachBatch: async ({ batch }) => {
+    if (options.commit !== 'before') tell(batch)
+    if (!isAutomatic) await commit(batch)
+    if (options.commit === 'before') tell(batch)
   },
 })
 process.stdin.resume()
