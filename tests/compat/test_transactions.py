@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.roster import JAVA
 from compat.transactors import CLIENTS, TransactionRefused, Transactor, read_to_end
-from compat.vocabulary import WAIT_S, MissingRuntime
+from compat.vocabulary import WAIT_S
 from penstock.apps.cli.txn_admin import TransactionAdmin
 from penstock.testing import Broker, running_broker
 
@@ -45,17 +44,12 @@ def broker(tmp_path: Path, version: int) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def start(broker: Broker) -> Iterator[Start]:
+def start(broker: Broker, runnable: Callable[[str], str]) -> Iterator[Start]:
     """Starts producers that are ended with the test, whatever happens."""
     started: list[Transactor] = []
 
     def begin(client: str, transactional_id: str, timeout_ms: int = 60_000) -> Transactor:
-        try:
-            started.append(Transactor(client, broker.bootstrap, transactional_id, timeout_ms))
-        except MissingRuntime as missing:
-            if os.environ.get("PENSTOCK_REQUIRE_CLIENTS") == "1":
-                pytest.fail(str(missing))
-            pytest.skip(str(missing))
+        started.append(Transactor(runnable(client), broker.bootstrap, transactional_id, timeout_ms))
         return started[-1]
 
     yield begin

@@ -30,12 +30,15 @@ public final class Copier {
         Map<String, Object> reading = new HashMap<>();
         reading.put("bootstrap.servers", bootstrap);
         reading.put("group.id", options.get("group").asText());
-        reading.put("session.timeout.ms", options.get("session_ms").asInt());
-        reading.put("heartbeat.interval.ms", 300);
+        reading.put("group.protocol", options.get("protocol").asText());
+        if (options.get("protocol").asText().equals("classic")) {
+            reading.put("session.timeout.ms", options.get("session_ms").asInt());
+            reading.put("heartbeat.interval.ms", 300);
+        }
         reading.put("enable.auto.commit", false);
         reading.put("auto.offset.reset", "earliest");
         reading.put("isolation.level", "read_committed");
-        reading.put("max.poll.records", 7);
+        reading.put("max.poll.records", 20);
         reading.put("reconnect.backoff.max.ms", 200);
         consumer = new KafkaConsumer<>(reading, new StringDeserializer(), new StringDeserializer());
         Map<String, Object> writing = new HashMap<>();

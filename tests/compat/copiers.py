@@ -1,0 +1,110 @@
+"""A crew of copiers: processes that consume, transform and produce in transactions. Never knows what is right."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from compat.roster import JAVA, KAFKAJS
+from compat.runtimes import java_command, node_command
+
+COPIED_S_MAX = 90.0
+LOOK_S = 0.5
+SESSION_MS = 3_000
+TRANSACTION_MS = 3_000
+"""So long those that take over have to wait for what a killed member left open."""
+HERE = Path(__file__).resolve().parent
+
+
+class Copier:
+    """One process; `copied` counts the records of transactions that it knows to be committed."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.copied = 0
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.copied += int(line)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Crew:
+    """The copiers of one group, and whoever takes the place of those that cannot go on."""
+
+    def __init__(
+        self, bootstrap: str, client: str, protocol: str, group: str, source: str, target: str
+    ) -> None:
+        self._client = client
+        self._bootstrap = bootstrap
+        self._options = {
+            "group": group,
+            "protocol": protocol,
+            "session_ms": SESSION_MS,
+            "timeout_ms": TRANSACTION_MS,
+            "source": source,
+            "target": target,
+        }
+        self._hired = 0
+        self._copiers: list[Copier] = []
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._copiers:
+            self.kill_one()
+
+    def hire(self) -> None:
+        """One more, with a transactional id of its own."""
+        self._hired += 1
+        self._copiers.append(Copier(self._command({**self._options, "id": f"copier-{self._hired}"})))
+
+    def _command(self, options: dict[str, object]) -> list[str]:
+        text = json.dumps(options)
+        if self._client == JAVA:
+            return java_command(self._bootstrap, text, program="Copier")
+        if self._client == KAFKAJS:
+            return node_command(self._bootstrap, text, program="copier")
+        return [
+            sys.executable,
+            os.fspath(HERE / "clients" / "copier.py"),
+            self._client,
+            self._bootstrap,
+            text,
+        ]
+
+    def kill_one(self) -> None:
+        """kill -9: its transaction stays open."""
+        self._copiers.pop(0).kill()
+
+    def until_all_copy(self) -> None:
+        """Wait until each of them has copied something from now on."""
+        known = {one: one.copied for one in self._copiers}
+        deadline = time.monotonic() + COPIED_S_MAX
+        while not all(one.copied > known.get(one, 0) for one in self._copiers):
+            assert time.monotonic() < deadline, (
+                f"copied {[one.copied for one in self._copiers]}, {self._hired} hired"
+            )
+            time.sleep(LOOK_S)
+            self.replace_leavers()
+
+    def replace_leavers(self) -> None:
+        """Those that could not go on, as a supervisor would."""
+        for copier in [one for one in self._copiers if not one.is_running]:
+            self._copiers.remove(copier)
+            self.hire()
