@@ -18,15 +18,20 @@ from compat.stages import Stage
 from compat.vocabulary import WAIT_S
 from penstock.testing import Broker, running_broker
 
-SESSION_MS = 3_000
+SESSION_MS, LONG_SESSION_MS = 3_000, 45_000
 CLIENTS = [CONFLUENT, JAVA]
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def session_ms() -> int:
+    return SESSION_MS
+
+
+@pytest.fixture
+def broker(tmp_path: Path, session_ms: int) -> Iterator[Broker]:
     with running_broker(
         tmp_path,
-        consumer_group_session_ms=SESSION_MS,
+        consumer_group_session_ms=session_ms,
         consumer_group_heartbeat_ms=200,
         group_session_ms_min=1_000,
     ) as running:
@@ -78,6 +83,7 @@ def test_a_member_that_is_killed_loses_its_partitions_and_no_record(
     assert len(set(stays.reads)) == len(stays.reads), "the one that stayed read nothing twice"
 
 
+@pytest.mark.parametrize("session_ms", [LONG_SESSION_MS])
 @pytest.mark.parametrize("client", CLIENTS, indirect=True)
 def test_a_static_member_comes_back_to_what_it_had_and_nobody_notices(
     client: str, stage: Stage, troop: Troop
@@ -122,6 +128,7 @@ def test_a_regular_expression_follows_topics(client: str, stage: Stage, troop: T
     troop.until("the topic that came", lambda: member.holds == there | came)
 
 
+@pytest.mark.parametrize("session_ms", [LONG_SESSION_MS])
 @pytest.mark.parametrize("client", CLIENTS, indirect=True)
 def test_a_group_outlives_kill_9_of_its_broker(
     client: str, broker: Broker, stage: Stage, troop: Troop
