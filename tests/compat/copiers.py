@@ -15,6 +15,7 @@ from compat.runtimes import java_command, node_command
 
 COPIED_S_MAX = 90.0
 LOOK_S = 0.5
+LAST_WORDS_CHARS = 300
 SESSION_MS = 3_000
 TRANSACTION_MS = 3_000
 """So long those that take over have to wait for what a killed member left open."""
@@ -26,17 +27,30 @@ class Copier:
 
     def __init__(self, command: list[str]) -> None:
         self.copied = 0
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._said = ""
+        self._listeners = [threading.Thread(target=one, daemon=True) for one in (self._count, self._overhear)]
+        for one in self._listeners:
+            one.start()
 
-    def _listen(self) -> None:
+    def _count(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.copied += int(line)
 
+    def _overhear(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._said = (self._said + line)[-LAST_WORDS_CHARS:]
+
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None
+
+    def last_words(self) -> str:
+        """The end of what it wrote to stderr, once it has left."""
+        self._listeners[1].join()
+        return f"left with {self._process.poll()}: {self._said}"
 
     def kill(self) -> None:
         self._process.kill()
@@ -61,6 +75,7 @@ class Crew:
         }
         self._hired = 0
         self._copiers: list[Copier] = []
+        self._left: list[str] = []
 
     def __enter__(self) -> Crew:
         return self
@@ -98,7 +113,7 @@ class Crew:
         deadline = time.monotonic() + COPIED_S_MAX
         while not all(one.copied > known.get(one, 0) for one in self._copiers):
             assert time.monotonic() < deadline, (
-                f"copied {[one.copied for one in self._copiers]}, {self._hired} hired"
+                f"copied {[one.copied for one in self._copiers]}, {self._hired} hired, {self._left} left"
             )
             time.sleep(LOOK_S)
             self.replace_leavers()
@@ -106,5 +121,6 @@ class Crew:
     def replace_leavers(self) -> None:
         """Those that could not go on, as a supervisor would."""
         for copier in [one for one in self._copiers if not one.is_running]:
+            self._left.append(copier.last_words())
             self._copiers.remove(copier)
             self.hire()

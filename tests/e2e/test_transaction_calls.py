@@ -121,7 +121,7 @@ class Desk:
         assert answer.error_code == 0
         return [record.value for record in open_batches(bytes(answer.records or b""))], answer
 
-    def pend(self, version: int, offset: int, *, generation: int = -1) -> int:
+    def pend(self, version: int, offset: int, *, generation: int = -1, member_id: str = "") -> int:
         request = messages.TxnOffsetCommitRequest
         one = request.TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=None
@@ -132,7 +132,7 @@ class Desk:
             producer_id=self.by.producer_id,
             producer_epoch=self.by.producer_epoch,
             generation_id=generation,
-            member_id="",
+            member_id=member_id,
             topics=[request.TxnOffsetCommitRequestTopic(name=self.topic, partitions=[one])],
         )
         return int(self.call(ApiKey.TXN_OFFSET_COMMIT, version, body).topics[0].partitions[0].error_code)
@@ -276,6 +276,26 @@ def test_offsets_of_who_may_not_commit(desk: Desk) -> None:
     assert desk.pend(3, 7, generation=4) == ErrorCode.ILLEGAL_GENERATION
     desk.by = desk.by._replace(producer_epoch=9)
     assert desk.pend(3, 7) == OLD_EPOCH
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_offsets_of_a_consumer_group_in_an_epoch_that_is_over(desk: Desk, version: int) -> None:
+    """The call knows no stale member epoch: clients would take it for fatal, instead of aborting and going on."""
+    beat = messages.ConsumerGroupHeartbeatRequest(
+        group_id=desk.group,
+        member_id="member",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=[desk.topic],
+        topic_partitions=[],
+    )
+    epoch = desk.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, beat).member_epoch
+    desk.init()
+    if version < 5:
+        assert desk.add_offsets(min(version, 4)) == 0
+    stale = desk.pend(version, 7, generation=epoch - 1, member_id="member")
+    assert stale == ErrorCode.ILLEGAL_GENERATION
+    assert desk.pend(version, 7, generation=epoch, member_id="member") == 0
 
 
 def test_the_coordinator_aborts_what_takes_too_long_and_fences_its_producer(desk: Desk) -> None:

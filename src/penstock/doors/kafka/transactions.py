@@ -13,6 +13,7 @@ from penstock.core.errors import (
     FencedProducer,
     InvalidGroup,
     InvalidRequest,
+    StaleMember,
     TransactionAbortable,
     TransactionBusy,
     UnknownGroup,
@@ -266,7 +267,8 @@ def _code(call: Call, error: BrokerError) -> int:
 
 
 def _offset_code(call: Call, error: BrokerError) -> int:
-    if isinstance(error, UnknownGroup):
+    """A member's epoch that is over is a generation that is over: the call knows the older word alone."""
+    if isinstance(error, (UnknownGroup, StaleMember)):
         return int(ErrorCode.ILLEGAL_GENERATION)
     return _code(call, error)
 
