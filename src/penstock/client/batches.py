@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from penstock.client.cluster import RETRIABLE, Attempts, Cluster, Leader
+from penstock.client.cluster import RETRIABLE, Attempts, Cluster, Leader, Place
 from penstock.client.connection import Connection, word
 from penstock.client.errors import OffsetOutOfRange, Refused, TimedOut, Unreachable
-from penstock.client.positions import Place
 from penstock.client.transactions import Hold, failure
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.records.batch import BatchHeader, check, size_at

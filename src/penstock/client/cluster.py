@@ -71,6 +71,13 @@ class Node(NamedTuple):
     node_id: int
 
 
+class Place(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
 class Leader(NamedTuple):
     """The broker that leads a partition."""
 
@@ -117,7 +124,7 @@ class Cluster:
         self.access = access
         self._connections: dict[Address, Connection] = {}
         self._brokers: dict[int, Address] = {}
-        self._leaders: dict[tuple[str, int], int] = {}
+        self._leaders: dict[Place, int] = {}
         self._coordinators: dict[Coordinator, Address] = {}
 
     def __enter__(self) -> Self:
@@ -152,13 +159,9 @@ class Cluster:
         """
         for attempt in Attempts(self.access, f"{API_NAMES[api_key]} to {_name_of(target)}"):
             with attempt:
-                connection = self.connection_to(target)
-                chosen = connection.version_of(api_key, version_max) if version is None else version
-                try:
-                    answer = connection.call(api_key, body, version=chosen, wait_ms=wait_ms)
-                except Unreachable:
-                    self.forget(target)
-                    raise
+                answer = self.ask_once(
+                    api_key, body, target, version=version, version_max=version_max, wait_ms=wait_ms
+                )
                 codes = sorted(set(codes_in(answer)) & again_on)
                 if not codes:
                     return answer
@@ -166,6 +169,25 @@ class Cluster:
                     self.forget(target)
                 raise TimedOut(", ".join(word(code) for code in codes), code=word(codes[0]))
         raise AssertionError("attempts end with an answer or an error")
+
+    def ask_once(
+        self,
+        api_key: int,
+        body: Any,
+        target: Target,
+        *,
+        version: int | None = None,
+        version_max: int | None = None,
+        wait_ms: int = 0,
+    ) -> Any:
+        """Ask whom it concerns, without asking again: for those who have their own way of trying."""
+        connection = self.connection_to(target)
+        chosen = connection.version_of(api_key, version_max) if version is None else version
+        try:
+            return connection.call(api_key, body, version=chosen, wait_ms=wait_ms)
+        except Unreachable:
+            self.forget(target)
+            raise
 
     def connection_to(self, target: Target = ANYONE) -> Connection:
         """An open connection to the broker in question. Raises ClientError; never retries."""
@@ -178,7 +200,7 @@ class Cluster:
         if isinstance(target, Coordinator):
             self._coordinators.pop(target, None)
         elif isinstance(target, Leader):
-            self._leaders.pop((target.topic, target.partition), None)
+            self._leaders.pop(Place(*target), None)
         else:
             self._brokers.clear()
         for connection in [one for one in self._connections.values() if one.is_closed]:
@@ -199,6 +221,19 @@ class Cluster:
         )
         return self._learn(answer)
 
+    def led_by(self, places: Iterable[Place]) -> dict[int, list[Place]]:
+        """These partitions by the number of the broker that leads them; all are looked up if one is not known."""
+        wanted = sorted(set(places))
+        if any(self._leaders.get(place) not in self._brokers for place in wanted):
+            self._refresh(sorted({place.topic for place in wanted}))
+        by_leader: dict[int, list[Place]] = {}
+        for place in wanted:
+            node_id = self._leaders.get(place, -1)
+            if node_id not in self._brokers:
+                node_id = self._find_leader(Leader(*place))
+            by_leader.setdefault(node_id, []).append(place)
+        return by_leader
+
     def brokers(self) -> dict[int, Address]:
         """Every broker of the cluster by its number."""
         self._learn(self.ask(ApiKey.METADATA, self._metadata_request([]), version_max=_METADATA_VERSION_MAX))
@@ -210,7 +245,7 @@ class Cluster:
         if isinstance(target, Coordinator):
             return self._coordinators.get(target) or self._find_coordinator(target)
         if isinstance(target, Leader):
-            node_id = self._leaders.get((target.topic, target.partition))
+            node_id = self._leaders.get(Place(*target))
             if node_id is None or node_id not in self._brokers:
                 node_id = self._find_leader(target)
             return self._brokers[node_id]
@@ -267,7 +302,7 @@ class Cluster:
                 raise Refused(f"topic {topic.name}: {word(topic.error_code)}")
             leaders = {one.partition_index: one.leader_id for one in topic.partitions}
             found[topic.name] = TopicFound(topic.name, topic.is_internal, leaders)
-            self._leaders.update({(topic.name, number): leader for number, leader in leaders.items()})
+            self._leaders.update({Place(topic.name, number): leader for number, leader in leaders.items()})
         return found
 
     # -- connections

@@ -12,7 +12,9 @@ ClientError(message, retriable, code)
 └ Refused               the broker says no
   ├ NotFound            there is no such topic, partition, group or subscription
   ├ AlreadyThere        it exists already
-  └ OffsetOutOfRange    the log does not have that offset, or has it no longer
+  ├ OffsetOutOfRange    the log does not have that offset, or has it no longer
+  ├ RecordsLost         records that were to be read are gone from the log
+  └ RecordsDamaged      bytes that arrived are not what was written
 """
 
 from __future__ import annotations
@@ -99,3 +101,11 @@ class AlreadyThere(Refused):
 
 class OffsetOutOfRange(Refused):
     """The log does not have that offset, or has it no longer."""
+
+
+class RecordsLost(Refused):
+    """Records that were to be read are gone: the log was cut, or the topic made anew."""
+
+
+class RecordsDamaged(Refused):
+    """Bytes that arrived are not what was written: their checksum or their lengths do not fit."""

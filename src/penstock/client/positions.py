@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.client.cluster import Cluster, Coordinator
+from penstock.client.cluster import Cluster, Coordinator, Place
 from penstock.client.connection import word
 from penstock.client.errors import Refused
 from penstock.wire.kafka import ApiKey, messages
 
 _ONE_GROUP_VERSION_MAX = 7
 """The last version that asks about one group, and the first that can wait for open transactions."""
-
-
-class Place(NamedTuple):
-    """One partition of a topic."""
-
-    topic: str
-    partition: int
 
 
 class Committed(NamedTuple):

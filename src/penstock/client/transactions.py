@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from penstock.client.cluster import Cluster, Coordinator, Node
+from penstock.client.cluster import Cluster, Coordinator, Node, Place
 from penstock.client.connection import word
 from penstock.client.errors import Aborted, ClientError, Fenced, NotFound, Refused
-from penstock.client.positions import Committed, Place
+from penstock.client.positions import Committed
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _INIT_VERSION_MAX = 4

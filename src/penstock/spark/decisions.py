@@ -19,9 +19,9 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from penstock.client.batches import produce, read_raw
-from penstock.client.cluster import Cluster
+from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import Aborted, Fenced, OffsetOutOfRange, Refused
-from penstock.client.positions import Committed, Place, committed
+from penstock.client.positions import Committed, committed
 from penstock.client.transactions import Hold, add_partitions, commit_offsets, end, open_ids, standing, take
 from penstock.core.records.batch import BatchHeader
 from penstock.core.records.packing import Author, resealed

@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 
 from penstock.client.access import nearest
 from penstock.client.batches import produce
-from penstock.client.cluster import Cluster
+from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.positions import Place
 from penstock.client.transactions import Hold, add_partitions
 from penstock.core.records.packing import Author, Growing, Rows, absent, blobs_of, header_blobs
 from penstock.core.records.routing import Router, grouped

@@ -16,10 +16,10 @@ import pytest
 
 from penstock.client.access import Access, read_access
 from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, Target, codes_in
+from penstock.client.cluster import Cluster, Place, Target, codes_in
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError, Refused
-from penstock.client.positions import Place, committed
+from penstock.client.positions import committed
 from penstock.client.transactions import end, open_ids, take
 from penstock.core.records.packing import Author
 from penstock.core.records.whole import open_batch

@@ -1,0 +1,99 @@
+"""Where partitions begin and end, where a time lies in them, and telling groups how far one is. Never reads records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.client.cluster import (
+    API_NAMES,
+    MOVED,
+    RETRIABLE,
+    Attempts,
+    Cluster,
+    Coordinator,
+    Leader,
+    Node,
+    Place,
+)
+from penstock.client.connection import word
+from penstock.client.errors import NotFound, Refused, TimedOut
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
+
+LATEST, EARLIEST = -1, -2
+"""Times that stand for the end and the beginning, in Kafka's numbers."""
+
+NO_OFFSET = -1
+"""What is answered for a time after the last record."""
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+_CLIENT = -1
+_COMMIT_VERSION_MAX = 8
+
+
+def list_offsets(cluster: Cluster, times_ms: Mapping[Place, int], isolation: int) -> dict[Place, int]:
+    """The offset of the first record at or after each time; LATEST and EARLIEST are times too."""
+    found: dict[Place, int] = {}
+    for attempt in Attempts(cluster.access, API_NAMES[ApiKey.LIST_OFFSETS]):
+        if len(found) == len(times_ms):
+            break
+        with attempt:
+            for node_id, places in cluster.led_by(times_ms.keys() - found.keys()).items():
+                asked = {place: times_ms[place] for place in places}
+                request = _list_request(asked, isolation)
+                _take_listed(cluster, cluster.ask_once(ApiKey.LIST_OFFSETS, request, Node(node_id)), found)
+    return found
+
+
+def _list_request(times_ms: Mapping[Place, int], isolation: int) -> Any:
+    request = messages.ListOffsetsRequest
+    topics: dict[str, list[Any]] = {}
+    for place, time_ms in times_ms.items():
+        part = request.ListOffsetsPartition(partition_index=place.partition, timestamp=time_ms)
+        topics.setdefault(place.topic, []).append(part)
+    wanted = [request.ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()]
+    return request(replica_id=_CLIENT, isolation_level=isolation, topics=wanted)
+
+
+def _take_listed(cluster: Cluster, answer: Any, found: dict[Place, int]) -> None:
+    late: list[int] = []
+    for topic in answer.topics:
+        for part in topic.partitions:
+            place = Place(topic.name, part.partition_index)
+            if part.error_code in RETRIABLE:
+                late.append(part.error_code)
+                if part.error_code in MOVED:
+                    cluster.forget(Leader(*place))
+            elif part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NotFound(f"there is no partition {place.partition} of {place.topic}")
+            elif part.error_code:
+                raise Refused(f"{place.topic} partition {place.partition}: {word(part.error_code)}")
+            else:
+                found[place] = part.offset
+    if late:
+        raise TimedOut(word(late[0]), code=word(late[0]))
+
+
+def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Place, int]) -> None:
+    """Make these the committed offsets of a group that has no members. Raises ClientError."""
+    request = messages.OffsetCommitRequest
+    topics: dict[str, list[Any]] = {}
+    for place, offset in sorted(offsets.items()):
+        part = request.OffsetCommitRequestPartition(
+            partition_index=place.partition, committed_offset=offset, committed_metadata=""
+        )
+        topics.setdefault(place.topic, []).append(part)
+    wanted = [request.OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()]
+    body = request(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=wanted)
+    answer = cluster.ask(
+        ApiKey.OFFSET_COMMIT, body, Coordinator.of_group(group), version_max=_COMMIT_VERSION_MAX
+    )
+    for topic in answer.topics:
+        for part in topic.partitions:
+            if part.error_code:
+                raise Refused(
+                    f"group {group} does not take the offset of {topic.name} partition {part.partition_index}: "
+                    f"{word(part.error_code)}",
+                    code=word(part.error_code),
+                )
