@@ -89,6 +89,10 @@ class Connection:
             raise self._broken(ConnectionAbortedError(f"that is not Kafka's protocol: {error}")) from error
         return answer
 
+    def fileno(self) -> int:
+        """For `select`: readable when an answer has begun to arrive."""
+        return self._socket.fileno()
+
     @property
     def in_flight(self) -> int:
         """How many calls have no answer yet."""

@@ -30,7 +30,9 @@ OTHER_VARIABLES = (
     "PENSTOCK_CACHE_DIR",
     "PENSTOCK_COMPAT_BOOTSTRAP",
     "PENSTOCK_CONFIG",
+    "PENSTOCK_DECODER",
     "PENSTOCK_REQUIRE_CLIENTS",
+    "PENSTOCK_SPARK_PUSHES_FILTERS",
 )
 """Variables with our prefix that are not node settings: the command line's and the test suite's."""
 

@@ -37,7 +37,7 @@ def create(cluster: Cluster, name: str, partitions: int) -> None:
         name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
     )
     answer = cluster.ask(ApiKey.CREATE_TOPICS, request(topics=[wanted], timeout_ms=10_000))
-    assert list(codes_in(answer)) == [0]
+    assert set(codes_in(answer)) == {0}
 
 
 def closed_port() -> int:

@@ -1,0 +1,116 @@
+"""Bounds of a read against what a cluster has: offsets by partition, and spans cut for tasks. Never reads records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from penstock.client.cluster import Cluster, Place
+from penstock.client.errors import BadArgument, RecordsLost
+from penstock.client.fetching import Span
+from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
+from penstock.spark.options import Bound, ReadOptions
+
+Offsets = dict[Place, int]
+
+
+def places_to_read(cluster: Cluster, options: ReadOptions) -> list[Place]:
+    """The partitions that are meant now. Raises NotFound with the nearest name."""
+    return options.topics.choose(cluster.topics())
+
+
+def resolve(
+    cluster: Cluster, bound: Bound, places: Sequence[Place], options: ReadOptions, *, is_start: bool
+) -> Offsets:
+    """An offset for each of the partitions. Raises BadArgument when the bound leaves one out."""
+    isolation = options.terms.isolation
+    if bound.everywhere is not None:
+        return list_offsets(cluster, dict.fromkeys(places, bound.everywhere), isolation)
+    if bound.offsets is not None:
+        given = _only(bound.offsets, places, "Offsets", is_start)
+        by_word = {place: offset for place, offset in given.items() if offset in (EARLIEST, LATEST)}
+        exact = {place: offset for place, offset in given.items() if place not in by_word}
+        return {**_held(cluster, exact, options), **list_offsets(cluster, by_word, isolation)}
+    if bound.times_ms is not None:
+        times = _only(bound.times_ms, places, "OffsetsByTimestamp", is_start)
+    else:
+        assert bound.time_ms is not None
+        times = dict.fromkeys(places, bound.time_ms)
+    found = list_offsets(cluster, times, isolation)
+    late = {place: LATEST for place, offset in found.items() if offset == NO_OFFSET}
+    if late and is_start and not options.late_time_is_latest:
+        place = min(late)
+        raise BadArgument(
+            f"{place.topic} partition {place.partition} has no record at or after {times[place]} ms. Choose an earlier "
+            "time, or set startingOffsetsByTimestampStrategy to latest to begin with what comes next."
+        )
+    return {**found, **list_offsets(cluster, late, isolation)}
+
+
+def _held(cluster: Cluster, offsets: Mapping[Place, int], options: ReadOptions) -> Offsets:
+    """The same offsets if the logs have them; the nearest that they have if records may be lost. Raises RecordsLost."""
+    first = list_offsets(cluster, dict.fromkeys(offsets, EARLIEST), options.terms.isolation)
+    last = list_offsets(cluster, dict.fromkeys(offsets, LATEST), options.terms.isolation)
+    for place, offset in offsets.items():
+        if not first[place] <= offset <= last[place] and options.terms.fails_on_loss:
+            raise RecordsLost(
+                f"{place.topic} partition {place.partition} holds offsets {first[place]} to {last[place]}, {offset} was "
+                "asked for. Ask for what is there, or set failOnDataLoss to false to take the nearest."
+            )
+    return {place: min(max(offset, first[place]), last[place]) for place, offset in offsets.items()}
+
+
+def _only(given: Mapping[Place, int], places: Sequence[Place], what: str, is_start: bool) -> Offsets:
+    name = ("starting" if is_start else "ending") + what
+    missing = sorted(set(places) - set(given))
+    if missing:
+        raise BadArgument(
+            f"{name} must name every partition that is read; {missing[0].topic} partition "
+            f"{missing[0].partition} is missing"
+        )
+    surplus = sorted(set(given) - set(places))
+    if surplus:
+        raise BadArgument(
+            f"{name} names {surplus[0].topic} partition {surplus[0].partition}, which is not read or not there"
+        )
+    return {place: given[place] for place in places}
+
+
+def spans_between(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> list[Span]:
+    """One span for each partition that has something between."""
+    return [
+        Span(place.topic, place.partition, starts[place], end)
+        for place, end in sorted(ends.items())
+        if end > starts[place]
+    ]
+
+
+def cut(spans: Sequence[Span], options: ReadOptions) -> list[Span]:
+    """Cut long spans: none above `maxRecordsPerPartition`, and at least `minPartitions` of them if there is enough."""
+    pieces = list(spans)
+    if options.partition_records_max is not None:
+        most = options.partition_records_max
+        pieces = [part for span in pieces for part in _split(span, -(-_length(span) // most))]
+    wanted = options.partitions_min
+    if wanted is not None and len(pieces) < wanted:
+        total = sum(map(_length, pieces))
+        pieces = [
+            part
+            for span in pieces
+            for part in _split(span, min(_length(span), max(1, round(_length(span) * wanted / total))))
+        ]
+        while len(pieces) < min(wanted, total):
+            longest = max(pieces, key=_length)
+            at = pieces.index(longest)
+            pieces[at : at + 1] = _split(longest, 2)
+    return pieces
+
+
+def _length(span: Span) -> int:
+    return span.end_offset - span.start_offset
+
+
+def _split(span: Span, count: int) -> Iterable[Span]:
+    length = _length(span)
+    edges = [span.start_offset + length * number // count for number in range(count + 1)]
+    return [span._replace(start_offset=left, end_offset=right) for left, right in pairwise(edges)]

@@ -1,0 +1,271 @@
+"""What a read was asked for: the connector's option names as one checked value. Never talks to a broker."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.client.access import Access, nearest, whole_number
+from penstock.client.cluster import Place, TopicFound
+from penstock.client.errors import BadArgument, NotFound
+from penstock.client.fetching import Terms
+from penstock.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from penstock.spark.given import KAFKA, Given
+
+OPTIONS = (
+    "assign",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
+    "latestOffsetWaitMs",
+    "maxBytesPerTrigger",
+    "maxOffsetsPerTrigger",
+    "maxRecordsPerPartition",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "minPartitions",
+    "pushFilters",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "subscribe",
+    "subscribePattern",
+)
+KAFKA_OPTIONS = (
+    "check.crcs",
+    "fetch.max.bytes",
+    "fetch.max.wait.ms",
+    "group.id",
+    "isolation.level",
+    "max.partition.fetch.bytes",
+)
+REFUSED = {
+    KAFKA + "auto.offset.reset": "a stream keeps its place itself; use startingOffsets",
+    KAFKA + "enable.auto.commit": "offsets are committed when a batch is done, if kafka.group.id is set",
+    KAFKA + "fetch.min.bytes": "what is there is read at once; use minOffsetsPerTrigger to wait for more",
+    KAFKA + "interceptor.classes": "there is no Java here; use a DataFrame function",
+    KAFKA + "key.deserializer": "keys are bytes; use cast or from_json in the query",
+    KAFKA + "value.deserializer": "values are bytes; use cast or from_json in the query",
+}
+
+_LOG = logging.getLogger("penstock.spark")
+_OFFSETS_EXAMPLE = '{"orders":{"0":23,"1":-2}} (-2 is earliest, -1 latest)'
+_TIMES_EXAMPLE = '{"orders":{"0":1700000000000}} (milliseconds)'
+_ASSIGN_EXAMPLE = '{"orders":[0,1]}'
+_TRIGGER_DELAY_MS = 15 * 60_000
+_WORDS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Which topics are read: by name, by a pattern over all names, or some partitions of some."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    places: tuple[Place, ...] = ()
+
+    def choose(self, found: Mapping[str, TopicFound]) -> list[Place]:
+        """The partitions that are meant, of those that there are. Raises NotFound with the nearest name."""
+        if self.pattern is not None:
+            matching = [one for name, one in found.items() if re.fullmatch(self.pattern, name)]
+            return sorted(
+                Place(one.name, number)
+                for one in matching
+                if not one.is_internal
+                for number in one.partitions
+            )
+        wanted = self.names or tuple(sorted({place.topic for place in self.places}))
+        for name in wanted:
+            if name not in found:
+                raise NotFound(f"there is no topic {name!r}.{nearest(name, found)}")
+        if self.names:
+            return sorted(Place(name, number) for name in self.names for number in found[name].partitions)
+        for place in self.places:
+            if place.partition not in found[place.topic].leaders:
+                count = len(found[place.topic].leaders)
+                raise NotFound(
+                    f"topic {place.topic} has no partition {place.partition}: it has 0 to {count - 1}"
+                )
+        return list(self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading begins or ends: EARLIEST or LATEST everywhere, offsets or times for each partition, or one time."""
+
+    everywhere: int | None = None
+    time_ms: int | None = None
+    offsets: Mapping[Place, int] | None = None
+    times_ms: Mapping[Place, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """All of it. Picklable."""
+
+    access: Access
+    terms: Terms
+    topics: Topics
+    starting: Bound
+    ending: Bound
+    late_time_is_latest: bool
+    group: str | None
+    partitions_min: int | None
+    partition_records_max: int | None
+    trigger_offsets_max: int | None
+    trigger_offsets_min: int | None
+    trigger_bytes_max: int | None
+    trigger_delay_ms_max: int
+    wait_ms: int
+    pushes_filters: bool
+
+
+def read_options(options: Mapping[str, str], *, is_stream: bool, pushes_filters: bool = False) -> ReadOptions:
+    """Everything checked that can be checked without a broker. Raises BadArgument."""
+    given = Given(options, OPTIONS, KAFKA_OPTIONS, REFUSED)
+    if is_stream:
+        _refuse_ends(given)
+    if given.has("groupIdPrefix"):
+        _LOG.warning("option groupIdPrefix has no effect here: reading needs no group of its own")
+    topics = _read_topics(given)
+    retries = given.number("fetchOffset.numRetries", 0)
+    pause_ms = given.number("fetchOffset.retryIntervalMs", 0)
+    access = given.access()
+    if retries is not None or pause_ms is not None:
+        patience_ms = (retries if retries is not None else 3) * (pause_ms if pause_ms is not None else 10)
+        access = _with_patience(access, patience_ms)
+    minimum, maximum = given.number("minOffsetsPerTrigger"), given.number("maxOffsetsPerTrigger")
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise BadArgument(
+            f"minOffsetsPerTrigger {minimum} is above maxOffsetsPerTrigger {maximum}: no batch could be both"
+        )
+    return ReadOptions(
+        access=access,
+        terms=_read_terms(given),
+        topics=topics,
+        starting=_read_bound(given, "starting", LATEST if is_stream else EARLIEST, topics),
+        ending=_read_bound(given, "ending", LATEST, topics),
+        late_time_is_latest=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+        == "latest",
+        group=given.kafka().get("group.id"),
+        partitions_min=given.number("minPartitions"),
+        partition_records_max=given.number("maxRecordsPerPartition"),
+        trigger_offsets_max=maximum,
+        trigger_offsets_min=minimum,
+        trigger_bytes_max=given.number("maxBytesPerTrigger"),
+        trigger_delay_ms_max=given.duration_ms("maxTriggerDelay", _TRIGGER_DELAY_MS),
+        wait_ms=given.duration_ms("latestOffsetWaitMs", 500),
+        pushes_filters=given.flag("pushFilters", pushes_filters),
+    )
+
+
+def _refuse_ends(given: Given) -> None:
+    for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+        if given.has(name):
+            raise BadArgument(f"{name} is for batch reads; a stream has no end (see Trigger.AvailableNow)")
+
+
+def _with_patience(access: Access, patience_ms: int) -> Access:
+    return replace(access, call_ms_max=max(access.call_ms_max, patience_ms))
+
+
+def _read_terms(given: Given) -> Terms:
+    kafka = given.kafka()
+    level = kafka.get("isolation.level", "read_committed").strip().lower()
+    if level not in ("read_committed", "read_uncommitted"):
+        raise BadArgument(f"kafka.isolation.level is {level!r}; it is read_committed or read_uncommitted")
+    if kafka.get("check.crcs", "true").strip().lower() != "true":
+        raise BadArgument("kafka.check.crcs cannot be false: checksums are always checked here")
+    return Terms(
+        isolation=READ_COMMITTED if level == "read_committed" else READ_UNCOMMITTED,
+        fetch_bytes_max=whole_number(kafka, "fetch.max.bytes", Terms().fetch_bytes_max, 1),
+        partition_bytes_max=whole_number(kafka, "max.partition.fetch.bytes", Terms().partition_bytes_max, 1),
+        wait_ms=whole_number(kafka, "fetch.max.wait.ms", Terms().wait_ms, 0),
+        progress_ms_max=given.number("kafkaConsumer.pollTimeoutMs") or Terms().progress_ms_max,
+        with_headers=given.flag("includeHeaders", False),
+        fails_on_loss=given.flag("failOnDataLoss", True),
+    )
+
+
+def _read_topics(given: Given) -> Topics:
+    ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
+    if len(ways) != 1:
+        said = " and ".join(ways) if ways else "none of them"
+        raise BadArgument(f"give exactly one of subscribe, subscribePattern and assign; there is {said}")
+    if ways == ["subscribePattern"]:
+        pattern = given.text("subscribePattern") or ""
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise BadArgument(f"subscribePattern {pattern!r} is no regular expression: {error}") from None
+        return Topics(pattern=pattern)
+    if ways == ["subscribe"]:
+        names = tuple(name.strip() for name in (given.text("subscribe") or "").split(",") if name.strip())
+        if not names:
+            raise BadArgument("subscribe names no topic: write it as orders or orders,payments")
+        return Topics(names=tuple(dict.fromkeys(names)))
+    return Topics(places=tuple(sorted(_read_assign(given.json("assign", _ASSIGN_EXAMPLE)))))
+
+
+def _read_assign(said: Any) -> list[Place]:
+    if not isinstance(said, dict) or not said or not all(_is_numbers(one) for one in said.values()):
+        raise BadArgument(f"assign names no partitions: write it as {_ASSIGN_EXAMPLE}")
+    return [Place(topic, number) for topic, numbers in said.items() for number in numbers]
+
+
+def _is_numbers(said: Any) -> bool:
+    return isinstance(said, list) and bool(said) and all(type(one) is int and one >= 0 for one in said)
+
+
+def _read_bound(given: Given, end: str, default: int, topics: Topics) -> Bound:
+    """The connector's order: one time, then times by partition, then offsets."""
+    if given.has(f"{end}Timestamp"):
+        return Bound(time_ms=given.number(f"{end}Timestamp", 0))
+    by_time = f"{end}OffsetsByTimestamp"
+    if given.has(by_time):
+        return Bound(
+            times_ms=_read_places(given.json(by_time, _TIMES_EXAMPLE), by_time, 0, _TIMES_EXAMPLE, topics)
+        )
+    name = f"{end}Offsets"
+    text = (given.text(name) or "").strip()
+    opposite = "latest" if end == "starting" else "earliest"
+    if text.lower() in _WORDS:
+        if text.lower() == opposite and (end == "ending" or default == EARLIEST):
+            raise BadArgument(f"{name} cannot be {opposite} in a batch read: there would be nothing to read")
+        return Bound(everywhere=_WORDS[text.lower()])
+    if not text:
+        return Bound(everywhere=default)
+    if not text.startswith("{"):
+        raise BadArgument(
+            f"{name} is {text!r}.{nearest(text, _WORDS)} It is earliest, latest or {_OFFSETS_EXAMPLE}"
+        )
+    offsets = _read_places(given.json(name, _OFFSETS_EXAMPLE), name, EARLIEST, _OFFSETS_EXAMPLE, topics)
+    return Bound(offsets=offsets)
+
+
+def _read_places(said: Any, name: str, least: int, example: str, topics: Topics) -> dict[Place, int]:
+    found: dict[Place, int] = {}
+    if not isinstance(said, dict) or not all(isinstance(one, dict) for one in said.values()):
+        raise BadArgument(f"{name} has another form than {example}")
+    for topic, partitions in said.items():
+        if topics.names and topic not in topics.names:
+            raise BadArgument(
+                f"{name} names topic {topic!r}, which is not read.{nearest(topic, topics.names)}"
+            )
+        for number, value in partitions.items():
+            if not str(number).isdecimal() or type(value) is not int or value < least:
+                raise BadArgument(
+                    f"{name} says {value!r} for partition {number!r} of {topic}: write {example}"
+                )
+            found[Place(topic, int(number))] = value
+    return found

@@ -1,0 +1,137 @@
+"""Spark sessions with all that must be set, set. Never starts a second JVM in a process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from penstock.spark.java import NoJava, find_java
+
+CHECKPOINTS_ON_DISK = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+PUSHDOWN_VARIABLE = "PENSTOCK_SPARK_PUSHES_FILTERS"
+"""Tells the workers of sessions made here that filters may be taken; elsewhere Spark refuses readers that do."""
+
+ANYWHERE = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    PUSHDOWN: "true",
+}
+"""What can be set on any session, also one on a server."""
+
+OF_THE_DRIVER = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS_ON_DISK,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+"""What only a driver that is started here can be given. On another machine's master, set the last two yourself."""
+
+
+class CannotStart(Exception):
+    """Spark cannot start; the message says what is missing and what to do."""
+
+
+def make_session(master: str, app_name: str, conf: dict[str, str]) -> Any:
+    """A session on `master`: `local[*]`, any other of Spark's, or `sc://host` for Spark Connect.
+
+    If this process has one already, that one is returned: a process has one JVM. Raises CannotStart.
+    """
+    sql = _import_spark()
+    if master.startswith("sc://"):
+        builder = sql.SparkSession.builder.remote(master)
+        return _configured(builder, {PUSHDOWN: "true", **conf}).getOrCreate()
+    running = sql.SparkSession.getActiveSession()
+    if running is not None:
+        return _same(running, master, conf)
+    _prepare_environment()
+    wanted = {**ANYWHERE, **OF_THE_DRIVER, "spark.sql.shuffle.partitions": str(_cores(master)), **conf}
+    if wanted[PUSHDOWN] == "true":
+        os.environ[PUSHDOWN_VARIABLE] = "true"
+        wanted.setdefault(f"spark.executorEnv.{PUSHDOWN_VARIABLE}", "true")
+    builder = sql.SparkSession.builder.master(master).appName(app_name)
+    try:
+        made = _configured(builder, wanted).getOrCreate()
+    except Exception as error:
+        raise CannotStart(_why(error, master)) from error
+    made.sparkContext.setLogLevel(wanted.get("spark.log.level", "ERROR"))
+    return made
+
+
+def _configured(builder: Any, conf: dict[str, str]) -> Any:
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _import_spark() -> Any:
+    try:
+        import pyarrow  # noqa: F401
+        import pyspark.sql
+    except ImportError as error:
+        raise CannotStart(
+            f"{error.name} is not installed. Spark comes with the extra: pip install 'penstock[spark]'"
+        ) from error
+    return pyspark.sql
+
+
+def _same(running: Any, master: str, conf: dict[str, str]) -> Any:
+    """The session that is there, if it is what was asked for."""
+    there = running.conf.get("spark.master", "")
+    if there != master:
+        raise CannotStart(
+            f"this process already runs Spark on {there}; a process has one JVM. Stop that session first with "
+            f"spark.stop(), or start {master} in another process."
+        )
+    for name, value in conf.items():
+        if running.conf.get(name, None) != value:
+            running.conf.set(name, value)
+    return running
+
+
+def _prepare_environment() -> None:
+    if shutil.which("bash") is None:
+        raise CannotStart("Spark's scripts need bash, and PATH has none: install it")
+    try:
+        home = find_java()
+    except NoJava as error:
+        raise CannotStart(str(error)) from error
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _share_path()
+
+
+def _share_path() -> None:
+    """Workers find this package where we found it, also when it is not installed."""
+    spec = importlib.util.find_spec("penstock")
+    assert spec is not None
+    assert spec.origin is not None
+    here = str(Path(spec.origin).parent.parent)
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if here not in known and "site-packages" not in here:
+        os.environ["PYTHONPATH"] = os.pathsep.join([here, *(one for one in known if one)])
+
+
+def _cores(master: str) -> int:
+    inside = master.partition("[")[2].partition("]")[0].partition(",")[0]
+    return int(inside) if inside.isdecimal() else os.cpu_count() or 1
+
+
+def _why(error: Exception, master: str) -> str:
+    said = str(error).strip().splitlines()
+    return (
+        f"Spark does not start on {master}: {said[0] if said else type(error).__name__}. Look at what it printed "
+        "above; a master must be reachable, and this machine needs about 1 GB of free memory."
+    )

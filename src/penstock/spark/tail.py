@@ -1,0 +1,61 @@
+"""Waiting at the end of topics: asks the leaders to answer as soon as there is anything new. Never reads what it is."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.client.access import Access
+from penstock.client.cluster import Cluster, Node, Place
+from penstock.client.connection import Connection
+from penstock.client.errors import ClientError
+from penstock.wire.kafka import ApiKey, messages
+
+_FETCH_VERSION_MAX = 12
+
+
+class Tail:
+    """One question to each leader, over connections of its own: an answer may be left waiting for the next time."""
+
+    def __init__(self, access: Access) -> None:
+        self._cluster = Cluster(access)
+        self._open: dict[int, Connection] = {}
+
+    def wait(self, offsets: Mapping[Place, int], isolation: int, wait_ms: int) -> None:
+        """Return when one of the partitions has a record at its offset, or after `wait_ms`. Failures end the wait."""
+        try:
+            for node_id, places in self._cluster.led_by(offsets).items():
+                self._ask(node_id, {place: offsets[place] for place in places}, isolation, wait_ms)
+            ready, _, _ = select.select(list(self._open.values()), [], [], wait_ms / 1000)
+            for node_id, connection in list(self._open.items()):
+                if connection in ready:
+                    del self._open[node_id]
+                    connection.receive()
+        except ClientError:
+            self.close()
+
+    def close(self) -> None:
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()
+        self._cluster.close()
+
+    def _ask(self, node_id: int, offsets: Mapping[Place, int], isolation: int, wait_ms: int) -> None:
+        stale = self._open.pop(node_id, None)
+        if stale is not None:
+            stale.close()
+        connection = self._cluster.connection_to(Node(node_id))
+        version = connection.version_of(ApiKey.FETCH, _FETCH_VERSION_MAX)
+        connection.send(ApiKey.FETCH, _request(offsets, isolation, wait_ms), version=version)
+        self._open[node_id] = connection
+
+
+def _request(offsets: Mapping[Place, int], isolation: int, wait_ms: int) -> Any:
+    request = messages.FetchRequest
+    topics: dict[str, list[Any]] = {}
+    for place, offset in sorted(offsets.items()):
+        part = request.FetchPartition(partition=place.partition, fetch_offset=offset, partition_max_bytes=1)
+        topics.setdefault(place.topic, []).append(part)
+    wanted = [request.FetchTopic(topic=topic, partitions=parts) for topic, parts in topics.items()]
+    return request(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1, isolation_level=isolation, topics=wanted)
