@@ -54,8 +54,8 @@ def _held(cluster: Cluster, offsets: Mapping[Place, int], options: ReadOptions) 
     for place, offset in offsets.items():
         if not first[place] <= offset <= last[place] and options.terms.fails_on_loss:
             raise RecordsLost(
-                f"{place.topic} partition {place.partition} holds offsets {first[place]} to {last[place]}, {offset} was "
-                "asked for. Ask for what is there, or set failOnDataLoss to false to take the nearest."
+                f"{place.topic} partition {place.partition} holds offsets {first[place]} to {last[place]}, "
+                f"{offset} was asked for. Ask for what is there, or set failOnDataLoss to false to take the nearest."
             )
     return {place: min(max(offset, first[place]), last[place]) for place, offset in offsets.items()}
 
