@@ -372,6 +372,13 @@ class Settings:
         low=1,
         high=_INT32_MAX,
     )
+    subscription_heartbeat_ms: int = _ms(
+        "subscriptions",
+        30_000,
+        "How often members are asked for a sign of life; one that is silent three times as long is gone.",
+        low=1,
+        high=_INT32_MAX,
+    )
 
     connections_max: int = _count(
         "limits",

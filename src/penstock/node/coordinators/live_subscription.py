@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
-from penstock.core.errors import BrokerError, InvalidRequest, UnknownMember
+from penstock.core.errors import BrokerError, InvalidRequest, NotCoordinator, UnknownMember
 from penstock.core.machines.group_kinds import NEVER_MS, Decision
 from penstock.core.machines.subscription import DeadLetter, Delivery, Outcome
 from penstock.core.machines.subscription_definitions import Definition
@@ -68,6 +68,8 @@ class LiveSubscription:
         self._windows: dict[str, int] = {}
         self._leaving: dict[str, bool] = {}
         """Members that are gone, and whether what they hold counts as delivered."""
+        self._asking: list[Settled] = []
+        """Who wants to know when all that was said so far is durable."""
         self.is_closed = False
         self._is_due = False
         self._first = 0
@@ -99,6 +101,8 @@ class LiveSubscription:
     def join(self, member_id: str, window: int, recipient: Recipient) -> None:
         """A member comes and is dealt messages from now on."""
         self.shard.check_ready()
+        if self.is_closed:
+            raise NotCoordinator(f"{self.name!r} is not delivered here any more")
         if member_id in self._recipients:
             raise InvalidRequest(f"{member_id!r} is a member of {self.name!r} already")
         if not self._recipients:
@@ -122,7 +126,7 @@ class LiveSubscription:
 
     def leave(self, member_id: str, *, is_counted: bool, settled: Settled) -> None:
         """A member goes; called back once all that it settled is durable."""
-        if self._recipients.pop(member_id, None) is None:
+        if self.is_closed or self._recipients.pop(member_id, None) is None:
             settled(UnknownMember(f"{self.name!r} has no member {member_id!r}"))
             return
         del self._windows[member_id]
@@ -146,10 +150,23 @@ class LiveSubscription:
         self, member_id: str, partition: int, offset: int, outcome: Outcome, complaint: str | None = None
     ) -> None:
         """A member says what became of a message. Raises NotHeld when that is not for it to say."""
+        self._feed(partition).claim(member_id, offset, outcome, complaint)
+        self._turn_soon()
+
+    def renew(self, member_id: str, partition: int, offset: int) -> None:
+        """A member needs more time for a message that it holds."""
+        machine = self._feed(partition).machine
+        self.shard.apply(machine.decide_renew(member_id, [offset], self._now_ms()))
+
+    def when_settled(self, settled: Settled) -> None:
+        """Call back once everything that members have said so far is durable."""
+        self._asking.append(settled)
+        self._turn_soon()
+
+    def _feed(self, partition: int) -> SubscriptionFeed:
         if not 0 <= partition < len(self.feeds):
             raise InvalidRequest(f"{self.name!r} has no partition {partition}")
-        self.feeds[partition].claim(member_id, offset, outcome, complaint)
-        self._turn_soon()
+        return self.feeds[partition]
 
     def close(self, error: BrokerError) -> None:
         """No more work; members are told why. What they hold is delivered again one day, and not counted."""
@@ -158,6 +175,9 @@ class LiveSubscription:
         if self._timer is not None:
             self._timer[1].cancel()
             self._timer = None
+        asking, self._asking = self._asking, []
+        for settled in asking:
+            settled(error)
         recipients, self._recipients = self._recipients, {}
         for recipient in recipients.values():
             recipient.end(self.name, error)
@@ -175,11 +195,17 @@ class LiveSubscription:
             return
         try:
             self._settle()
+            self._tell()
             self._deal()
         except BrokerError as error:
             self._stall(error)
         else:
             self._arm()
+
+    def _tell(self) -> None:
+        asking, self._asking = self._asking, []
+        for settled in asking:
+            self.shard.when_kept(settled)
 
     def _stall(self, error: BrokerError) -> None:
         """Something cannot be written or read: try again later, or give up for good."""

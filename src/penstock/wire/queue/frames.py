@@ -72,9 +72,9 @@ def encode_parts(kind: int, sequence: int, timestamp_ms: int, properties: bytes,
     return b"".join((head, properties, _LENGTH.pack(len(body)), body))
 
 
-def frame_bytes(start: bytes | bytearray | memoryview, bytes_max: int) -> int:
-    """How long the frame is whose first four bytes these are. Raises if it cannot be a frame, or is over the limit."""
-    total_bytes: int = _LENGTH.unpack_from(start)[0]
+def frame_bytes(buffer: bytes | bytearray, position: int, bytes_max: int) -> int:
+    """How long the frame is that begins with the four bytes at `position`. Raises if it cannot be, or is too long."""
+    total_bytes: int = _LENGTH.unpack_from(buffer, position)[0]
     if total_bytes < FRAME_BYTES_MIN:
         raise Malformed(
             f"total_length is {total_bytes}; it counts the whole frame, so it is {FRAME_BYTES_MIN} at least"
@@ -121,8 +121,7 @@ class FrameStream:
         position = 0
         try:
             while len(self._waiting) - position >= LENGTH_BYTES:
-                start = self._waiting[position : position + LENGTH_BYTES]
-                end = position + frame_bytes(start, self._frame_bytes_max)
+                end = position + frame_bytes(self._waiting, position, self._frame_bytes_max)
                 if end > len(self._waiting):
                     break
                 raw = bytes(self._waiting[position:end])

@@ -78,6 +78,6 @@ def test_what_contradicts_itself_is_refused_in_words(raw: bytes, words: str) -> 
 
 def test_a_length_is_judged_before_anything_is_kept() -> None:
     with pytest.raises(Malformed, match="32 at least"):
-        frame_bytes(b"\0\0\0\x1f", 100)
+        frame_bytes(b"\0\0\0\x1f", 0, 100)
     with pytest.raises(TooLarge, match="over the limit of 100"):
         list(FrameStream(100).feed(b"\xff\xff\xff\xff"))

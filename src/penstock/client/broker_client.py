@@ -1,0 +1,377 @@
+"""BrokerClient: topics, publishing and subscriptions over the queue door, blocking, with handlers in the background.
+
+    with BrokerClient(client_id="reader") as client:
+        client.create_subscription("billing", "orders")
+        client.subscribe_to_subscription("billing", handler=print)
+
+Every message is acknowledged once its handler returns. If the handler raises, the message is given back and delivered
+again, to whomever; if it raises `Reject`, it goes to the dead letter topic. A lost connection is made again, and its
+subscriptions with it. What a call asked for is asked again on the new connection: publishing is at least once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import TimeoutError as NoAnswer
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from penstock.client.errors import BadArgument, ClientError, IllegalState, TimedOut, Unreachable
+from penstock.client.queue_line import QueueLine, open_line, settled
+from penstock.client.queue_requests import (
+    Asked,
+    ask_about,
+    ask_create_subscription,
+    ask_create_topic,
+    ask_list,
+    ask_publish,
+    ask_redrive,
+    ask_subscribe,
+)
+from penstock.client.queue_session import Answer, Held, Message
+from penstock.wire.queue.frames import MessageType
+from penstock.wire.queue.words import COUNT, EXISTED, HEARTBEAT_MS, HOLD_MS, TRUE
+
+logger = logging.getLogger("penstock.client")
+
+TICK_S = 0.25
+"""How often the reader looks whether a sign of life is due."""
+RETRY_S, RETRY_S_MAX = 0.05, 1.0
+RENEWALS = 3
+"""More time is asked for so many times within the time that a message may be held."""
+
+Handler = Callable[[Message], object]
+
+
+class Reject(Exception):
+    """Raise it in a handler: this message will never be good, put it into the dead letter topic."""
+
+
+class _Subscribed(NamedTuple):
+    handler: Handler
+    window: int | None
+
+
+class BrokerClient:
+    """One client. Its methods may be called from any thread; handlers run one after the other in one thread."""
+
+    def __init__(
+        self,
+        host: str = "localhost",
+        port: int = 9999,
+        client_id: str = "penstock-client",
+        *,
+        request_timeout_s: float = 30.0,
+        on_end: Callable[[str, ClientError], None] | None = None,
+    ) -> None:
+        if request_timeout_s <= 0:
+            raise BadArgument(f"request_timeout_s is more than 0, not {request_timeout_s}")
+        self.host = host
+        self.port = port
+        self.client_id = client_id
+        self._request_timeout_s = request_timeout_s
+        self._on_end = on_end
+        self._state = threading.Condition()
+        self._line: QueueLine | None = None
+        self._is_open = False
+        self._subscribed: dict[str, _Subscribed] = {}
+        self._heartbeat_s = 30.0
+        self._hold_s = 30.0
+        self._inbox: queue.SimpleQueue[tuple[QueueLine | None, Message] | None] = queue.SimpleQueue()
+        self._handling = threading.RLock()
+        self._threads: list[threading.Thread] = []
+
+    # -- life
+
+    def connect(self) -> None:
+        """Connect to the broker. Raises Unreachable if it cannot be."""
+        if self._is_open:
+            raise IllegalState("this client is connected already")
+        line = self._open(time.monotonic() + self._request_timeout_s)
+        self._is_open = True
+        self._put_line(line)
+        self._inbox = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name=f"penstock-{name}", daemon=True)
+            for name, work in (("reader", self._read_forever), ("handlers", self._handle_forever))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def disconnect(self) -> None:
+        """Leave every subscription and close the connection. Does nothing if there is none."""
+        if not self._is_open:
+            return
+        for name in list(self._subscribed):
+            try:
+                self.unsubscribe_from_subscription(name)
+            except ClientError as error:
+                logger.warning("leaving %r: %s", name, error)
+        with self._state:
+            self._is_open = False
+            line, self._line = self._line, None
+            self._state.notify_all()
+        if line is not None:
+            line.end(IllegalState("this client was disconnected"))
+        self._inbox.put(None)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.disconnect()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._line is not None
+
+    # -- topics and messages
+
+    def create_topic(self, topic: str, partitions: int | None = None) -> bool:
+        """Create a topic; False if it was there already."""
+        return self._call(ask_create_topic(topic, partitions)).words.get(EXISTED) != TRUE
+
+    def publish_text(self, topic: str, text: str, **properties: object) -> int:
+        """Publish text, with properties as headers; returns its offset once it is as durable as the topic promises."""
+        return self.publish(topic, text.encode(), properties=properties)
+
+    def publish(
+        self,
+        topic: str,
+        body: bytes | None,
+        *,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        properties: Mapping[str, object] | None = None,
+        timestamp_ms: int = 0,
+    ) -> int:
+        """Publish bytes, or None for a message without a value; returns its offset. `timestamp_ms` 0 is now."""
+        asked = ask_publish(
+            topic,
+            body,
+            key=key,
+            partition=partition,
+            headers=headers,
+            properties=properties or {},
+            timestamp_ms=timestamp_ms,
+        )
+        return self._call(asked).sequence
+
+    # -- subscriptions
+
+    def create_subscription(
+        self,
+        name: str,
+        topic: str,
+        start_offset: int = 0,
+        *,
+        hold_ms: int | None = None,
+        max_deliveries: int | None = None,
+    ) -> bool:
+        """Create a subscription that outlives broker and clients; False if it was there already.
+
+        `start_offset` counts in every partition; -1 is the end, -2 the first message there is.
+        """
+        asked = ask_create_subscription(name, topic, start_offset, hold_ms, max_deliveries)
+        return self._call(asked).words.get(EXISTED) != TRUE
+
+    def delete_subscription(self, name: str) -> None:
+        self._call(ask_about(MessageType.DELETE_SUBSCRIPTION, name))
+
+    def subscribe_to_subscription(self, name: str, handler: Handler, *, window: int | None = None) -> None:
+        """Join a subscription: its messages come to `handler`, at most `window` of them ahead of it."""
+        if not callable(handler):
+            raise BadArgument(f"a handler is something to call, not {handler!r}")
+        if name in self._subscribed:
+            raise IllegalState(f"this client is subscribed to {name!r} already")
+        self._subscribed[name] = _Subscribed(handler, window)
+        try:
+            self._note_terms(self._call(ask_subscribe(name, window)))
+        except ClientError:
+            self._subscribed.pop(name, None)
+            raise
+
+    def unsubscribe_from_subscription(self, name: str) -> None:
+        """Leave a subscription, once the handler is done with what it works on. The rest goes to other members."""
+        if self._subscribed.pop(name, None) is None:
+            raise IllegalState(f"this client is not subscribed to {name!r}")
+        with self._handling:
+            line = self._line
+            if line is not None:
+                line.forget(name)
+            self._call(ask_about(MessageType.UNSUBSCRIBE, name))
+
+    def list_subscriptions(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self._call(ask_list()).body)
+        return found
+
+    def describe_subscription(self, name: str) -> dict[str, Any]:
+        """Its terms, its members, and how far it is with every partition."""
+        found: dict[str, Any] = json.loads(self._call(ask_about(MessageType.DESCRIBE_SUBSCRIPTION, name)).body)
+        return found
+
+    def redrive(self, name: str, count: int | None = None) -> int:
+        """Bring dead letters back to their topic, for this subscription alone; returns how many."""
+        return int(self._call(ask_redrive(name, count)).words[COUNT])
+
+    # -- calls
+
+    def _call(self, asked: Asked) -> Answer:
+        """Ask until there is an answer or the time is up, over as many connections as it takes."""
+        deadline = time.monotonic() + self._request_timeout_s
+        pause_s = RETRY_S
+        while True:
+            line = self._await_line(deadline)
+            try:
+                outcome = line.ask(asked).result(max(0.0, deadline - time.monotonic()))
+                return settled(outcome)
+            except NoAnswer:
+                raise TimedOut(
+                    f"no answer to {asked.kind.name} within {self._request_timeout_s} s; it may have happened or not"
+                ) from None
+            except OSError as error:
+                self._drop_line(line, Unreachable(str(error)))
+            except ClientError as error:
+                if not error.retriable or time.monotonic() + pause_s > deadline:
+                    raise
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    def _await_line(self, deadline: float) -> QueueLine:
+        with self._state:
+            while self._line is None:
+                if not self._is_open:
+                    raise IllegalState("this client is not connected; call connect() first")
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    raise Unreachable(
+                        f"no broker at {self.host}:{self.port} for {self._request_timeout_s} s; still trying"
+                    )
+                self._state.wait(left_s)
+            return self._line
+
+    # -- the connection
+
+    def _open(self, deadline: float) -> QueueLine:
+        """A new connection, with all that this client is subscribed to."""
+        holder: list[QueueLine] = []
+        line = open_line(
+            self.host,
+            self.port,
+            self.client_id,
+            deadline,
+            deliver=lambda message: self._inbox.put((holder[0] if holder else None, message)),
+            end=self._ended,
+            refuse=_refused,
+        )
+        holder.append(line)
+        try:
+            for name, (_, window) in list(self._subscribed.items()):
+                try:
+                    self._note_terms(line.ask_alone(ask_subscribe(name, window), deadline))
+                except ClientError as error:
+                    if error.retriable:
+                        raise
+                    self._ended(name, error)
+        except (OSError, ClientError) as error:
+            line.end(Unreachable(str(error)))
+            raise Unreachable(f"{self.host}:{self.port}: {error}") from None
+        return line
+
+    def _note_terms(self, answer: Answer) -> None:
+        self._heartbeat_s = int(answer.words[HEARTBEAT_MS]) / 1000
+        self._hold_s = min(self._hold_s, int(answer.words[HOLD_MS]) / 1000)
+
+    def _put_line(self, line: QueueLine) -> None:
+        with self._state:
+            self._line = line
+            self._state.notify_all()
+
+    def _drop_line(self, line: QueueLine, error: ClientError) -> None:
+        with self._state:
+            if self._line is line:
+                self._line = None
+        line.end(error)
+
+    def _read_forever(self) -> None:
+        while self._is_open:
+            line = self._line
+            if line is None:
+                self._reconnect()
+                continue
+            try:
+                line.read(min(TICK_S, self._hold_s / RENEWALS / 2))
+                line.show_life(self._heartbeat_s, self._hold_s / RENEWALS)
+            except (OSError, ValueError, ClientError) as error:
+                if self._is_open:
+                    logger.warning("connection to %s:%d lost: %s", self.host, self.port, error)
+                self._drop_line(line, Unreachable(f"the connection was lost: {error}"))
+
+    def _reconnect(self) -> None:
+        pause_s = RETRY_S
+        while self._is_open:
+            try:
+                self._put_line(self._open(time.monotonic() + self._request_timeout_s))
+            except ClientError as error:
+                logger.info("no connection yet: %s", error)
+            else:
+                logger.info("connected again to %s:%d", self.host, self.port)
+                return
+            with self._state:
+                self._state.wait(pause_s)
+            pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    # -- messages
+
+    def _handle_forever(self) -> None:
+        while (item := self._inbox.get()) is not None:
+            line, message = item
+            with self._handling:
+                subscribed = self._subscribed.get(message.subscription)
+                if line is not None and not line.is_over and subscribed is not None:
+                    self._handle(line, message, subscribed.handler)
+
+    def _handle(self, line: QueueLine, message: Message, handler: Handler) -> None:
+        outcome, reason = "accept", ""
+        try:
+            handler(message)
+        except Reject as error:
+            outcome, reason = "reject", str(error)
+        except Exception as error:
+            logger.exception(
+                "the handler of %r failed on %s-%d offset %d, delivery %d",
+                *(message.subscription, message.topic, message.partition, message.offset, message.delivery),
+            )
+            outcome, reason = "release", f"{type(error).__name__}: {error}"
+        try:
+            line.settle(Held(message.subscription, message.partition, message.offset), outcome, reason)
+        except OSError as error:
+            self._drop_line(line, Unreachable(str(error)))
+
+    def _ended(self, name: str, error: ClientError) -> None:
+        """The broker has ended a subscription. One that it only cannot serve now comes back with the connection."""
+        if error.retriable:
+            return
+        if self._subscribed.pop(name, None) is not None:
+            logger.error("the subscription %r has ended: %s", name, error)
+            if self._on_end is not None:
+                self._on_end(name, error)
+
+
+def _refused(held: Held, error: ClientError) -> None:
+    logger.warning(
+        "%r: the message at %d-%d was settled too late and is delivered again: %s",
+        *(held.subscription, held.partition, held.offset, error),
+    )

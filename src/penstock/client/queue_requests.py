@@ -1,0 +1,93 @@
+"""What a client can ask the queue door for, as plain values: shared by the blocking and the asyncio client. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from penstock.client.errors import BadArgument
+from penstock.client.queue_session import message_properties
+from penstock.core.model import Header
+from penstock.wire.queue.frames import MessageType
+from penstock.wire.queue.properties import properties_of
+from penstock.wire.queue.words import (
+    COUNT,
+    DELIVERIES_MAX,
+    HOLD_MS,
+    PARTITION,
+    PARTITIONS,
+    START_OFFSET,
+    SUBSCRIPTION,
+    TOPIC,
+    WINDOW,
+)
+
+
+class Asked(NamedTuple):
+    """One request before it has a connection."""
+
+    kind: MessageType
+    words: tuple[tuple[str, str], ...]
+    body: bytes = b""
+    timestamp_ms: int = 0
+
+
+def _words(*pairs: tuple[str, object | None]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in pairs if value is not None)
+
+
+def ask_create_topic(topic: str, partitions: int | None) -> Asked:
+    return Asked(MessageType.CREATE_TOPIC, _words((TOPIC, topic), (PARTITIONS, partitions)))
+
+
+def ask_publish(
+    topic: str,
+    body: bytes | None,
+    *,
+    key: bytes | str | None,
+    partition: int | None,
+    headers: Iterable[tuple[str, bytes | None]],
+    properties: Mapping[str, object],
+    timestamp_ms: int,
+) -> Asked:
+    if not isinstance(body, bytes | bytearray | memoryview | None):
+        raise BadArgument(f"a body is bytes or None, not {type(body).__name__}; publish_text takes text")
+    own = properties_of(
+        key.encode() if isinstance(key, str) else key,
+        [Header(name, value) for name, value in headers],
+        is_null=body is None,
+    )
+    words = (*_words((TOPIC, topic), (PARTITION, partition)), *own, *message_properties(properties))
+    return Asked(MessageType.PUBLISH, words, bytes(body or b""), timestamp_ms)
+
+
+def ask_create_subscription(
+    name: str, topic: str, start_offset: int, hold_ms: int | None, max_deliveries: int | None
+) -> Asked:
+    return Asked(
+        MessageType.CREATE_SUBSCRIPTION,
+        _words(
+            (SUBSCRIPTION, name),
+            (TOPIC, topic),
+            (START_OFFSET, start_offset),
+            (HOLD_MS, hold_ms),
+            (DELIVERIES_MAX, max_deliveries),
+        ),
+    )
+
+
+def ask_subscribe(name: str, window: int | None) -> Asked:
+    return Asked(MessageType.SUBSCRIBE, _words((SUBSCRIPTION, name), (WINDOW, window)))
+
+
+def ask_about(kind: MessageType, name: str) -> Asked:
+    """Requests that need no more than the name of a subscription."""
+    return Asked(kind, _words((SUBSCRIPTION, name)))
+
+
+def ask_list() -> Asked:
+    return Asked(MessageType.LIST_SUBSCRIPTIONS, ())
+
+
+def ask_redrive(name: str, count: int | None) -> Asked:
+    return Asked(MessageType.REDRIVE, _words((SUBSCRIPTION, name), (COUNT, count)))

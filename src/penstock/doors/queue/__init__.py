@@ -1,0 +1,1 @@
+"""The queue door: durable subscriptions, binary frames. docs/protocols/queue.md is its book."""

@@ -1,0 +1,191 @@
+"""What one connection is a member of: messages out as frames, words of members in, back-pressure, signs of life.
+
+Never decides who gets what; the subscription does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from penstock.core.errors import BrokerError, InvalidRequest
+from penstock.core.machines.subscription import Outcome
+from penstock.core.model import Record
+from penstock.doors.queue.errors import error_properties
+from penstock.node.connections.connection import Connection
+from penstock.node.coordinators.live_subscription import Delivered, LiveSubscription
+from penstock.wire.queue.frames import Frame, MessageType, encode, encode_parts
+from penstock.wire.queue.properties import encode_properties, properties_of
+from penstock.wire.queue.words import (
+    DELIVERY,
+    OUTCOME,
+    PARTITION,
+    REASON,
+    SUBSCRIPTION,
+    TOPIC,
+    Words,
+)
+
+WAITING_BYTES_MAX = 1 << 20
+"""Bytes that may wait for a member that does not read; beyond it, others get the messages."""
+
+SILENCE_BEATS = 3
+"""A member that says nothing for so many heartbeats is gone."""
+
+RENEW = "renew"
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+
+
+class _Seat(NamedTuple):
+    live: LiveSubscription
+    member_id: str
+    topic: str
+
+
+class Membership:
+    """The seats of one connection, a seat for each subscription."""
+
+    def __init__(self, connection: Connection, heartbeat_ms: int) -> None:
+        self._connection = connection
+        self._silence_s_max = SILENCE_BEATS * heartbeat_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._seats: dict[str, _Seat] = {}
+        self._is_slow = False
+        self._heard_at = self._loop.time()
+        self._watch: asyncio.TimerHandle | None = None
+
+    # -- coming and going
+
+    def join(self, live: LiveSubscription, member_id: str, window: int) -> None:
+        if live.name in self._seats:
+            raise InvalidRequest(f"this connection is a member of {live.name!r} already")
+        live.join(member_id, window, self)
+        if not self._seats:
+            self._connection.on_close(self._lost)
+            self._connection.on_drained(self._drained)
+            self._look_after()
+        self._seats[live.name] = _Seat(live, member_id, live.definition.topic)
+
+    async def leave(self, subscription: str) -> None:
+        """Leave politely: what is held goes to others and is not counted. Returns once all that was said is durable."""
+        seat = self._seat(subscription)
+        self._drop(subscription)
+        done: asyncio.Future[BrokerError | None] = self._loop.create_future()
+        seat.live.leave(seat.member_id, is_counted=False, settled=done.set_result)
+        error = await done
+        if error is not None:
+            raise error
+
+    def _seat(self, subscription: str) -> _Seat:
+        seat = self._seats.get(subscription)
+        if seat is None:
+            raise InvalidRequest(f"this connection is no member of {subscription!r}; send SUBSCRIBE first")
+        return seat
+
+    def _drop(self, subscription: str) -> None:
+        self._seats.pop(subscription, None)
+        if not self._seats:
+            self._connection.not_on_close(self._lost)
+            self._connection.not_on_drained(self._drained)
+            if self._watch is not None:
+                self._watch.cancel()
+                self._watch = None
+
+    def _lost(self) -> None:
+        """The connection is gone without a word: its messages may have been the reason, so they count."""
+        seats = list(self._seats.values())
+        for seat in seats:
+            self._drop(seat.live.name)
+            seat.live.leave(seat.member_id, is_counted=True, settled=lambda _: None)
+
+    # -- signs of life
+
+    def hear(self) -> None:
+        """Something came from the client."""
+        self._heard_at = self._loop.time()
+
+    def _look_after(self) -> None:
+        silent_s = self._loop.time() - self._heard_at
+        if silent_s >= self._silence_s_max:
+            self._watch = None
+            self._connection.close(
+                f"a member said nothing for {silent_s:.1f} s, not even HEARTBEAT (subscription_heartbeat_ms)"
+            )
+            return
+        self._watch = self._loop.call_later(self._silence_s_max - silent_s + 0.001, self._look_after)
+
+    # -- messages
+
+    def deliver(self, subscription: str, messages: Sequence[Delivered]) -> None:
+        seat = self._seats.get(subscription)
+        if seat is None:
+            return
+        topic = seat.topic
+        self._connection.push(
+            [
+                b"".join(
+                    [
+                        encode_parts(
+                            MessageType.DATA,
+                            record.offset,
+                            record.timestamp_ms,
+                            _place(subscription, topic, partition, number) + _content(record),
+                            record.value or b"",
+                        )
+                        for partition, record, number in messages
+                    ]
+                )
+            ]
+        )
+        if self._connection.waiting_bytes > WAITING_BYTES_MAX and not self._is_slow:
+            self._is_slow = True
+            for other in self._seats.values():
+                other.live.pause(other.member_id)
+
+    def _drained(self) -> None:
+        if self._is_slow:
+            self._is_slow = False
+            for seat in self._seats.values():
+                seat.live.resume(seat.member_id)
+
+    def end(self, subscription: str, error: BrokerError) -> None:
+        """The subscription ends: the client is told, and the connection goes on."""
+        self._drop(subscription)
+        properties = (*error_properties(error), (SUBSCRIPTION, subscription))
+        self._connection.push([encode(Frame(MessageType.ACK, properties=properties))])
+
+    def acknowledge(self, words: Words, offset: int) -> LiveSubscription:
+        """A member says what became of a message, or that it needs more time. Raises what is wrong with that."""
+        seat = self._seat(words.text(SUBSCRIPTION))
+        partition = words.number(PARTITION) or 0
+        said = words.values.get(OUTCOME, Outcome.ACCEPT.value)
+        if said == RENEW:
+            seat.live.renew(seat.member_id, partition, offset)
+            return seat.live
+        outcome = _OUTCOMES.get(said)
+        if outcome is None:
+            known = ", ".join((*_OUTCOMES, RENEW))
+            raise InvalidRequest(f"ACK: {OUTCOME} is one of {known}, not {said!r}")
+        seat.live.acknowledge(seat.member_id, partition, offset, outcome, words.values.get(REASON))
+        return seat.live
+
+
+@lru_cache(1024)
+def _place(subscription: str, topic: str, partition: int, number: int) -> bytes:
+    """The same few bytes for message after message."""
+    return encode_properties(
+        (
+            (SUBSCRIPTION, subscription),
+            (TOPIC, topic),
+            (PARTITION, str(partition)),
+            (DELIVERY, str(number)),
+        )
+    )
+
+
+def _content(record: Record) -> bytes:
+    if record.key is None and not record.headers and record.value is not None:
+        return b""
+    return encode_properties(properties_of(record.key, record.headers, is_null=record.value is None))

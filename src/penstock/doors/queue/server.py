@@ -1,0 +1,179 @@
+"""The queue door: one conversation per client. Reads frames, has calls made, answers in order. Never decides.
+
+Whoever sends requests without waiting gets answers in the order of the requests. Publishing never holds anything up;
+every other request begins when all before it are answered, so that a topic is there for what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from penstock.core.errors import BrokerError, InvalidRequest
+from penstock.core.model import NO_TIMESTAMP, NewRecord
+from penstock.doors.queue.calls import Calls
+from penstock.doors.queue.errors import error_properties
+from penstock.doors.queue.membership import Membership
+from penstock.node.broker import Broker
+from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.framing import UNKNOWN, Framing
+from penstock.node.connections.outbox import Piece
+from penstock.node.publishing import Published, Publisher
+from penstock.wire.queue.frames import LENGTH_BYTES, NO_SEQUENCE, Frame, MessageType, decode, encode, frame_bytes
+from penstock.wire.queue.properties import NULL_BODY, Properties, headers_in, key_in
+from penstock.wire.queue.words import CLIENT, PARTITION, REQUEST, STATUS, SUCCESS, TOPIC, Words, words_of
+
+
+class QueueFraming:
+    """The first four bytes of a frame count all of it."""
+
+    prefix_bytes = 0
+
+    def size(self, buffer: bytearray, start: int, end: int, bytes_max: int) -> int:
+        return UNKNOWN if end - start < LENGTH_BYTES else frame_bytes(buffer, start, bytes_max)
+
+
+_FRAMING = QueueFraming()
+
+
+class QueueDoor:
+    """The dialect."""
+
+    name = "queue"
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._numbers = count(1)
+        self.publisher = Publisher(broker)
+        self.calls = Calls(broker)
+
+    def open(self, connection: Connection) -> QueueConversation:
+        return QueueConversation(self._broker, self, connection, next(self._numbers))
+
+    def release_waiting(self) -> None:
+        """The doors are closing: members are told, so that nothing they hold counts as delivered."""
+        self._broker.subscriptions.release_members()
+
+
+class QueueConversation:
+    """One client."""
+
+    answers_after_end = True
+
+    def __init__(self, broker: Broker, door: QueueDoor, connection: Connection, number: int) -> None:
+        self._now_ms = broker.runtime.clock.now_ms
+        self._door = door
+        self._connection = connection
+        self._number = number
+        self._calls_waiting = 0
+        self.membership = Membership(connection, broker.settings.subscription_heartbeat_ms)
+
+    @property
+    def framing(self) -> Framing:
+        return _FRAMING
+
+    @property
+    def member_id(self) -> str:
+        return f"{self._connection.client_id or 'member'}-{self._number}"
+
+    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+        return [self._said(error_properties(error))]
+
+    def handle(self, frame: memoryview) -> None:
+        self.membership.hear()
+        request = decode(frame)
+        try:
+            words = words_of(request)
+        except BrokerError as error:
+            self._connection.answer([self._said((*error_properties(error), *_echo(request.properties)))])
+            return
+        client = words.values.get(CLIENT)
+        if client is not None:
+            self._connection.client_id = client
+        if request.type is MessageType.ACK:
+            self._acknowledge(request, words)
+        elif request.type is MessageType.HEARTBEAT:
+            self._connection.answer([encode(self._beat(request))])
+        elif request.type is MessageType.PUBLISH and not self._calls_waiting:
+            self._publish(request, words, self._connection.reserve())
+        else:
+            self._calls_waiting += 1
+            self._connection.in_turn(lambda place: self._begin(request, words, place))
+
+    # -- answers
+
+    def _beat(self, request: Frame) -> Frame:
+        return Frame(MessageType.HEARTBEAT, request.sequence, self._now_ms(), _echo(request.properties))
+
+    def _said(self, properties: Properties, sequence: int = NO_SEQUENCE, body: bytes = b"") -> bytes:
+        return encode(Frame(MessageType.ACK, sequence, self._now_ms(), properties, body))
+
+    def answer(
+        self,
+        place: Place,
+        words: Words,
+        outcome: Properties | BrokerError,
+        sequence: int = NO_SEQUENCE,
+        body: bytes = b"",
+    ) -> None:
+        """Fill a place in line with success and what there is to say, or with an error."""
+        said = error_properties(outcome) if isinstance(outcome, BrokerError) else ((STATUS, SUCCESS), *outcome)
+        place.answer([self._said((*said, *_echo(tuple(words.values.items()))), sequence, body)])
+
+    # -- requests
+
+    def _begin(self, request: Frame, words: Words, place: Place) -> None:
+        """It is this request's turn."""
+
+        def ended() -> None:
+            self._calls_waiting -= 1
+
+        if request.type is MessageType.PUBLISH:
+            ended()
+            self._publish(request, words, place)
+        else:
+            self._door.calls.make(self, words, place, ended)
+
+    def _publish(self, request: Frame, words: Words, place: Place) -> None:
+        def settled(outcome: Published | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                self.answer(place, words, outcome)
+            else:
+                self.answer(place, words, ((PARTITION, str(outcome.partition)),), outcome.offset)
+
+        try:
+            topic, partition = words.text(TOPIC), words.number(PARTITION)
+            record = _record(request, words)
+        except BrokerError as error:
+            self.answer(place, words, error)
+            return
+        self._door.publisher.publish(topic, record, settled, partition)
+
+    def _acknowledge(self, request: Frame, words: Words) -> None:
+        """Not answered, unless it is refused or asks for it: then once it is durable."""
+        try:
+            live = self.membership.acknowledge(words, request.sequence)
+        except BrokerError as error:
+            said = (*error_properties(error), *tuple(words.values.items()))
+            self._connection.push([self._said(said, request.sequence)])
+            return
+        if REQUEST in words.values:
+            place = self._connection.reserve()
+            live.when_settled(lambda error: self.answer(place, words, () if error is None else error))
+
+
+def _record(request: Frame, words: Words) -> NewRecord:
+    is_null = words.flag(NULL_BODY)
+    if is_null and request.body:
+        raise InvalidRequest(f"PUBLISH: {NULL_BODY} says that there is no value, and there is a body")
+    return NewRecord(
+        key_in(request.properties),
+        None if is_null else request.body,
+        headers_in(request.properties),
+        request.timestamp_ms if request.timestamp_ms > 0 else NO_TIMESTAMP,
+    )
+
+
+def _echo(properties: Properties) -> Properties:
+    """An answer repeats the mark that its request carries."""
+    return tuple((name, value) for name, value in properties if name == REQUEST)
