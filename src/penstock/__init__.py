@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
     from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
     from penstock.client.async_producer import AsyncProducer as AsyncProducer
+    from penstock.client.broker_client import BrokerClient as BrokerClient
     from penstock.client.consumer import Consumer as Consumer
     from penstock.client.errors import ClientError as ClientError
     from penstock.client.messages import Message as Message
@@ -30,6 +31,7 @@ _HOMES = {
     "AsyncConsumer": "penstock.client.async_consumer",
     "AsyncProducer": "penstock.client.async_producer",
     "Avro": "penstock.client.serializers",
+    "BrokerClient": "penstock.client.broker_client",
     "ClientError": "penstock.client.errors",
     "Consumer": "penstock.client.consumer",
     "Message": "penstock.client.messages",
@@ -46,6 +48,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "Avro",
+    "BrokerClient",
     "ClientError",
     "Consumer",
     "Message",

@@ -21,13 +21,22 @@ from penstock.node.settings import DEFINITION_OF, Settings
 KAFKA = "kafka"
 
 
+def _queue(broker: Broker, gate: Gate) -> Dialect[Connection]:
+    from penstock.doors.queue.server import QueueDoor
+
+    return QueueDoor(broker)
+
+
 def _text(broker: Broker, gate: Gate) -> Dialect[Connection]:
     from penstock.doors.text.server import TextDoor
 
     return TextDoor(broker)
 
 
-LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {"text": _text}
+LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {
+    "queue": _queue,
+    "text": _text,
+}
 """The further doors by name; the setting of each is `<name>_port`."""
 
 

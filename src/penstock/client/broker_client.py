@@ -213,13 +213,19 @@ class BrokerClient:
                 line.forget(name)
             self._call(ask_about(MessageType.UNSUBSCRIBE, name))
 
+    def is_subscribed(self, name: str) -> bool:
+        """Whether messages of this subscription come to this client, now or once it is connected again."""
+        return name in self._subscribed
+
     def list_subscriptions(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self._call(ask_list()).body)
         return found
 
     def describe_subscription(self, name: str) -> dict[str, Any]:
         """Its terms, its members, and how far it is with every partition."""
-        found: dict[str, Any] = json.loads(self._call(ask_about(MessageType.DESCRIBE_SUBSCRIPTION, name)).body)
+        found: dict[str, Any] = json.loads(
+            self._call(ask_about(MessageType.DESCRIBE_SUBSCRIPTION, name)).body
+        )
         return found
 
     def redrive(self, name: str, count: int | None = None) -> int:

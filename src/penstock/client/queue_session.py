@@ -212,7 +212,9 @@ def _acknowledgement(held: Held, outcome: str, reason: str) -> bytes:
     if outcome != "accept":
         words.append((OUTCOME, outcome))
     if reason:
-        words.append((REASON, reason.replace("\0", "\\0")[:REASON_CHARS_MAX].encode(errors="replace").decode()))
+        words.append(
+            (REASON, reason.replace("\0", "\\0")[:REASON_CHARS_MAX].encode(errors="replace").decode())
+        )
     return encode(Frame(MessageType.ACK, held.offset, 0, tuple(words)))
 
 

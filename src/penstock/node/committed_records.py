@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.model import Isolation, Record
-from penstock.core.records.batch import decode_header
+from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.records.whole import open_batch
 from penstock.node.partition import Partition
 
@@ -14,7 +14,6 @@ def read_committed(partition: Partition, offset: int, bytes_max: int) -> tuple[l
     if found is None:
         return [], offset
     raw, position = memoryview(found.read()), 0
-    aborted = partition.aborted_between(offset, found.end_offset)
     records: list[Record] = []
     upto_offset = offset
     while position < len(raw):
@@ -22,11 +21,14 @@ def read_committed(partition: Partition, offset: int, bytes_max: int) -> tuple[l
         batch = raw[position : position + header.size]
         position += header.size
         upto_offset = header.next_offset
-        is_aborted = header.is_transactional and any(
-            one.producer_id == header.producer_id
-            and one.first_offset <= header.base_offset <= one.last_offset
-            for one in aborted
-        )
-        if not header.is_control and not is_aborted:
+        if not header.is_control and not is_aborted(partition, header):
             records += [record for record in open_batch(batch, header) if record.offset >= offset]
     return records, upto_offset
+
+
+def is_aborted(partition: Partition, header: BatchHeader) -> bool:
+    """Does this batch belong to a transaction that was aborted?"""
+    return header.is_transactional and any(
+        one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
+        for one in partition.aborted_between(header.base_offset, header.next_offset)
+    )

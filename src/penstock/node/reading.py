@@ -18,6 +18,7 @@ from penstock.core.ports import File
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.records.whole import open_batch
 from penstock.node.broker import Broker
+from penstock.node.committed_records import is_aborted
 from penstock.node.partition import Partition
 from penstock.node.waiting import Client, Waits
 
@@ -125,9 +126,7 @@ class Reader:
         while position < len(content):
             header = decode_header(content, position)
             raw = content[position : position + header.size]
-            if header.is_control or (
-                isolation is Isolation.READ_COMMITTED and _is_aborted(partition, header)
-            ):
+            if header.is_control or (isolation is Isolation.READ_COMMITTED and is_aborted(partition, header)):
                 yield _Batch([], header.next_offset)
             else:
                 yield _Batch(
@@ -160,13 +159,6 @@ def size_of(record: Record) -> int:
     for name, content in record.headers:
         size += len(name) + len(content or b"")
     return size
-
-
-def _is_aborted(partition: Partition, header: BatchHeader) -> bool:
-    return header.is_transactional and any(
-        one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
-        for one in partition.aborted_between(header.base_offset, header.next_offset)
-    )
 
 
 def _run(partition: Partition, records: list[Record], next_offset: int, isolation: Isolation) -> Run:

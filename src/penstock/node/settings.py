@@ -352,16 +352,12 @@ class Settings:
     )
 
     subscription_hold_ms: int = _ms(
-        "subscriptions",
-        30_000,
-        "How long a member may hold a message before it goes to another, unless the subscription says otherwise.",
-        low=1,
-        high=_INT32_MAX,
+        "subscriptions", 30_000, "How long a member may hold a message, by default.", low=1, high=_INT32_MAX
     )
     subscription_deliveries_max: int = _count(
         "subscriptions",
         5,
-        "Deliveries of a message before it goes to the dead letter topic, unless the subscription says otherwise.",
+        "Deliveries of a message before it is a dead letter, by default.",
         low=1,
         high=_INT32_MAX,
     )
@@ -373,12 +369,9 @@ class Settings:
         high=_INT32_MAX,
     )
     subscription_heartbeat_ms: int = _ms(
-        "subscriptions",
-        30_000,
-        "How often members are asked for a sign of life; one that is silent three times as long is gone.",
-        low=1,
-        high=_INT32_MAX,
-    )
+        "subscriptions", 30_000, "Members give a sign of life this often; silent three times as long, they are gone.",
+        low=1, high=_INT32_MAX,
+    )  # fmt: skip
 
     connections_max: int = _count(
         "limits",

@@ -62,7 +62,7 @@ def sub(
     penstock sub --topic orders --until end --json
     penstock sub --topic orders --group billing
     """
-    write = _template(template, as_json or output == "json")
+    write = read_template(template, as_json or output == "json")
     try:
         start = parse_start(start_text, int(time.time() * 1000))
     except ValueError as error:
@@ -83,7 +83,7 @@ def sub(
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
-        _forget_stdout()
+        forget_stdout()
     finally:
         consumer.close()
 
@@ -103,7 +103,7 @@ def _reset(group: str | None, start: Start, partition: int | None) -> str | None
     return "latest" if isinstance(start, Latest) else "earliest"
 
 
-def _template(template: str | None, as_json: bool) -> Template:
+def read_template(template: str | None, as_json: bool) -> Template:
     if as_json and template is not None:
         raise click.UsageError("--format and JSON exclude each other.")
     if as_json:
@@ -116,7 +116,7 @@ def _template(template: str | None, as_json: bool) -> Template:
         raise click.BadParameter(str(error), param_hint="'--format'") from error
 
 
-def _stop_on_interrupt() -> list[int]:
+def stop_on_interrupt() -> list[int]:
     """A list that Ctrl-C fills. An exception could be raised inside a callback of the client, which would swallow it.
 
     A second Ctrl-C interrupts whatever still goes on.
@@ -131,7 +131,7 @@ def _stop_on_interrupt() -> list[int]:
     return stopping
 
 
-def _forget_stdout() -> None:
+def forget_stdout() -> None:
     """Whoever read our output is gone: that is a normal end, and the interpreter must not complain about it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
@@ -179,7 +179,7 @@ class Reader:
 
     def copy(self, write: Template, out: BinaryIO) -> None:
         """Write records until the count, the end or an interruption."""
-        stopping = _stop_on_interrupt()
+        stopping = stop_on_interrupt()
         while not self._is_over() and not stopping:
             for message in self.consumer.consume(self._wanted(), POLL_SECONDS):
                 if message.error() is not None:

@@ -77,15 +77,11 @@ class Calls:
             MessageType.REDRIVE: self._redrive,
         }
 
-    def make(
-        self, caller: Caller, words: Words, place: Place, ended: Callable[[], None]
-    ) -> None:
+    def make(self, caller: Caller, words: Words, place: Place, ended: Callable[[], None]) -> None:
         """Begin a call; its place in line is filled when it is done."""
         self._tasks.spawn(self._make(caller, words, place, ended))
 
-    async def _make(
-        self, caller: Caller, words: Words, place: Place, ended: Callable[[], None]
-    ) -> None:
+    async def _make(self, caller: Caller, words: Words, place: Place, ended: Callable[[], None]) -> None:
         try:
             said = await self._verbs[words.kind](caller, words)
         except BrokerError as error:
@@ -108,9 +104,13 @@ class Calls:
             nonlocal existed
             known = catalog.find(name)
             if known is None or known.internal:
-                return catalog.decide_create_topic(name, partition_count, {}, topic_id=topic_id, now_ms=now_ms)
+                return catalog.decide_create_topic(
+                    name, partition_count, {}, topic_id=topic_id, now_ms=now_ms
+                )
             if wished is not None and known.partition_count != wished:
-                raise TopicExists(f"there is a topic {name!r} with {known.partition_count} partitions, not {wished}")
+                raise TopicExists(
+                    f"there is a topic {name!r} with {known.partition_count} partitions, not {wished}"
+                )
             existed = True
             return []
 

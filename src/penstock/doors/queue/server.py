@@ -19,7 +19,15 @@ from penstock.node.connections.connection import Connection, Place
 from penstock.node.connections.framing import UNKNOWN, Framing
 from penstock.node.connections.outbox import Piece
 from penstock.node.publishing import Published, Publisher
-from penstock.wire.queue.frames import LENGTH_BYTES, NO_SEQUENCE, Frame, MessageType, decode, encode, frame_bytes
+from penstock.wire.queue.frames import (
+    LENGTH_BYTES,
+    NO_SEQUENCE,
+    Frame,
+    MessageType,
+    decode,
+    encode,
+    frame_bytes,
+)
 from penstock.wire.queue.properties import NULL_BODY, Properties, headers_in, key_in
 from penstock.wire.queue.words import CLIENT, PARTITION, REQUEST, STATUS, SUCCESS, TOPIC, Words, words_of
 
@@ -117,7 +125,9 @@ class QueueConversation:
         body: bytes = b"",
     ) -> None:
         """Fill a place in line with success and what there is to say, or with an error."""
-        said = error_properties(outcome) if isinstance(outcome, BrokerError) else ((STATUS, SUCCESS), *outcome)
+        said = (
+            error_properties(outcome) if isinstance(outcome, BrokerError) else ((STATUS, SUCCESS), *outcome)
+        )
         place.answer([self._said((*said, *_echo(tuple(words.values.items()))), sequence, body)])
 
     # -- requests

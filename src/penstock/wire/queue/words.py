@@ -23,7 +23,12 @@ from penstock.wire.queue.properties import (
 
 CLIENT, REQUEST = "@client", "@request"
 TOPIC, PARTITION, PARTITIONS = "@topic", "@partition", "@partitions"
-SUBSCRIPTION, START_OFFSET, HOLD_MS, DELIVERIES_MAX = "@subscription", "@start_offset", "@hold_ms", "@max_deliveries"
+SUBSCRIPTION, START_OFFSET, HOLD_MS, DELIVERIES_MAX = (
+    "@subscription",
+    "@start_offset",
+    "@hold_ms",
+    "@max_deliveries",
+)
 WINDOW, HEARTBEAT_MS = "@window", "@heartbeat_ms"
 OUTCOME, REASON = "@outcome", "@reason"
 COUNT, DELIVERY, EXISTED = "@count", "@delivery", "@existed"

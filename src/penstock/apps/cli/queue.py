@@ -1,0 +1,182 @@
+"""`penstock create-topic`, `create-subscription`, `publish`, `join-subscription`, `subscribe`: the queue door's words.
+
+Never reads or writes the log but through that door.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock.apps.cli.formats import TOKENS, Shown, Template
+from penstock.apps.cli.options import output_option, parse_pairs
+from penstock.apps.cli.queue_client import queue_client, queue_option
+from penstock.apps.cli.sub import forget_stdout, read_template, stop_on_interrupt
+
+if TYPE_CHECKING:
+    from penstock.client.broker_client import BrokerClient
+    from penstock.client.queue_session import Message
+
+POLL_S = 0.1
+
+offset_option = click.option(
+    "--offset",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Where to start in each partition; -1 is the end, -2 the first message that is there.",
+)
+count_option = click.option(
+    "--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many messages."
+)
+format_option = click.option(
+    "--format", "template", metavar="TEXT", help=r"How to write a message.  [default: '%v\n']"
+)
+
+
+@click.command("create-topic")
+@click.argument("topic")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), metavar="N", help="[default: the broker's default_partitions]"
+)
+@queue_option
+def create_topic(topic: str, partitions: int | None, queue: str) -> None:
+    """Create a topic; one that is there already is left as it is."""
+    with queue_client(queue, "penstock-create-topic") as client:
+        is_new = client.create_topic(topic, partitions)
+    click.echo(f"created topic {topic}" if is_new else f"topic {topic} is there already")
+
+
+@click.command("create-subscription")
+@click.argument("name")
+@click.argument("topic")
+@offset_option
+@click.option("--hold-ms", type=click.IntRange(min=1), help="How long a member may hold a message.")
+@click.option("--max-deliveries", type=click.IntRange(min=1), help="Then the message goes to TOPIC.dlq.")
+@queue_option
+def create_subscription(
+    name: str, topic: str, offset: int, hold_ms: int | None, max_deliveries: int | None, queue: str
+) -> None:
+    """Create a subscription to a topic; it outlives brokers and members."""
+    with queue_client(queue, "penstock-create-subscription") as client:
+        is_new = client.create_subscription(
+            name, topic, offset, hold_ms=hold_ms, max_deliveries=max_deliveries
+        )
+    click.echo(
+        f"created subscription {name} to {topic}" if is_new else f"subscription {name} is there already"
+    )
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("text")
+@click.option("--key", help="Messages with the same key stay in order.")
+@click.option(
+    "--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A header; may be given often."
+)
+@queue_option
+def publish(topic: str, text: str, key: str | None, pairs: tuple[str, ...], queue: str) -> None:
+    """Publish a message."""
+    properties = parse_pairs(pairs, "--property")
+    with queue_client(queue, "penstock-publish") as client:
+        offset = client.publish(topic, text.encode(), key=key, properties=properties)
+    click.echo(f"published to {topic} at offset {offset}")
+
+
+@click.command("join-subscription", epilog=f"--format takes: {TOKENS}.")
+@click.argument("name")
+@count_option
+@click.option("--window", type=click.IntRange(min=1), metavar="N", help="Messages to take ahead.")
+@format_option
+@output_option
+@queue_option
+def join_subscription(
+    name: str, count: int | None, window: int | None, template: str | None, output: str, queue: str
+) -> None:
+    """Join a subscription and write its messages to stdout, until Ctrl-C. What is written is acknowledged."""
+    write = read_template(template, output == "json")
+    with queue_client(queue, "penstock-join-subscription") as client:
+        _Listening(write, count).run(client, name, window)
+
+
+@click.command(epilog=f"--format takes: {TOKENS}.")
+@click.argument("topic")
+@offset_option
+@click.option("--name", help="Keep the subscription under this name; without, it ends with this command.")
+@count_option
+@format_option
+@output_option
+@queue_option
+def subscribe(
+    topic: str,
+    offset: int,
+    name: str | None,
+    count: int | None,
+    template: str | None,
+    output: str,
+    queue: str,
+) -> None:
+    """Create a subscription to a topic, join it and write its messages to stdout, until Ctrl-C."""
+    write = read_template(template, output == "json")
+    chosen = name or f"{topic}-{uuid.uuid4().hex[:12]}"
+    with queue_client(queue, "penstock-subscribe") as client:
+        client.create_subscription(chosen, topic, offset)
+        try:
+            _Listening(write, count).run(client, chosen, None)
+        finally:
+            if name is None:
+                client.delete_subscription(chosen)
+
+
+class _Listening:
+    """Writes messages until there are enough of them, or somebody has had enough."""
+
+    def __init__(self, write: Template, count: int | None) -> None:
+        self._write = write
+        self._left = count
+        self._is_over = threading.Event()
+        self._is_pipe_broken = False
+
+    def run(self, client: BrokerClient, name: str, window: int | None) -> None:
+        stopping = stop_on_interrupt()
+        if self._left is not None:
+            window = min(window or self._left, self._left)
+        client.subscribe_to_subscription(name, self._take, window=window)
+        while not self._is_over.wait(POLL_S) and not stopping and client.is_subscribed(name):
+            pass
+        if client.is_subscribed(name):
+            client.unsubscribe_from_subscription(name)
+        if self._is_pipe_broken:
+            forget_stdout()
+
+    def _take(self, message: Message) -> None:
+        """Raising gives the message back: it was not wanted any more, or nobody has seen it."""
+        if self._is_over.is_set():
+            raise InterruptedError("there are enough messages")
+        try:
+            sys.stdout.buffer.write(self._write(_shown(message)))
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            self._is_pipe_broken = True
+            self._is_over.set()
+            raise
+        if self._left is not None:
+            self._left -= 1
+            if not self._left:
+                self._is_over.set()
+
+
+def _shown(message: Message) -> Shown:
+    return Shown(
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        timestamp_ms=message.timestamp_ms,
+        key=message.key,
+        value=None if message.is_null else message.body,
+        headers=message.headers,
+    )

@@ -1,0 +1,53 @@
+"""The queue door's client behind commands: connects, and turns its errors into sentences. Never prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
+from penstock.client import errors
+from penstock.client.broker_client import BrokerClient
+
+REQUEST_S_MAX = 15.0
+"""After this a broker that accepted the connection counts as not answering."""
+
+queue_option = click.option(
+    "--queue",
+    envvar="PENSTOCK_QUEUE",
+    default="127.0.0.1:9999",
+    show_default=True,
+    show_envvar=True,
+    metavar="HOST:PORT",
+    help="The queue door of the broker to talk to.",
+)
+
+
+@contextmanager
+def queue_client(address: str, client_id: str) -> Iterator[BrokerClient]:
+    """A connected client; what it is told becomes a sentence and an exit code."""
+    host, port = _host_and_port(address)
+    try:
+        with BrokerClient(host, port, client_id, request_timeout_s=REQUEST_S_MAX) as client:
+            yield client
+    except (errors.Unreachable, errors.TimedOut) as error:
+        raise NoBroker(str(error)) from error
+    except errors.NotFound as error:
+        raise NotFound(_sentence(error)) from error
+    except errors.BadArgument as error:
+        raise click.UsageError(_sentence(error)) from error
+    except errors.ClientError as error:
+        raise RefusedByBroker(_sentence(error)) from error
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit():
+        raise click.BadParameter(f"{address!r} is not of the form HOST:PORT.", param_hint="'--queue'")
+    return host.strip("[]"), int(port)
+
+
+def _sentence(error: errors.ClientError) -> str:
+    return error.message[:1].upper() + error.message[1:] + ("" if error.message.endswith(".") else ".")

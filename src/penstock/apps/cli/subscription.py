@@ -1,0 +1,80 @@
+"""`penstock subscription`: list, describe, redrive, delete. Never decides what the broker decides."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from penstock.apps.cli.options import output_option
+from penstock.apps.cli.queue_client import queue_client, queue_option
+
+name_argument = click.argument("name")
+
+
+@click.group()
+def subscription() -> None:
+    """Look at durable subscriptions, bring back dead letters, delete."""
+
+
+@subscription.command("list")
+@output_option
+@queue_option
+def list_subscriptions(output: str, queue: str) -> None:
+    """List subscriptions."""
+    with queue_client(queue, "penstock-subscription") as client:
+        found = client.list_subscriptions()
+    if output == "json":
+        click.echo(json.dumps(found))
+        return
+    from penstock.apps.cli.tables import show_table
+
+    columns = ("name", "topic", "hold_ms", "max_deliveries")
+    show_table(columns, [[one[column] for column in columns] for one in found])
+
+
+@subscription.command()
+@name_argument
+@output_option
+@queue_option
+def describe(name: str, output: str, queue: str) -> None:
+    """Show how far a subscription is with each partition, and who its members are."""
+    with queue_client(queue, "penstock-subscription") as client:
+        found = client.describe_subscription(name)
+    if output == "json":
+        click.echo(json.dumps(found))
+        return
+    from penstock.apps.cli.tables import show_table
+
+    terms = (
+        f"{found['hold_ms']} ms each, {found['max_deliveries']} deliveries, then {found['dead_letter_topic']}"
+    )
+    show_table(
+        ("partition", "settled up to", "end", "unsettled", "held", "dying"),
+        [list(one.values()) for one in found["partitions"]],
+        title=f"{name} to {found['topic']}: {terms}",
+    )
+    show_table(
+        ("member", "window", "held"), [(one["id"], one["window"], one["held"]) for one in found["members"]]
+    )
+
+
+@subscription.command()
+@name_argument
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="So many at most.")
+@queue_option
+def redrive(name: str, count: int | None, queue: str) -> None:
+    """Bring dead letters back to their topic, for this subscription alone."""
+    with queue_client(queue, "penstock-subscription") as client:
+        moved = client.redrive(name, count)
+    click.echo(f"{moved} dead letters are on their way to {name} again")
+
+
+@subscription.command()
+@name_argument
+@queue_option
+def delete(name: str, queue: str) -> None:
+    """Delete a subscription; its dead letters stay."""
+    with queue_client(queue, "penstock-subscription") as client:
+        client.delete_subscription(name)
+    click.echo(f"deleted subscription {name}")
