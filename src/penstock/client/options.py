@@ -184,9 +184,9 @@ def _check(client: str, name: str, value: object, hint: Any, option: Option) -> 
         raise BadArgument(f"{client}: {name} cannot be {value!r}; it is {describe(hint)}.{guess}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if option.least is not None and value < option.least:
-            raise BadArgument(f"{client}: {name} cannot be {value}; the least is {option.least:g}.")
+            raise BadArgument(f"{client}: {name} cannot be {value}; the least is {option.least:.12g}.")
         if option.most is not None and value > option.most:
-            raise BadArgument(f"{client}: {name} cannot be {value}; the most is {option.most:g}.")
+            raise BadArgument(f"{client}: {name} cannot be {value}; the most is {option.most:.12g}.")
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:

@@ -1,4 +1,7 @@
-"""docs/settings.md and docs/cli.md, made from the definitions. Never holds a fact of its own; `make docs` runs it."""
+"""The pages of docs that are made from definitions: settings, commands, options. Never holds a fact of its own.
+
+`make docs` runs it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,14 @@ from pathlib import Path
 import click
 
 from penstock.apps.cli.main import EXIT_CODES, cli
+from penstock.client.options import (
+    ConnectionOptions,
+    ConsumerOptions,
+    Option,
+    ProducerOptions,
+    definitions,
+    describe,
+)
 from penstock.node.definition import Definition
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import FOREIGN_VARIABLES
@@ -72,6 +83,39 @@ def cli_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def client_options_page() -> str:
+    """Every option of the Python clients: default, type, bounds and meaning."""
+    lines = [
+        "# Options of the Python clients",
+        'Made from `penstock/client/options.py` by `make docs`. Options are keywords: `Producer(acks="leader")`.',
+        "The asyncio clients take the same ones. A name or value that cannot be raises `BadArgument` before anything",
+        "is sent.",
+    ]
+    shared = definitions(ConnectionOptions)
+    for title, kind in (("Every client", ConnectionOptions), *_OWN_OPTIONS.items()):
+        own = {
+            name: found
+            for name, found in definitions(kind).items()
+            if kind is ConnectionOptions or name not in shared
+        }
+        lines += ["", f"## {title}", "| option | default | allowed | meaning |", "|---|---|---|---|"]
+        lines += [_option_row(name, hint, option) for name, (hint, option) in own.items()]
+    return "\n".join(lines) + "\n"
+
+
+_OWN_OPTIONS: dict[str, type] = {"Producer": ProducerOptions, "Consumer": ConsumerOptions}
+
+
+def _option_row(name: str, hint: object, option: Option) -> str:
+    bounds = [
+        f"{word} {bound:.12g}"
+        for word, bound in (("from", option.least), ("to", option.most))
+        if bound is not None
+    ]
+    allowed = " ".join([describe(hint), *bounds])
+    return f"| `{name}` | `{option.default!r}` | {allowed} | {option.meaning} |"
+
+
 def _commands(
     command: click.Command, parent: click.Context | None, name: str
 ) -> Iterator[tuple[str, click.Command, click.Context]]:
@@ -91,7 +135,11 @@ def _commands(
             yield from _commands(child, context, child_name)
 
 
-PAGES: dict[str, Callable[[], str]] = {"settings.md": settings_page, "cli.md": cli_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+    "client-options.md": client_options_page,
+}
 
 
 def write_pages(directory: Path) -> None:

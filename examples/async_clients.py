@@ -1,0 +1,40 @@
+"""asyncio: several tasks write while another reads, on one loop. Needs a running broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock import AsyncAdmin, AsyncConsumer, AsyncProducer
+
+TOPIC = "readings"
+SENSORS = 3
+READINGS = 5
+
+
+async def measure(producer: AsyncProducer, sensor: int) -> None:
+    for celsius in range(20, 20 + READINGS):
+        await producer.send(TOPIC, {"sensor": sensor, "celsius": celsius}, key=f"sensor-{sensor}")
+
+
+async def watch(consumer: AsyncConsumer) -> float:
+    warmest = 0.0
+    for _ in range(SENSORS * READINGS):
+        message = await anext(consumer)
+        warmest = max(warmest, message.value["celsius"])
+    return warmest
+
+
+async def main() -> None:
+    async with AsyncAdmin() as admin:
+        await admin.create_topic(TOPIC, partitions=2, if_not_exists=True)
+    async with (
+        AsyncProducer(value_serializer="json") as producer,
+        AsyncConsumer(TOPIC, reset="latest", value_serializer="json") as consumer,
+    ):
+        watching = asyncio.create_task(watch(consumer))
+        await asyncio.gather(*(measure(producer, sensor) for sensor in range(SENSORS)))
+        print(f"the warmest of {SENSORS * READINGS} readings: {await watching}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

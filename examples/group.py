@@ -1,0 +1,47 @@
+"""A group shares the work: two members in two threads, each with its part of the partitions. Needs a running broker."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from penstock import Admin, Consumer, Producer
+
+TOPIC, GROUP, PARTITIONS, PARCELS = "parcels", "packers", 4, 60
+
+handled: Counter[str] = Counter()
+all_handled = threading.Event()
+shared = threading.Barrier(3)
+
+
+def pack(name: str) -> None:
+    with Consumer(TOPIC, group=GROUP, value_serializer="string") as consumer:
+        while len(consumer.assignment()) != PARTITIONS // 2:
+            consumer.poll(0.1)
+        shared.wait()
+        while not all_handled.is_set():
+            message = consumer.poll(0.2)
+            if message is not None:
+                handled[name] += 1
+                if handled.total() >= PARCELS:
+                    all_handled.set()
+
+
+def main() -> None:
+    with Admin() as admin:
+        admin.create_topic(TOPIC, partitions=PARTITIONS, if_not_exists=True)
+        members = [threading.Thread(target=pack, args=(name,)) for name in ("ada", "bob")]
+        for member in members:
+            member.start()
+        shared.wait()
+        with Producer(partitioning="round_robin") as producer:
+            for number in range(PARCELS):
+                producer.send(TOPIC, f"parcel {number}")
+        for member in members:
+            member.join()
+        behind = sum(row.lag for row in admin.lag(GROUP))
+    print(f"{handled.total()} parcels packed by {' and '.join(sorted(handled))}; {behind} behind")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Every example runs against a real broker as its first lines say, and prints what it promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.testing import Broker, running_broker
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+RUN_S_MAX = 120
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker(storage="memory") as running:
+        yield running
+
+
+def start(broker: Broker, name: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PENSTOCK_BOOTSTRAP": broker.bootstrap},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output, errors = process.communicate(timeout=RUN_S_MAX)
+    assert (process.returncode, errors) == (0, "")
+    return output
+
+
+def run(broker: Broker, name: str, *arguments: str) -> str:
+    return finish(start(broker, name, *arguments))
+
+
+def test_produce_and_consume(broker: Broker) -> None:
+    sent = run(broker, "produce.py", "kettles", "4")
+    assert re.findall(r"kettles partition 0 offset (\d+)", sent) == ["0", "1", "2", "3"]
+    read = run(broker, "consume.py", "kettles", "4").splitlines()
+    assert read[0] == "0 customer-0 {'order_id': 0, 'item': 'kettle'}"
+    assert len(read) == 4
+
+
+def test_consume_waits_and_stops_on_ctrl_c(broker: Broker) -> None:
+    reader = start(broker, "consume.py")
+    run(broker, "produce.py")
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "0 customer-0 {'order_id': 0, 'item': 'kettle'}\n"
+    reader.send_signal(signal.SIGINT)
+    assert finish(reader).endswith("stopped\n")
+
+
+def test_async_clients(broker: Broker) -> None:
+    assert run(broker, "async_clients.py") == "the warmest of 15 readings: 24\n"
+
+
+def test_avro(broker: Broker) -> None:
+    refused, order = run(broker, "avro_orders.py").splitlines()
+    assert refused.startswith("refused: avro-orders: the value cannot be written")
+    assert order == "{'order_id': 1, 'item': 'kettle', 'price': 24.5}"
+
+
+def test_exactly_once(broker: Broker) -> None:
+    assert run(broker, "exactly_once.py") == "100 orders billed\n"
+    assert run(broker, "exactly_once.py") == "100 orders billed\n"
+
+
+def test_group(broker: Broker) -> None:
+    assert run(broker, "group.py") == "60 parcels packed by ada and bob; 0 behind\n"
