@@ -1,7 +1,7 @@
 # The same words here and on the build machine. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs bench fuzz crash chaos clean
+.PHONY: help setup demo test check format docs bench race fuzz crash chaos clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -39,6 +39,9 @@ docs: setup ## write the pages that derive from the code
 
 bench: setup ## speed and memory, next to what they are compared with
 	@$(PY) -m bench
+
+race: setup ## Penstock beside Kafka, NATS, Redis and RabbitMQ, in turns (QUICK=1: five minutes; RACE_OUT=dir: write the result)
+	@$(PY) -m bench.race $(if $(QUICK),--quick) $(if $(RACE_OUT),--out $(RACE_OUT))
 
 fuzz: setup ## broken bytes at every decoder and the whole door (FUZZ_SECONDS=120; uses atheris where it is installed)
 	@PYTHONPATH=src:tests $(PY) -m fuzz --seconds $(FUZZ_SECONDS)

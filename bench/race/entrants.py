@@ -1,0 +1,61 @@
+"""Who runs, and over which lane. Never measures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from bench.race.lanes.amqp import QuorumLane
+from bench.race.lanes.kafka import KafkaLane
+from bench.race.lanes.lane import Address, Lane, WorkLane, WriteLane
+from bench.race.lanes.nats import NatsLane
+from bench.race.lanes.rabbit_stream import StreamLane
+from bench.race.lanes.redis import RedisLane
+from bench.race.servers.kafka import Kafka
+from bench.race.servers.nats import Nats
+from bench.race.servers.penstock import Penstock
+from bench.race.servers.rabbitmq import RabbitMq
+from bench.race.servers.redis import Redis
+from bench.race.servers.runner import Runner, Running
+
+
+class MakeLane(Protocol):
+    def __call__(self, address: Address, size: int) -> Lane: ...
+
+
+class MakeWriteLane(Protocol):
+    def __call__(self, address: Address, size: int) -> WriteLane: ...
+
+
+class MakeWorkLane(Protocol):
+    def __call__(self, address: Address, size: int) -> WorkLane: ...
+
+
+class Entrant(NamedTuple):
+    """One runner: its server, its stream, the way to write whose acknowledgement means flushed, its queue of work."""
+
+    runner: Runner
+    stream: MakeLane
+    flushed: MakeWriteLane
+    work: MakeWorkLane | None
+    stream_door: str = "main"
+    work_door: str = "main"
+    no_work_because: str = ""
+
+    def lane(self, started: Running, size: int) -> Lane:
+        return self.stream(started.address(self.stream_door), size)
+
+    def flushed_lane(self, started: Running, size: int) -> WriteLane:
+        return self.flushed(started.address(), size)
+
+
+OURS = "Penstock"
+ENTRANTS = (
+    Entrant(Penstock(), KafkaLane, KafkaLane, None, work_door="queue"),
+    Entrant(
+        Kafka(), KafkaLane, KafkaLane, None,
+        no_work_because="acknowledging one by one needs a share group, which has no bare-socket lane here",
+    ),
+    Entrant(Nats(), NatsLane, NatsLane, NatsLane),
+    Entrant(Redis(), RedisLane, RedisLane, RedisLane),
+    Entrant(RabbitMq(), StreamLane, QuorumLane, QuorumLane, stream_door="stream"),
+)  # fmt: skip
