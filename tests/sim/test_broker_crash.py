@@ -88,9 +88,10 @@ def shows_before_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_directories(monkeypatch: pytest.MonkeyPatch) -> None:
-    def carry_out(files: Any, plan: Any) -> None:
+    def carry_out(files: Any, plan: Any) -> float:
         for file in plan.files:
             file.sync()
+        return 0.0
 
     monkeypatch.setattr(partition, "carry_out", carry_out)
     monkeypatch.setattr(syncing, "carry_out", carry_out)

@@ -56,6 +56,7 @@ class Broker:
         self.settings = settings
         self.runtime = runtime
         self.identity = identity
+        self.started_ms = runtime.clock.now_ms()
         self.catalog = Catalog(inherited_settings(settings))
         self.changes = 0
         """Goes up whenever topics change, so that doors may keep what they made of them."""
@@ -159,6 +160,10 @@ class Broker:
 
     def partitions(self) -> list[Partition]:
         return [partition for row in self._rows.values() for partition in row]
+
+    def row(self, topic: str) -> list[Partition]:
+        """The partitions of one topic in their order; none if there is no such topic. Not to be changed."""
+        return self._rows.get(topic, [])
 
     def partition(self, topic: str, index: int) -> Partition:
         """The owner of one partition."""

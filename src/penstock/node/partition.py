@@ -41,6 +41,7 @@ from penstock.core.records.control import Marker, build_marker
 from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
 from penstock.node.compacting import compact
+from penstock.node.metrics.meters import Traffic
 from penstock.node.runtime import Runtime
 from penstock.node.syncing import carry_out, sync_now
 from penstock.node.workers import run_blocking
@@ -80,6 +81,7 @@ class Partition:
         self.is_internal = topic.internal
         self.index = index
         self.log = log
+        self.traffic = Traffic(log)
         self._runtime = runtime
         self.leader_epoch = leader_epoch
         self.failure: BrokerError | None = None
@@ -302,15 +304,16 @@ class Partition:
             await done
         self.check_online()
 
-    def _synced(self, mark: Mark, outcome: BaseException | None) -> None:
+    def _synced(self, mark: Mark, outcome: float | BaseException) -> None:
         self._is_syncing = False
         for waiter in self._flush_waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._flush_waiters.clear()
-        if outcome is not None:
+        if isinstance(outcome, BaseException):
             self._sync_failed(outcome)
             return
+        self._runtime.meters.fsyncs.observe(outcome)
         self.durable_offset = max(self.durable_offset, mark.offset)
         self._publish(mark)
         is_due, self._sync_is_due = self._sync_is_due, False
@@ -359,11 +362,7 @@ class Partition:
         try:
             return self.log.read(offset, bytes_max, self._limit(isolation))
         except CorruptBatch as error:
-            logger.error(
-                "a damaged batch was not served: %s",
-                error,
-                extra=self._names,
-            )
+            logger.error("a damaged batch was not served: %s", error, extra=self._names)
             raise
         except DiskFailed as error:
             self.fail(error)

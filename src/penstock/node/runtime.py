@@ -1,13 +1,15 @@
 """What the node takes from the world.
 
-Clock, chance, files, worker threads. Never created inside the node; mains and simulators do that.
+Clock, chance, files, worker threads; and the instruments that it is watched by. Never created inside the node; mains
+and simulators do that.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.core.ports import Clock, Files, Rng
+from penstock.node.metrics.meters import Meters
 from penstock.node.workers import Workers
 
 
@@ -19,3 +21,4 @@ class Runtime:
     rng: Rng
     files: Files
     workers: Workers
+    meters: Meters = field(default_factory=Meters)

@@ -1,4 +1,4 @@
-"""The pages of docs that are made from definitions: settings, commands, options. Never holds a fact of its own.
+"""The pages of docs that are made from definitions: settings, commands, options, metrics. Holds no fact of its own.
 
 `make docs` runs it.
 """
@@ -21,6 +21,7 @@ from penstock.client.options import (
     describe,
 )
 from penstock.node.definition import Definition
+from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import FOREIGN_VARIABLES
 from penstock.node.settings_values import show_value
@@ -135,10 +136,28 @@ def _commands(
             yield from _commands(child, context, child_name)
 
 
+def metrics_page() -> str:
+    """Every metric: name, kind, labels and meaning."""
+    lines = [
+        "# Metrics",
+        "What `GET /metrics` of the HTTP door shows, in Prometheus' text format. Made from",
+        "`penstock/node/metrics/families.py` by `make docs`. Values are read when they are asked for; counters start",
+        "at 0 with the process, those of a topic also when the topic is made anew.",
+        "",
+        "| metric | kind | labels | meaning |",
+        "|---|---|---|---|",
+    ]
+    for family in FAMILIES:
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        lines.append(f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "cli.md": cli_page,
     "client-options.md": client_options_page,
+    "metrics.md": metrics_page,
 }
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError
+from penstock.node.metrics.meters import count_error
 from penstock.wire.kafka import ErrorCode
+
+DOOR = "kafka"
 
 CODES: dict[type[BrokerError], ErrorCode] = {
     errors.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -90,9 +93,11 @@ COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
 
 def coordinator_code_of(error: BrokerError) -> int:
     """Kafka's number for one of our errors, where a coordinator answers."""
+    count_error(DOOR, error)
     return int(COORDINATOR_CODES.get(type(error)) or CODES[type(error)])
 
 
 def code_of(error: BrokerError) -> int:
     """Kafka's number for one of our errors."""
+    count_error(DOOR, error)
     return int(CODES[type(error)])

@@ -24,12 +24,23 @@ _SESSION_FINAL_EPOCH = -1
 class Reading:
     """One pass over the partitions of a request: how much it found, and whether anything was refused."""
 
-    __slots__ = ("body", "found_bytes", "must_answer")
+    __slots__ = ("_runs", "body", "found_bytes", "must_answer")
 
     def __init__(self) -> None:
         self.body: Any = None
         self.found_bytes = 0
         self.must_answer = False
+        self._runs: list[tuple[Partition, int]] = []
+
+    def found(self, partition: Partition, run_bytes: int) -> None:
+        self.found_bytes += run_bytes
+        self._runs.append((partition, run_bytes))
+
+    def answer(self) -> Any:
+        """The body, to be sent: what is in it counts as read."""
+        for partition, run_bytes in self._runs:
+            partition.traffic.out_bytes += run_bytes
+        return self.body
 
 
 class FetchHandler:
@@ -46,14 +57,14 @@ class FetchHandler:
             return messages.FetchResponse(error_code=refusal, responses=[])
         reading = self.read(call, request)
         if reading.must_answer or request.max_wait_ms <= 0 or reading.found_bytes >= request.min_bytes:
-            return reading.body
+            return reading.answer()
         answer = call.answer_later()
 
         def look() -> bool:
             reading = self.read(call, request)
             is_enough = reading.must_answer or reading.found_bytes >= request.min_bytes
             if is_enough:
-                answer(reading.body)
+                answer(reading.answer())
             return bool(is_enough)
 
         self._waits.start(
@@ -61,7 +72,7 @@ class FetchHandler:
             self._partitions(call, request),
             request.max_wait_ms,
             look,
-            lambda: answer(self.read(call, request).body),
+            lambda: answer(self.read(call, request).answer()),
         )
         return None
 
@@ -114,7 +125,7 @@ class FetchHandler:
         _fill(answer, partition)
         if run is not None and (run.length <= left_bytes or not reading.found_bytes):
             answer.records = run
-            reading.found_bytes += run.length
+            reading.found(partition, run.length)
             if isolation is Isolation.READ_COMMITTED:
                 answer.aborted_transactions = _aborted(partition, one.fetch_offset, run.end_offset)
         return answer

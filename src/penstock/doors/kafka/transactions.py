@@ -53,12 +53,12 @@ _NEVER = 1 << 15
 
 def transaction_code_of(api_key: int, version: int, error: BrokerError) -> int:
     """Kafka's number for one of our errors, as this version of the call knows it."""
-    key = ApiKey(api_key)
+    key, code = ApiKey(api_key), coordinator_code_of(error)
     if isinstance(error, FencedProducer) and version < _FENCED_FROM.get(key, _NEVER):
         return int(ErrorCode.INVALID_PRODUCER_EPOCH)
     if isinstance(error, TransactionAbortable) and version < _ABORTABLE_FROM.get(key, _NEVER):
         return int(ErrorCode.INVALID_TXN_STATE)
-    return coordinator_code_of(error)
+    return code
 
 
 def produce_code_of(version: int, error: BrokerError) -> int:
@@ -66,10 +66,9 @@ def produce_code_of(version: int, error: BrokerError) -> int:
 
     Producers before protocol V2 take what passes by itself only in the shape of an error that they always retried.
     """
+    code = transaction_code_of(ApiKey.PRODUCE, version, error)
     passes = not isinstance(error, TransactionBusy) or not speaks_v2(ApiKey.PRODUCE, version)
-    if error.retriable and passes:
-        return int(ErrorCode.NOT_ENOUGH_REPLICAS)
-    return transaction_code_of(ApiKey.PRODUCE, version, error)
+    return int(ErrorCode.NOT_ENOUGH_REPLICAS) if error.retriable and passes else code
 
 
 def speaks_v2(api_key: int, version: int) -> bool:

@@ -1,0 +1,58 @@
+"""Metrics in Prometheus' text format, piece by piece. Never blocks for long: who renders may rest between pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.node.broker import Broker
+from penstock.node.metrics.families import FAMILIES, Family
+from penstock.node.metrics.meters import Histogram
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+LINES_PER_PIECE = 500
+
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+def render(broker: Broker, families: Sequence[Family] = FAMILIES) -> Iterator[bytes]:
+    """All metrics as they are when each piece is taken. A topic that goes meanwhile is left out."""
+    lines: list[str] = []
+    for family in families:
+        lines += (
+            f"# HELP {family.name} {family.meaning}",
+            f"# TYPE {family.name} {family.kind}",
+        )
+        for labels, value in family.samples(broker):
+            if isinstance(value, Histogram):
+                lines += _histogram(family, labels, value)
+            else:
+                lines.append(f"{family.name}{_braces(family.labels, labels)} {value}")
+            if len(lines) >= LINES_PER_PIECE:
+                yield _piece(lines)
+                lines.clear()
+    yield _piece(lines)
+
+
+def _piece(lines: list[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _histogram(family: Family, labels: tuple[str, ...], histogram: Histogram) -> Iterator[str]:
+    names = (*family.labels, "le")
+    below = 0
+    bounds = [*(format(bound, "g") for bound in histogram.bounds_s), "+Inf"]
+    for bound, count in zip(bounds, histogram.counts, strict=True):
+        below += count
+        yield f"{family.name}_bucket{_braces(names, (*labels, bound))} {below}"
+    own = _braces(family.labels, labels)
+    yield f"{family.name}_sum{own} {histogram.sum_s}"
+    yield f"{family.name}_count{own} {below}"
+
+
+def _braces(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    if not names:
+        return ""
+    pairs = ",".join(
+        f'{name}="{value.translate(_ESCAPED)}"' for name, value in zip(names, values, strict=True)
+    )
+    return f"{{{pairs}}}"

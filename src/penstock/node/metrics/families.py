@@ -1,0 +1,272 @@
+"""Every metric there is: name, kind, labels, meaning, where its values come from. docs/metrics.md derives from here.
+
+Values are read when somebody asks; nothing here is on the path of a request.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock import __version__
+from penstock.core.errors import BrokerError
+from penstock.node.broker import Broker
+from penstock.node.lag import Lag, lag_of
+from penstock.node.metrics.meters import ERRORS_TOLD, Histogram
+from penstock.node.partition import Partition
+
+Value = int | float | Histogram
+Samples = Iterator[tuple[tuple[str, ...], Value]]
+"""The values of the labels, in the order in which the family names them, and the value."""
+
+_STATM = Path("/proc/self/statm")
+
+
+class Kind(StrEnum):
+    """Prometheus' kinds of metrics."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Family(NamedTuple):
+    """One metric."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    meaning: str
+    samples: Callable[[Broker], Samples]
+
+
+def _build(broker: Broker) -> Samples:
+    yield (__version__, platform.python_version(), str(broker.identity.node_id)), 1
+
+
+def _start_time(broker: Broker) -> Samples:
+    yield (), broker.started_ms / 1000
+
+
+def _uptime(broker: Broker) -> Samples:
+    yield (), max(0, broker.runtime.clock.now_ms() - broker.started_ms) / 1000
+
+
+def _cpu(broker: Broker) -> Samples:
+    times = os.times()
+    yield (), times.user + times.system
+
+
+def _resident(broker: Broker) -> Samples:
+    """Where the system does not say what is resident now, the most that ever was."""
+    if _STATM.exists():
+        yield (), int(_STATM.read_text().split()[1]) * resource.getpagesize()
+    else:
+        yield (), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _per_topic(read: Callable[[Partition], int]) -> Callable[[Broker], Samples]:
+    def samples(broker: Broker) -> Samples:
+        for topic in broker.catalog.topics:
+            yield (topic.name,), sum(map(read, broker.row(topic.name)))
+
+    return samples
+
+
+def _per_partition(read: Callable[[Partition], int]) -> Callable[[Broker], Samples]:
+    def samples(broker: Broker) -> Samples:
+        for topic in broker.catalog.topics:
+            for partition in broker.row(topic.name):
+                yield (topic.name, str(partition.index)), read(partition)
+
+    return samples
+
+
+def _groups(broker: Broker) -> Samples:
+    """A coordinator that is offline has nothing to say; its partitions are shown as offline."""
+    counts: dict[tuple[str, ...], int] = {}
+    try:
+        for group in broker.coordination.groups.list():
+            labels = (group.kind.value, group.state_name)
+            counts[labels] = counts.get(labels, 0) + 1
+    except BrokerError:
+        return
+    yield from sorted(counts.items())
+
+
+def _per_group(read: Callable[[Lag], int | None]) -> Callable[[Broker], Samples]:
+    def samples(broker: Broker) -> Samples:
+        for shard in broker.coordination.groups.shards:
+            for group_id in shard.roster.offsets.group_ids:
+                try:
+                    for lag in lag_of(broker, group_id):
+                        value = read(lag)
+                        if value is not None:
+                            yield (group_id, lag.place.topic, str(lag.place.partition)), value
+                except BrokerError:
+                    break
+
+    return samples
+
+
+def _connections(broker: Broker) -> Samples:
+    for name, door in sorted(broker.runtime.meters.doors.items()):
+        yield (name,), door.connections
+
+
+def _connections_opened(broker: Broker) -> Samples:
+    for name, door in sorted(broker.runtime.meters.doors.items()):
+        yield (name,), door.opened
+
+
+def _connections_refused(broker: Broker) -> Samples:
+    for name, door in sorted(broker.runtime.meters.doors.items()):
+        yield (name,), door.refused
+
+
+def _requests(broker: Broker) -> Samples:
+    for name, door in sorted(broker.runtime.meters.doors.items()):
+        for call, histogram in sorted(door.calls.items()):
+            yield (name, call), histogram
+
+
+def _errors(broker: Broker) -> Samples:
+    yield from sorted(ERRORS_TOLD.items())
+
+
+def _fsyncs(broker: Broker) -> Samples:
+    yield (), broker.runtime.meters.fsyncs
+
+
+_TOPIC = ("topic",)
+_PARTITION = ("topic", "partition")
+_GROUP = ("group", "topic", "partition")
+_DOOR = ("door",)
+
+FAMILIES = (
+    Family(
+        "penstock_build_info",
+        Kind.GAUGE,
+        ("version", "python", "node"),
+        "Always 1; the labels say what runs.",
+        _build,
+    ),
+    Family("penstock_uptime_seconds", Kind.GAUGE, (), "Time since the node was made.", _uptime),
+    Family(
+        "process_start_time_seconds", Kind.GAUGE, (), "When the node was made, as Unix time.", _start_time
+    ),
+    Family("process_cpu_seconds_total", Kind.COUNTER, (), "Processor time used, user and system.", _cpu),
+    Family("process_resident_memory_bytes", Kind.GAUGE, (), "Memory held by the process.", _resident),
+    Family(
+        "penstock_topic_records_in_total",
+        Kind.COUNTER,
+        _TOPIC,
+        "Records appended since the start; markers that end transactions count too.",
+        _per_topic(lambda one: one.traffic.in_records),
+    ),
+    Family(
+        "penstock_topic_bytes_in_total",
+        Kind.COUNTER,
+        _TOPIC,
+        "Bytes of batches appended since the start, as they are stored.",
+        _per_topic(lambda one: one.traffic.in_bytes),
+    ),
+    Family(
+        "penstock_topic_bytes_out_total",
+        Kind.COUNTER,
+        _TOPIC,
+        "Bytes of batches handed to readers since the start, as they are stored.",
+        _per_topic(lambda one: one.traffic.out_bytes),
+    ),
+    Family(
+        "penstock_partition_start_offset",
+        Kind.GAUGE,
+        _PARTITION,
+        "The first offset that is still there.",
+        _per_partition(lambda one: one.start_offset),
+    ),
+    Family(
+        "penstock_partition_high_watermark",
+        Kind.GAUGE,
+        _PARTITION,
+        "Readers see everything before this offset.",
+        _per_partition(lambda one: one.high_watermark),
+    ),
+    Family(
+        "penstock_partition_end_offset",
+        Kind.GAUGE,
+        _PARTITION,
+        "The offset that the next record will get.",
+        _per_partition(lambda one: one.end_offset),
+    ),
+    Family(
+        "penstock_partition_size_bytes",
+        Kind.GAUGE,
+        _PARTITION,
+        "Bytes of all segments.",
+        _per_partition(lambda one: one.log.size()),
+    ),
+    Family(
+        "penstock_partition_online",
+        Kind.GAUGE,
+        _PARTITION,
+        "1, or 0 after the disk failed it.",
+        _per_partition(lambda one: int(one.failure is None)),
+    ),
+    Family("penstock_groups", Kind.GAUGE, ("kind", "state"), "Groups by kind and state.", _groups),
+    Family(
+        "penstock_group_committed_offset",
+        Kind.GAUGE,
+        _GROUP,
+        "The offset that a group has committed.",
+        _per_group(lambda lag: lag.committed_offset),
+    ),
+    Family(
+        "penstock_group_lag_records",
+        Kind.GAUGE,
+        _GROUP,
+        "Records that a group has still to read, in every partition of the topics that it has committed anything in.",
+        _per_group(lambda lag: lag.records),
+    ),
+    Family("penstock_connections", Kind.GAUGE, _DOOR, "Connections that are open.", _connections),
+    Family(
+        "penstock_connections_opened_total",
+        Kind.COUNTER,
+        _DOOR,
+        "Connections that were taken in.",
+        _connections_opened,
+    ),
+    Family(
+        "penstock_connections_refused_total",
+        Kind.COUNTER,
+        _DOOR,
+        "Connections that were over a limit.",
+        _connections_refused,
+    ),
+    Family(
+        "penstock_request_seconds",
+        Kind.HISTOGRAM,
+        ("door", "call"),
+        "From the arrival of a request's last bytes to its answer, waits for the disk and for data included.",
+        _requests,
+    ),
+    Family(
+        "penstock_errors_total",
+        Kind.COUNTER,
+        ("door", "error"),
+        "Errors that clients were told of, by their name in Penstock's tree of errors.",
+        _errors,
+    ),
+    Family(
+        "penstock_fsync_seconds",
+        Kind.HISTOGRAM,
+        (),
+        "What one flush of a partition took on the disk; everything that waited for it shares it.",
+        _fsyncs,
+    ),
+)
