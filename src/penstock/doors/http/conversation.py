@@ -1,0 +1,138 @@
+"""One client over HTTP: bytes to requests, requests to their handlers, the line to a WebSocket. Never knows a topic.
+
+Requests are answered in their order, each begun when those before it are answered; only writes begin at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Protocol
+
+from wsproto.frame_protocol import CloseReason
+
+from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge
+from penstock.doors.http.errors import problem, problem_of, words_of
+from penstock.doors.http.tail import Tail
+from penstock.node.connections.connection import Connection
+from penstock.node.connections.framing import Unframed
+from penstock.node.connections.intake import Budget
+from penstock.node.connections.outbox import Piece
+from penstock.wire.http.request import Continue, Request, RequestReader, Upgrade
+from penstock.wire.http.response import CONTINUE, Response, encode_response
+
+BODY_BYTES_MAX = 16 << 20
+"""A body is taken apart in one turn of the loop; larger ones would hold everybody up."""
+
+
+class Door(Protocol):
+    """What a conversation needs of its door."""
+
+    @property
+    def budget(self) -> Budget: ...
+
+    def now_s(self) -> float: ...
+
+    def start(self, conversation: HttpConversation, request: Request) -> None: ...
+
+    def upgrade(self, conversation: HttpConversation, request: Request) -> None: ...
+
+
+class HttpConversation:
+    """The conversation that the ground drives."""
+
+    framing = Unframed()
+    answers_after_end = True
+
+    __slots__ = ("_counted_bytes", "_door", "_early", "_is_upgrading", "_number", "_reader", "_tail", "connection")
+
+    def __init__(self, door: Door, connection: Connection, body_bytes_max: int) -> None:
+        self.connection = connection
+        self._door = door
+        self._reader = RequestReader(min(BODY_BYTES_MAX, body_bytes_max))
+        self._counted_bytes = 0
+        self._number = 0
+        self._is_upgrading = False
+        self._early = b""
+        self._tail: Tail | None = None
+        connection.on_close(self._give_back)
+
+    def handle(self, frame: memoryview) -> None:
+        """Whatever has come: parts of requests, or of a WebSocket's frames."""
+        if self._tail is not None:
+            self._tail.receive(frame)
+            return
+        if self._is_upgrading:
+            self._keep_early(bytes(frame))
+            return
+        for event in self._reader.feed(frame):
+            match event:
+                case Request():
+                    self._number += 1
+                    self._door.start(self, event)
+                case Continue():
+                    self._answer_continue()
+                case Upgrade(request, rest):
+                    self._is_upgrading = True
+                    self._keep_early(rest)
+                    self._door.upgrade(self, request)
+                case BrokerError():
+                    raise event
+        self.connection.midway = self._number + 1 if self._reader.is_midway else 0
+        self._count_body()
+
+    def _answer_continue(self) -> None:
+        """The body may come. It stands in line like an answer, and is none."""
+        self.connection.timing = None
+        self.connection.answer((CONTINUE,))
+
+    # -- memory
+
+    def _count_body(self) -> None:
+        """A body that comes in takes part in the memory that all connections share."""
+        change = self._reader.body_bytes - self._counted_bytes
+        if not change:
+            return
+        if change > 0 and not self._door.budget.fits(change):
+            raise Throttled("the broker has no memory for this body now (inflight_bytes_max)")
+        self._counted_bytes += change
+        self._door.budget.change(change)
+
+    def _give_back(self) -> None:
+        if self._counted_bytes:
+            self._door.budget.change(-self._counted_bytes)
+            self._counted_bytes = 0
+
+    # -- WebSocket
+
+    def _keep_early(self, content: bytes) -> None:
+        """A client may speak before it has heard that its wish was granted, but only a little."""
+        self._early += content
+        if len(self._early) > BODY_BYTES_MAX >> 8:
+            raise TooLarge("too much was sent before the answer to the upgrade")
+
+    def become(self, tail: Tail) -> None:
+        """From now on this is a WebSocket."""
+        early, self._early = self._early, b""
+        self._tail = tail
+        tail.start()
+        if early:
+            tail.receive(memoryview(early))
+
+    # -- the end
+
+    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+        """The error as an answer to the request that cannot be read to its end."""
+        if self._tail is not None:
+            return (self._tail.farewell(CloseReason.INTERNAL_ERROR, words_of(error)),)
+        content = encode_response(self._last_response(error), unix_s=self._door.now_s(), keeps_alive=False)
+        return (content,)
+
+    def _last_response(self, error: BrokerError) -> Response:
+        if isinstance(error, TooLarge) and self._reader.is_in_head:
+            return problem_of(error, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if isinstance(error, TimedOut):
+            if not self._reader.is_midway:
+                return problem(HTTPStatus.REQUEST_TIMEOUT, error.code, words_of(error), "Connect again.")
+            return problem_of(error, HTTPStatus.REQUEST_TIMEOUT)
+        return problem_of(error)

@@ -1,0 +1,93 @@
+"""One request and the place of its answer. Knows HTTP's manners: CORS, HEAD, how a connection goes on. Asks no broker."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from penstock.core.errors import BrokerError
+from penstock.doors.http.errors import problem_of
+from penstock.node.connections.connection import Connection, Place
+from penstock.node.settings import Settings
+from penstock.wire.http.request import Request
+from penstock.wire.http.response import Response, encode_response
+
+logger = logging.getLogger("penstock.http")
+
+MS_PER_S = 1000
+
+
+class Origins:
+    """Pages of which other sites may use this door from a browser; none unless the settings name them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._allowed = frozenset(settings.http_cors_origins.replace(",", " ").split())
+
+    def allows(self, origin: str) -> bool:
+        return "*" in self._allowed or origin in self._allowed
+
+    def headers(self, request: Request) -> list[tuple[str, str]]:
+        """What tells a browser that the page which asks may read the answer."""
+        origin = request.headers.get("origin")
+        if origin is None or not self._allowed:
+            return []
+        if not self.allows(origin):
+            return [("Vary", "Origin")]
+        return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
+
+    def preflight(self, request: Request, methods: str) -> list[tuple[str, str]]:
+        """What tells a browser beforehand that the page may ask."""
+        if "access-control-request-method" not in request.headers or not self.headers(request):
+            return []
+        return [
+            ("Access-Control-Allow-Methods", methods),
+            ("Access-Control-Allow-Headers", "Content-Type"),
+            ("Access-Control-Max-Age", "600"),
+        ]
+
+
+class Exchange:
+    """What a handler works with. `parts` are the pieces of the path that stand for something."""
+
+    __slots__ = ("_now_ms", "_origins", "_place", "connection", "parts", "query", "request")
+
+    def __init__(
+        self, connection: Connection, place: Place, request: Request, origins: Origins, now_ms: Any
+    ) -> None:
+        self.connection = connection
+        self.request = request
+        self.parts: dict[str, str] = {}
+        self.query: dict[str, Any] = {}
+        self._place = place
+        self._origins = origins
+        self._now_ms = now_ms
+
+    def reply(self, response: Response) -> None:
+        """Answer, once."""
+        request, connection = self.request, self.connection
+        if connection.is_closed:
+            return
+        headers = self._origins.headers(request)
+        if headers:
+            response = response._replace(headers=[*response.headers, *headers])
+        content = encode_response(
+            response,
+            unix_s=self._now_ms() / MS_PER_S,
+            keeps_alive=request.keeps_alive,
+            is_head=request.method == "HEAD",
+            is_old=request.is_old,
+        )
+        self._place.answer((content,))
+        if logger.isEnabledFor(logging.DEBUG):
+            self._log(response.status)
+        if not request.keeps_alive:
+            connection.finish()
+
+    def refuse(self, error: BrokerError) -> None:
+        self.reply(problem_of(error))
+
+    def _log(self, status: int) -> None:
+        fields = {**self.connection.context, "status": status}
+        if "topic" in self.parts:
+            fields["topic"] = self.parts["topic"]
+        logger.debug("%s %s", self.request.method, self.request.path, extra=fields)

@@ -1,0 +1,39 @@
+"""What watches a broker: alive, ready, metrics. Never says more than it knows."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+from penstock.doors.http.exchange import Exchange
+from penstock.node.broker import Broker
+from penstock.node.metrics.exposition import CONTENT_TYPE, render
+from penstock.wire.http.response import Response, json_response
+
+
+class HealthHandlers:
+    """Answers those who watch."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.is_closing = False
+
+    def alive(self, exchange: Exchange) -> Response:
+        """GET /healthz: that it answers is the answer."""
+        return json_response({"status": "alive"})
+
+    def ready(self, exchange: Exchange) -> Response:
+        """GET /readyz: whether topics can be used and made. Single partitions that are offline do not make it unready."""
+        offline = [str(one) for one in self._broker.partitions() if one.failure is not None]
+        is_ready = self._broker.is_online and not self.is_closing
+        status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+        word = "ready" if is_ready else "stopping" if self.is_closing else "offline"
+        return json_response({"status": word, "offline_partitions": offline}, status)
+
+    async def metrics(self, exchange: Exchange) -> Response:
+        """GET /metrics; others get their turn between the pieces."""
+        pieces = []
+        for piece in render(self._broker):
+            pieces.append(piece)
+            await asyncio.sleep(0)
+        return Response(HTTPStatus.OK, b"".join(pieces), CONTENT_TYPE)

@@ -1,0 +1,180 @@
+"""Publishing and reading messages over HTTP. Never chooses a partition or builds a batch; the ground does."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic
+from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
+from penstock.core.model import Isolation
+from penstock.doors.http.errors import advice_of, problem_of, words_of
+from penstock.doors.http.exchange import Exchange
+from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
+from penstock.node.broker import Broker
+from penstock.node.metrics.meters import count_error
+from penstock.node.partition import Partition
+from penstock.node.publishing import Published, Publisher
+from penstock.node.reading import Reader, Run, Wanted, end_of
+from penstock.wire.http.messages import (
+    MESSAGE_FIELDS,
+    Show,
+    check_object,
+    read_message,
+    read_number,
+    read_object,
+    read_text,
+    show_message,
+)
+from penstock.wire.http.response import Response, json_response
+
+BATCH_MESSAGES_MAX = 10_000
+"""What one request may bring: it is taken apart in one turn, and others wait meanwhile."""
+
+READ_MESSAGES_MAX = 10_000
+READ_BYTES_MAX = 16 << 20
+WAIT_MS_MAX = 60_000
+
+_ONE_FIELDS = ("topic", "partition", *MESSAGE_FIELDS)
+_BATCH_FIELDS = ("topic", "partition", "messages")
+_PARTITION_MAX = PARTITIONS_PER_TOPIC_MAX - 1
+
+ISOLATIONS = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
+
+SHOW_FIELD = Field(
+    "values",
+    Word(tuple(Show)),
+    Show.JSON.value,
+    "How values are shown: objects and lists as such and the rest as text; all as text; or all as base64. What is no"
+    " text is always base64.",
+)
+ISOLATION_FIELD = Field(
+    "isolation", Word(tuple(ISOLATIONS)), "read_committed", "Whether records of open transactions are shown."
+)
+READ_FIELDS = (
+    Field("offset", Offset(), EARLIEST, "Where to begin: an offset, `earliest` or `latest`."),
+    Field("max", Number(1, READ_MESSAGES_MAX), 100, "At most so many messages."),
+    Field("max_bytes", Number(1, READ_BYTES_MAX), 1 << 20, "At most so many bytes of them; one always fits."),
+    Field("wait_ms", Number(0, WAIT_MS_MAX), 0, "How long to wait when there is nothing yet."),
+    ISOLATION_FIELD,
+    SHOW_FIELD,
+)
+
+
+def start_of(partition: Partition, offset: int | str, isolation: Isolation) -> int:
+    """The offset that a client means."""
+    if offset == EARLIEST:
+        return partition.start_offset
+    if offset == LATEST:
+        return end_of(partition, isolation)
+    assert isinstance(offset, int)
+    return offset
+
+
+def read_partition(text: str) -> int:
+    """The number of a partition, as it stands in a path."""
+    try:
+        return Number(0, OFFSET_MAX).read("a partition", text)
+    except InvalidRequest:
+        raise UnknownTopic(f"{text[:100]!r} is not the number of a partition") from None
+
+
+class MessageHandlers:
+    """Answers everything about messages but the tail."""
+
+    def __init__(self, broker: Broker, publisher: Publisher, reader: Reader) -> None:
+        self._broker = broker
+        self._publisher = publisher
+        self._reader = reader
+
+    # -- publishing
+
+    def publish(self, exchange: Exchange) -> None:
+        """POST /api/v1/messages"""
+        found = read_object(exchange.request.body, _ONE_FIELDS)
+        topic = read_text(found, "topic", "the message")
+        record = read_message(found, "the message")
+        partition = read_number(found, "partition", 0, _PARTITION_MAX, "the message")
+
+        def settled(outcome: Published | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                exchange.refuse(outcome)
+            else:
+                exchange.reply(
+                    json_response({"topic": topic, "partition": outcome.partition, "offset": outcome.offset})
+                )
+
+        self._publisher.publish(topic, record, settled, partition)
+
+    def publish_batch(self, exchange: Exchange) -> None:
+        """POST /api/v1/messages/batch"""
+        found = read_object(exchange.request.body, _BATCH_FIELDS)
+        topic = read_text(found, "topic", "the batch")
+        partition = read_number(found, "partition", 0, _PARTITION_MAX, "the batch")
+        messages = found.get("messages")
+        if not isinstance(messages, list) or not 1 <= len(messages) <= BATCH_MESSAGES_MAX:
+            raise InvalidRequest(f"the batch needs 'messages', a list of 1 to {BATCH_MESSAGES_MAX} messages")
+        records = []
+        for number, one in enumerate(messages):
+            where = f"message {number}"
+            records.append(read_message(check_object(one, MESSAGE_FIELDS, where), where))
+
+        def settled(outcomes: list[Published | BrokerError]) -> None:
+            exchange.reply(_batch_response(topic, outcomes))
+
+        self._publisher.publish_all(topic, records, settled, partition)
+
+    # -- reading
+
+    def read(self, exchange: Exchange) -> None:
+        """GET /api/v1/topics/{topic}/partitions/{partition}/messages"""
+        query = exchange.query
+        topic, index = exchange.parts["topic"], read_partition(exchange.parts["partition"])
+        isolation = ISOLATIONS[query["isolation"]]
+        partition = self._broker.partition(topic, index)
+        wanted = Wanted(
+            topic,
+            index,
+            start_of(partition, query["offset"], isolation),
+            records_max=query["max"],
+            bytes_max=query["max_bytes"],
+            wait_ms=query["wait_ms"],
+            isolation=isolation,
+        )
+        show = Show(query["values"])
+
+        def answered(outcome: Run | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                exchange.refuse(outcome)
+                return
+            exchange.reply(
+                json_response(
+                    {
+                        "topic": topic,
+                        "partition": index,
+                        "messages": [show_message(record, show) for record in outcome.records],
+                        "next_offset": outcome.next_offset,
+                        "start_offset": outcome.start_offset,
+                        "end_offset": outcome.end_offset,
+                    }
+                )
+            )
+
+        self._reader.read(exchange.connection, wanted, answered)
+
+
+def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Response:
+    """Each message has its own outcome; when all were refused for one reason, that is the answer."""
+    failures = [one for one in outcomes if isinstance(one, BrokerError)]
+    if len(failures) == len(outcomes) and len({str(one) for one in failures}) == 1:
+        return problem_of(failures[0])
+    results = [_result(one) for one in outcomes]
+    status = HTTPStatus.MULTI_STATUS if failures else HTTPStatus.OK
+    return json_response({"topic": topic, "failed": len(failures), "results": results}, status)
+
+
+def _result(outcome: Published | BrokerError) -> dict[str, Any]:
+    if isinstance(outcome, BrokerError):
+        count_error("http", outcome)
+        return {"code": outcome.code, "detail": words_of(outcome), "what_to_do": advice_of(outcome)}
+    return {"partition": outcome.partition, "offset": outcome.offset}

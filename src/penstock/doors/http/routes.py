@@ -1,0 +1,122 @@
+"""Every path and method of this door in one table: who answers, what it takes, what it may say. Never answers itself.
+
+The table is also what /openapi.json is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from penstock.doors.http.exchange import Exchange
+from penstock.doors.http.groups import GroupHandlers
+from penstock.doors.http.health import HealthHandlers
+from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
+from penstock.doors.http.query import Field
+from penstock.doors.http.tail import TAIL_FIELDS
+from penstock.doors.http.topics import LIST_FIELDS, TopicHandlers
+from penstock.wire.http.request import segments_of
+from penstock.wire.http.response import Response
+
+Handler = Callable[[Exchange], Response | Coroutine[Any, Any, Response] | None]
+"""Gives the answer, a coroutine that will, or None when it answers by itself later."""
+
+
+class Route(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    call: str
+    """What it is called in metrics and in /openapi.json."""
+    summary: str
+    handler: Handler | None
+    """None: a WebSocket."""
+    answers: Mapping[int, str | None]
+    """The statuses of success and the schema of each; problems are the same everywhere."""
+    problems: tuple[int, ...] = ()
+    body: str | None = None
+    query: Sequence[Field] = ()
+    is_write: bool = False
+    """It need not wait for the requests before it: those that are pipelined share batches."""
+
+
+def make_routes(
+    messages: MessageHandlers, topics: TopicHandlers, groups: GroupHandlers, health: HealthHandlers, openapi: Handler
+) -> tuple[Route, ...]:
+    """The table."""
+    api = "/api/v1"
+    one_topic, one_group = f"{api}/topics/{{topic}}", f"{api}/groups/{{group}}"
+    read_path = f"{one_topic}/partitions/{{partition}}/messages"
+    return (
+        Route("POST", f"{api}/messages", "publish", "Publish one message.", messages.publish,
+              {200: "Published"}, (404, 413, 422), body="NewMessage", is_write=True),
+        Route("POST", f"{api}/messages/batch", "publish_batch", "Publish many messages to one topic.",
+              messages.publish_batch, {200: "PublishedBatch", 207: "PublishedBatch"}, (404, 413, 422),
+              body="NewBatch", is_write=True),
+        Route("GET", f"{api}/topics", "list_topics", "The topics there are.", topics.list,
+              {200: "Topics"}, query=LIST_FIELDS),
+        Route("POST", f"{api}/topics", "create_topic", "Create a topic.", topics.create,
+              {201: "Topic"}, (409, 422), body="NewTopic"),
+        Route("GET", one_topic, "describe_topic", "One topic: partitions, offsets, sizes, settings.",
+              topics.describe, {200: "Topic"}, (404,)),
+        Route("PATCH", one_topic, "change_topic", "Change settings of a topic, or give it more partitions.",
+              topics.change, {200: "Topic"}, (404, 422), body="TopicChange"),
+        Route("DELETE", one_topic, "delete_topic", "Delete a topic and all it holds.", topics.delete,
+              {204: None}, (404, 422)),
+        Route("GET", read_path, "read", "Read messages of one partition, and wait for them if asked to.",
+              messages.read, {200: "Messages"}, (404, 416), query=READ_FIELDS),
+        Route("GET", f"{one_topic}/tail", "tail", "A WebSocket that sends the messages of a topic as they come.",
+              None, {101: None}, (404, 426), query=TAIL_FIELDS),
+        Route("GET", f"{api}/groups", "list_groups", "The groups there are.", groups.list, {200: "Groups"}),
+        Route("GET", one_group, "describe_group", "One group and its members.", groups.describe,
+              {200: "Group"}, (404,)),
+        Route("GET", f"{one_group}/lag", "group_lag", "How far a group is behind.", groups.lag,
+              {200: "Lag"}, (404,)),
+        Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
+        Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
+              {200: "Ready", 503: "Ready"}),
+        Route("GET", "/metrics", "metrics", "Metrics in Prometheus' text format.", health.metrics, {200: None}),
+        Route("GET", "/openapi.json", "openapi", "This description.", openapi, {200: "OpenApi"}),
+    )  # fmt: skip
+
+
+class Match(NamedTuple):
+    """What a path leads to: its routes by method, and the parts that stand for something."""
+
+    routes: Mapping[str, Route]
+    parts: dict[str, str]
+
+    @property
+    def allow(self) -> str:
+        """Every method that the path knows, as the header Allow wants it."""
+        methods = set(self.routes) | {"OPTIONS"}
+        if "GET" in methods:
+            methods.add("HEAD")
+        return ", ".join(sorted(methods))
+
+
+class Router:
+    """Finds the routes of a path."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._by_pattern: dict[tuple[str, ...], dict[str, Route]] = {}
+        for route in routes:
+            self._by_pattern.setdefault(tuple(route.path.split("/")[1:]), {})[route.method] = route
+
+    def find(self, path: str) -> Match | None:
+        segments = segments_of(path)
+        if segments is None:
+            return None
+        for pattern, routes in self._by_pattern.items():
+            if len(pattern) == len(segments) and all(
+                wanted == found or (wanted[:1] == "{" and found)
+                for wanted, found in zip(pattern, segments, strict=True)
+            ):
+                parts = {
+                    wanted[1:-1]: found
+                    for wanted, found in zip(pattern, segments, strict=True)
+                    if wanted[:1] == "{"
+                }
+                return Match(routes, parts)
+        return None

@@ -1,0 +1,198 @@
+"""The shapes of bodies, as JSON Schema: what handlers take and give. Only data; /openapi.json shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
+from penstock.doors.http.messages import BATCH_MESSAGES_MAX
+from penstock.wire.http.messages import TIMESTAMP_MS_MAX
+
+Schema = dict[str, Any]
+
+TOPIC_NAME = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}$"
+
+_TEXT: Schema = {"type": "string"}
+_FLAG: Schema = {"type": "boolean"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_BASE64: Schema = {"type": "string", "contentEncoding": "base64", "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"}
+_TOPIC: Schema = {"type": "string", "pattern": TOPIC_NAME}
+_PARTITION: Schema = {"type": "integer", "minimum": 0, "maximum": PARTITIONS_PER_TOPIC_MAX - 1}
+_PARTITIONS: Schema = {"type": "integer", "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX}
+_HEADER: Schema = {
+    "oneOf": [
+        {"type": ["string", "null"]},
+        {
+            "type": "object",
+            "properties": {"base64": _BASE64},
+            "required": ["base64"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_HEADERS: Schema = {
+    "type": "object",
+    "additionalProperties": {"oneOf": [*_HEADER["oneOf"], {"type": "array", "items": _HEADER}]},
+    "description": "A header's value is text, null or base64; a name that repeats has a list.",
+}
+
+
+def _object(properties: Schema, required: list[str] | None = None) -> Schema:
+    """An object with these fields and no others; all of them are there unless it is said which."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
+
+
+def _list(of: Schema, **more: Any) -> Schema:
+    return {"type": "array", "items": of, **more}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_NEW_CONTENT: Schema = {
+    "key": {"type": ["string", "null"], "description": "Equal keys go to one partition, as with Kafka's clients."},
+    "key_base64": _BASE64,
+    "value": {"description": "Text is its UTF-8 bytes, null a tombstone, anything else its compact JSON."},
+    "value_base64": _BASE64,
+    "headers": _HEADERS,
+    "timestamp_ms": {"type": "integer", "minimum": 0, "maximum": TIMESTAMP_MS_MAX},
+}
+_ONE_VALUE: Schema = {
+    "oneOf": [{"required": ["value"]}, {"required": ["value_base64"]}],
+    "not": {"required": ["key", "key_base64"]},
+}
+_PLACE: Schema = {"partition": _COUNT, "offset": _COUNT}
+_REFUSAL: Schema = {"code": _TEXT, "detail": _TEXT, "what_to_do": _TEXT}
+_CONFIGS: Schema = {"type": "object", "additionalProperties": _TEXT}
+
+SCHEMAS: dict[str, Schema] = {
+    "Problem": _object({"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, **_REFUSAL}),
+    "NewMessage": {
+        **_object({"topic": _TOPIC, "partition": _PARTITION, **_NEW_CONTENT}, ["topic"]),
+        **_ONE_VALUE,
+    },
+    "NewBatchMessage": {**_object(_NEW_CONTENT, []), **_ONE_VALUE},
+    "NewBatch": _object(
+        {
+            "topic": _TOPIC,
+            "partition": _PARTITION,
+            "messages": _list(_ref("NewBatchMessage"), minItems=1, maxItems=BATCH_MESSAGES_MAX),
+        },
+        ["topic", "messages"],
+    ),
+    "Published": _object({"topic": _TEXT, **_PLACE}),
+    "PublishedBatch": _object(
+        {
+            "topic": _TEXT,
+            "failed": _COUNT,
+            "results": _list({"oneOf": [_object(_PLACE), _object(_REFUSAL)]}),
+        }
+    ),
+    "Message": _object(
+        {
+            "offset": _COUNT,
+            "timestamp_ms": {"type": "integer"},
+            "key": {"type": ["string", "null"]},
+            "key_base64": _BASE64,
+            "value": {},
+            "value_base64": _BASE64,
+            "headers": _HEADERS,
+        },
+        ["offset", "timestamp_ms", "headers"],
+    ),
+    "Messages": _object(
+        {
+            "topic": _TEXT,
+            "partition": _COUNT,
+            "messages": _list(_ref("Message")),
+            "next_offset": _COUNT,
+            "start_offset": _COUNT,
+            "end_offset": _COUNT,
+        }
+    ),
+    "Topics": _object({"topics": _list(_object({"name": _TEXT, "partitions": _COUNT, "internal": _FLAG}))}),
+    "NewTopic": _object(
+        {
+            "name": _TOPIC,
+            "partitions": _PARTITIONS,
+            "replication_factor": {"type": "integer", "enum": [1]},
+            "configs": _CONFIGS,
+        },
+        ["name"],
+    ),
+    "TopicChange": _object(
+        {
+            "partitions": {**_PARTITIONS, "description": "More than there are; a topic never shrinks."},
+            "configs": {
+                "type": "object",
+                "additionalProperties": {"type": ["string", "null"]},
+                "description": "What is not named stays; null goes back to the default.",
+            },
+        },
+        [],
+    ),
+    "Topic": _object(
+        {
+            "name": _TEXT,
+            "id": _TEXT,
+            "internal": _FLAG,
+            "partitions": _list(
+                _object(
+                    {
+                        "partition": _COUNT,
+                        "start_offset": _COUNT,
+                        "end_offset": _COUNT,
+                        "stable_offset": _COUNT,
+                        "bytes": _COUNT,
+                        "online": _FLAG,
+                    }
+                )
+            ),
+            "configs": _CONFIGS,
+        }
+    ),
+    "Groups": _object({"groups": _list(_object({"group": _TEXT, "kind": _TEXT, "state": _TEXT}))}),
+    "Group": _object(
+        {
+            "group": _TEXT,
+            "kind": _TEXT,
+            "state": _TEXT,
+            "members": _list(
+                _object(
+                    {
+                        "member": _TEXT,
+                        "client_id": _TEXT,
+                        "host": _TEXT,
+                        "partitions": _list(_object({"topic": _TEXT, "partition": _COUNT})),
+                    }
+                )
+            ),
+        }
+    ),
+    "Lag": _object(
+        {
+            "group": _TEXT,
+            "lag": _COUNT,
+            "partitions": _list(
+                _object(
+                    {
+                        "topic": _TEXT,
+                        "partition": _COUNT,
+                        "committed_offset": {"type": ["integer", "null"]},
+                        "end_offset": _COUNT,
+                        "lag": _COUNT,
+                    }
+                )
+            ),
+        }
+    ),
+    "Alive": _object({"status": _TEXT}),
+    "Ready": _object({"status": _TEXT, "offline_partitions": _list(_TEXT)}),
+    "OpenApi": {"type": "object"},
+}

@@ -1,0 +1,208 @@
+"""The HTTP door: finds who answers a request, checks what HTTP itself demands, runs it. Never does a handler's work."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from http import HTTPStatus
+from types import CoroutineType
+from typing import Any
+
+from penstock.core.errors import BrokerError, Forbidden
+from penstock.doors.http.conversation import HttpConversation
+from penstock.doors.http.errors import DOOR, problem
+from penstock.doors.http.exchange import MS_PER_S, Exchange, Origins
+from penstock.doors.http.groups import GroupHandlers
+from penstock.doors.http.health import HealthHandlers
+from penstock.doors.http.messages import MessageHandlers
+from penstock.doors.http.openapi import describe
+from penstock.doors.http.query import read_query
+from penstock.doors.http.routes import Match, Route, Router, make_routes
+from penstock.doors.http.tail import Tails, upgrade_response
+from penstock.doors.http.topics import TopicHandlers
+from penstock.node.broker import Broker
+from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.gate import Gate
+from penstock.node.publishing import Publisher
+from penstock.node.reading import Reader
+from penstock.node.tasks import Tasks
+from penstock.wire.http.request import Request
+from penstock.wire.http.response import JSON, Response, json_response
+
+logger = logging.getLogger("penstock.http")
+
+UNKNOWN_CALL = "unknown"
+
+
+class HttpDoor:
+    """One broker's HTTP: the dialect, and the table of its handlers."""
+
+    name = DOOR
+
+    def __init__(self, broker: Broker, gate: Gate) -> None:
+        self._broker = broker
+        self._body_bytes_max = broker.settings.frame_bytes_max
+        self.budget = gate.budget
+        self._tasks = Tasks()
+        self._origins = Origins(broker.settings)
+        self._reader = Reader(broker)
+        self._tails = Tails(broker, self._reader)
+        self._health = HealthHandlers(broker)
+        self.routes = make_routes(
+            MessageHandlers(broker, Publisher(broker), self._reader),
+            TopicHandlers(broker),
+            GroupHandlers(broker),
+            self._health,
+            self._openapi,
+        )
+        self._router = Router(self.routes)
+        self._described: Response | None = None
+        meter = broker.runtime.meters.door(DOOR)
+        self._timings = {route.call: meter.call(route.call) for route in self.routes}
+        self._unknown = meter.call(UNKNOWN_CALL)
+
+    # -- what the ground asks
+
+    def open(self, connection: Connection) -> HttpConversation:
+        return HttpConversation(self, connection, self._body_bytes_max)
+
+    def release_waiting(self) -> None:
+        self._health.is_closing = True
+        self._reader.release_waiting()
+        self._tails.close()
+
+    def now_s(self) -> float:
+        return self._broker.runtime.clock.now_ms() / MS_PER_S
+
+    # -- requests
+
+    def start(self, conversation: HttpConversation, request: Request) -> None:
+        """Begin one request, or keep it until its turn."""
+        connection = conversation.connection
+        match = self._router.find(request.path)
+        route = self._route(request, match)
+        connection.timing = self._unknown if route is None else self._timings[route.call]
+        if "user-agent" in request.headers:
+            connection.client_id = request.headers["user-agent"]
+        if route is not None and route.is_write:
+            self._run(connection, request, match, route, connection.reserve())
+        else:
+            connection.in_turn(partial(self._run, connection, request, match, route))
+
+    def _route(self, request: Request, match: Match | None) -> Route | None:
+        method = "GET" if request.method == "HEAD" else request.method
+        return None if match is None else match.routes.get(method)
+
+    def _run(
+        self, connection: Connection, request: Request, match: Match | None, route: Route | None, place: Place
+    ) -> None:
+        exchange = Exchange(connection, place, request, self._origins, self._broker.runtime.clock.now_ms)
+        refusal = self._refusal(request, match, route)
+        if refusal is not None:
+            exchange.reply(refusal)
+            return
+        assert match is not None and route is not None and route.handler is not None
+        exchange.parts = match.parts
+        try:
+            exchange.query = read_query(request.query, route.query)
+            answer = route.handler(exchange)
+        except BrokerError as error:
+            exchange.refuse(error)
+            return
+        if isinstance(answer, Response):
+            exchange.reply(answer)
+        elif answer is not None:
+            assert type(answer) is CoroutineType
+            self._finish_later(exchange, answer)
+
+    def _finish_later(self, exchange: Exchange, work: CoroutineType[Any, Any, Response]) -> None:
+        async def finish() -> None:
+            try:
+                exchange.reply(await work)
+            except BrokerError as error:
+                exchange.refuse(error)
+
+        self._tasks.spawn(finish(), lambda error: exchange.connection.close(f"defect: {error!r}"))
+
+    def _refusal(self, request: Request, match: Match | None, route: Route | None) -> Response | None:
+        """What HTTP itself has to say before a handler is asked."""
+        if match is None:
+            detail = f"there is nothing at {request.path[:200]}"
+            return problem(HTTPStatus.NOT_FOUND, "NoSuchPath", detail, "See /openapi.json for what there is.")
+        allow = ("Allow", match.allow)
+        if request.method == "OPTIONS":
+            return Response(HTTPStatus.NO_CONTENT, headers=[allow, *self._origins.preflight(request, match.allow)])
+        if route is None:
+            detail = f"{request.method} is not possible here"
+            advice = f"Use one of {match.allow}."
+            return problem(HTTPStatus.METHOD_NOT_ALLOWED, "NoSuchMethod", detail, advice, [allow])
+        if route.handler is None:
+            advice = "Connect with a WebSocket client, for example examples/http_tail.py."
+            needed = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
+            return problem(HTTPStatus.UPGRADE_REQUIRED, "WebSocketOnly", "a tail is a WebSocket", advice, needed)
+        return _body_refusal(request) if route.body is not None else _unasked_body(request)
+
+    def _openapi(self, exchange: Exchange) -> Response:
+        """GET /openapi.json"""
+        if self._described is None:
+            self._described = json_response(describe(self.routes))
+        return self._described
+
+    # -- WebSocket
+
+    def upgrade(self, conversation: HttpConversation, request: Request) -> None:
+        """Turn the connection into a tail, in its turn."""
+        match = self._router.find(request.path)
+        route = self._route(request, match)
+        if route is None or route.handler is not None or request.method != "GET":
+            self.start(conversation, request)
+            return
+        assert match is not None
+        conversation.connection.timing = self._timings[route.call]
+        conversation.connection.in_turn(partial(self._begin_tail, conversation, request, match, route))
+
+    def _begin_tail(
+        self, conversation: HttpConversation, request: Request, match: Match, route: Route, place: Place
+    ) -> None:
+        connection = conversation.connection
+        exchange = Exchange(connection, place, request, self._origins, self._broker.runtime.clock.now_ms)
+        exchange.parts = match.parts
+        try:
+            self._check_origin(request)
+            exchange.query = read_query(request.query, route.query, has_filter=True)
+            accepted = upgrade_response(request)
+            tail = self._tails.make(exchange)
+        except BrokerError as error:
+            request.keeps_alive = False
+            exchange.refuse(error)
+            return
+        exchange.reply(accepted)
+        conversation.become(tail)
+
+    def _check_origin(self, request: Request) -> None:
+        """Browsers let any page open a WebSocket and leave it to the server to refuse."""
+        origin = request.headers.get("origin")
+        if origin is None or self._origins.allows(origin):
+            return
+        if origin.partition("://")[2] != request.headers.get("host"):
+            raise Forbidden(f"pages of {origin[:200]} may not read here (http_cors_origins)")
+
+
+def _body_refusal(request: Request) -> Response | None:
+    if not request.has_body:
+        advice = "Send the body with Content-Length, or in chunks."
+        return problem(HTTPStatus.LENGTH_REQUIRED, "NoLength", "a body is needed here", advice)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON:
+        said = f"it came as {kind[:100]}" if kind else "it did not say what it is"
+        advice = f"Send Content-Type: {JSON}."
+        return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "NotJson", f"the body must be JSON, {said}", advice)
+    return None
+
+
+def _unasked_body(request: Request) -> Response | None:
+    if not request.body:
+        return None
+    return problem(HTTPStatus.BAD_REQUEST, "UnaskedBody", "nothing is done with a body here", "Leave the body out.")
+
+

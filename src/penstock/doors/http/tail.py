@@ -1,0 +1,255 @@
+"""A WebSocket that sends the messages of a topic as they come. Never runs ahead of its reader.
+
+A tail reads on only while little waits to be sent to its client: a slow reader slows its own tail and nobody else, and
+costs no more memory than that little. What retention removes meanwhile is said, not hidden.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from wsproto.connection import Connection as Frames
+from wsproto.connection import ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
+
+from penstock.core.errors import BrokerError, InvalidRequest, OffsetOutOfRange
+from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
+from penstock.doors.http.errors import words_of
+from penstock.doors.http.exchange import Exchange
+from penstock.doors.http.messages import ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD, start_of
+from penstock.doors.http.query import LATEST, Field, Number, Offset
+from penstock.node.broker import Broker
+from penstock.node.connections.connection import Connection
+from penstock.node.partition import Partition
+from penstock.node.reading import Reader, Wanted
+from penstock.wire.http.filters import Filter, read_filter
+from penstock.wire.http.messages import Show, show_message
+from penstock.wire.http.request import Request
+from penstock.wire.http.response import Response, json_bytes
+
+AHEAD_BYTES_MAX = 256 << 10
+"""What may wait to be sent to a reader before its tail stops reading."""
+
+STEP_RECORDS = 200
+STEP_BYTES = 64 << 10
+PING_S = 20.0
+REASON_BYTES_MAX = 120
+_KEY_CHARS = 24
+
+TAIL_FIELDS = (
+    Field("partition", Number(0, PARTITIONS_PER_TOPIC_MAX - 1), None, "Only this partition; all of them otherwise."),
+    Field("offset", Offset(), LATEST, "Where to begin; an offset only together with a partition."),
+    ISOLATION_FIELD,
+    SHOW_FIELD,
+)
+
+
+def upgrade_response(request: Request) -> Response:
+    """The answer that turns the connection into a WebSocket; InvalidRequest when the request is no such wish."""
+    key = request.headers.get("sec-websocket-key", "")
+    if len(key) != _KEY_CHARS or request.headers.get("sec-websocket-version") != "13":
+        raise InvalidRequest("a WebSocket is asked for with Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key")
+    accept = generate_accept_token(key.encode("latin-1")).decode()
+    headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
+    return Response(HTTPStatus.SWITCHING_PROTOCOLS, headers=headers)
+
+
+class Tails:
+    """All tails of one door."""
+
+    def __init__(self, broker: Broker, reader: Reader) -> None:
+        self._broker = broker
+        self._reader = reader
+        self._open: dict[Tail, None] = {}
+
+    def make(self, exchange: Exchange) -> Tail:
+        """The tail that a request asks for, not yet running. Raises what is wrong with the request."""
+        query, topic = exchange.query, exchange.parts["topic"]
+        isolation = ISOLATIONS[query["isolation"]]
+        self._broker.catalog.topic(topic)
+        if query["partition"] is not None:
+            partitions = [self._broker.partition(topic, query["partition"])]
+        elif isinstance(query["offset"], int):
+            raise InvalidRequest("an offset is one of a partition: say which, or begin at earliest or latest")
+        else:
+            partitions = list(self._broker.row(topic))
+        wanted = [
+            Wanted(
+                topic,
+                one.index,
+                start_of(one, query["offset"], isolation),
+                records_max=STEP_RECORDS,
+                bytes_max=STEP_BYTES,
+                isolation=isolation,
+            )
+            for one in partitions
+        ]
+        show = Show(query["values"])
+        tail = Tail(exchange.connection, self._reader, partitions, wanted, read_filter(exchange.request.query), show)
+        self._open[tail] = None
+        exchange.connection.on_close(lambda: self._open.pop(tail, None))
+        return tail
+
+    def close(self) -> None:
+        """The doors are closing."""
+        for tail in list(self._open):
+            tail.end(CloseReason.GOING_AWAY, "the broker is stopping")
+
+
+class Tail:
+    """One client's tail."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        reader: Reader,
+        partitions: Sequence[Partition],
+        wanted: Sequence[Wanted],
+        condition: Filter,
+        show: Show,
+    ) -> None:
+        self._connection = connection
+        self._reader = reader
+        self._partitions = partitions
+        self._wanted = list(wanted)
+        self._filter = condition
+        self._show = show
+        self._frames = Frames(ConnectionType.SERVER)
+        self._loop = asyncio.get_running_loop()
+        self._next = 0
+        self._is_due = False
+        self._is_over = False
+        self._waits_for_pong = False
+        self._ping_timer: asyncio.TimerHandle | None = None
+
+    # -- life
+
+    def start(self) -> None:
+        """Begin to send."""
+        connection = self._connection
+        connection.on_close(self._leave)
+        connection.on_drained(self._go_on)
+        for partition in self._partitions:
+            partition.add_listener(self._go_on)
+        self._ping_timer = self._loop.call_later(PING_S, self._ping)
+        self._go_on()
+
+    def _leave(self) -> None:
+        self._is_over = True
+        self._connection.not_on_drained(self._go_on)
+        for partition in self._partitions:
+            partition.remove_listener(self._go_on)
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+
+    def end(self, code: CloseReason, why: str) -> None:
+        """Say why, and finish the connection."""
+        if not self._is_over:
+            self._connection.push((self.farewell(code, why),))
+            self._leave()
+        self._connection.finish()
+
+    def farewell(self, code: CloseReason, why: str) -> bytes:
+        """The frame that closes; empty when the client has closed already."""
+        reason = why.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
+        try:
+            return self._frames.send(CloseConnection(code, reason))
+        except LocalProtocolError:
+            return b""
+
+    # -- what the client says
+
+    def receive(self, content: memoryview) -> None:
+        """Bytes from the client: it may close, ping and pong, and has nothing else to say here."""
+        try:
+            self._frames.receive_data(bytes(content))
+            for event in self._frames.events():
+                match event:
+                    case Ping():
+                        self._connection.push((self._frames.send(event.response()),))
+                    case Pong():
+                        self._waits_for_pong = False
+                    case CloseConnection():
+                        self._connection.push((self._frames.send(event.response()),))
+                        self._leave()
+                        self._connection.finish()
+                        return
+                    case TextMessage() | BytesMessage():
+                        self.end(CloseReason.UNSUPPORTED_DATA, "a tail only sends, it takes no messages")
+                        return
+        except RemoteProtocolError as error:
+            self.end(CloseReason.PROTOCOL_ERROR, str(error))
+
+    def _ping(self) -> None:
+        """Find out whether a silent client is still there. While data is on its way, that tells."""
+        if self._waits_for_pong:
+            self._connection.close(f"no answer to a ping within {PING_S:.0f} s")
+            return
+        if not self._connection.waiting_bytes:
+            self._waits_for_pong = True
+            self._connection.push((self._frames.send(Ping()),))
+        self._ping_timer = self._loop.call_later(PING_S, self._ping)
+
+    # -- sending
+
+    def _go_on(self) -> None:
+        """Something may have changed: look in the next turn, once."""
+        if not self._is_due and not self._is_over:
+            self._is_due = True
+            self._loop.call_soon(self._step)
+
+    def _step(self) -> None:
+        """Send some of one partition that has something, unless the reader lags; then let others have their turn."""
+        self._is_due = False
+        if self._is_over or self._connection.is_closed or self._connection.waiting_bytes > AHEAD_BYTES_MAX:
+            return
+        count = len(self._wanted)
+        for turn in range(count):
+            at = (self._next + turn) % count
+            try:
+                has_moved = self._send_some(at)
+            except BrokerError as error:
+                self.end(CloseReason.INTERNAL_ERROR, words_of(error))
+                return
+            if has_moved:
+                self._next = at + 1
+                self._go_on()
+                return
+
+    def _send_some(self, at: int) -> bool:
+        wanted = self._wanted[at]
+        try:
+            run = self._reader.read_now(self._partitions[at], wanted)
+        except OffsetOutOfRange:
+            return self._skip(at)
+        if run.next_offset == wanted.offset:
+            return False
+        self._wanted[at] = wanted._replace(offset=run.next_offset)
+        pieces = [
+            self._frame({"topic": wanted.topic, "partition": wanted.partition, **show_message(record, self._show)})
+            for record in run.records
+            if self._filter.passes(record)
+        ]
+        if pieces:
+            self._connection.push(pieces)
+        return True
+
+    def _skip(self, at: int) -> bool:
+        """What was next is gone. Go on where the log begins now, and say so; an offset not yet there is waited for."""
+        wanted, partition = self._wanted[at], self._partitions[at]
+        start_offset = partition.start_offset
+        if wanted.offset >= start_offset:
+            return False
+        skipped = {"skipped_from": wanted.offset, "skipped_to": start_offset}
+        self._wanted[at] = wanted._replace(offset=start_offset)
+        self._connection.push(
+            (self._frame({"topic": wanted.topic, "partition": wanted.partition, **skipped}),)
+        )
+        return True
+
+    def _frame(self, shown: dict[str, object]) -> bytes:
+        return self._frames.send(TextMessage(json_bytes(shown).decode()))

@@ -1,0 +1,93 @@
+"""Which messages a tail shows: by key, header, text in the value, or a place in its JSON. All conditions must hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from penstock.core.errors import InvalidRequest
+from penstock.core.model import Record
+
+CONDITIONS_MAX = 20
+
+FILTERS = ("key", "header", "contains", "json")
+"""The fields of a query that are conditions."""
+
+
+class At(NamedTuple):
+    """A place in a JSON value, and what has to stand there as text; None: anything."""
+
+    path: tuple[str, ...]
+    text: str | None
+
+
+class Filter(NamedTuple):
+    """Conditions on a record; none lets everything through."""
+
+    keys: tuple[bytes, ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    texts: tuple[bytes, ...] = ()
+    places: tuple[At, ...] = ()
+
+    def passes(self, record: Record) -> bool:
+        value = record.value or b""
+        return (
+            all(record.key == key for key in self.keys)
+            and all(_has_header(record, *wanted) for wanted in self.headers)
+            and all(text in value for text in self.texts)
+            and (not self.places or _stands_at(value, self.places))
+        )
+
+
+def read_filter(query: Mapping[str, Sequence[str]]) -> Filter:
+    """`key=a`, `header=name` or `header=name:value`, `contains=text`, `json=user.id:42` or `json=user.id`."""
+    if sum(len(query.get(name, ())) for name in FILTERS) > CONDITIONS_MAX:
+        raise InvalidRequest(f"a filter has at most {CONDITIONS_MAX} conditions")
+    return Filter(
+        keys=tuple(text.encode() for text in query.get("key", ())),
+        headers=tuple(_header(text) for text in query.get("header", ())),
+        texts=tuple(text.encode() for text in query.get("contains", ())),
+        places=tuple(_place(text) for text in query.get("json", ())),
+    )
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, colon, value = text.partition(":")
+    return name, value.encode() if colon else None
+
+
+def _place(text: str) -> At:
+    path, colon, value = text.partition(":")
+    if not path:
+        raise InvalidRequest("a json filter is written path:value, with a path such as user.id or items.0.name")
+    return At(tuple(path.split(".")), value if colon else None)
+
+
+def _has_header(record: Record, name: str, value: bytes | None) -> bool:
+    return any(
+        header.key == name and (value is None or (header.value or b"") == value) for header in record.headers
+    )
+
+
+def _stands_at(value: bytes, places: tuple[At, ...]) -> bool:
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return all(_matches(found, place) for place in places)
+
+
+def _matches(found: Any, place: At) -> bool:
+    for step in place.path:
+        if isinstance(found, dict) and step in found:
+            found = found[step]
+        elif isinstance(found, list) and step.isdecimal() and len(step) < 10 and int(step) < len(found):
+            found = found[int(step)]
+        else:
+            return False
+    if place.text is None:
+        return True
+    if isinstance(found, dict | list):
+        return False
+    return (found if isinstance(found, str) else json.dumps(found)) == place.text

@@ -1,0 +1,240 @@
+"""Bytes to requests: heads and bodies within their limits, however the bytes are cut. Never answers.
+
+The grammar is httptools'. What it does not judge is judged here: sizes, the version, what may be upgraded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import httptools
+
+from penstock.core.errors import BrokerError, Malformed, TooLarge
+
+HEAD_BYTES_MAX = 32 << 10
+"""The request line and all headers together."""
+
+UNSEEN_BYTES_MAX = HEAD_BYTES_MAX + (1 << 18)
+"""What the parser may hold of a request without showing it: a header that never ends, or what stands around chunks."""
+
+CHUNK_OVERHEAD = 8
+"""Bytes around each byte of a body that is sent in chunks of one byte, and a little more."""
+
+HEADERS_MAX = 100
+QUERY_FIELDS_MAX = 100
+
+
+@dataclass(slots=True)
+class Request:
+    """One request. Names of headers are in lower case; of a header that repeats, the values are joined by commas."""
+
+    method: str = ""
+    target: bytes = b""
+    path: str = ""
+    query: dict[str, list[str]] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    is_old: bool = False
+    """HTTP/1.0."""
+    keeps_alive: bool = True
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the client said that a body comes, even an empty one."""
+        return "content-length" in self.headers or "transfer-encoding" in self.headers
+
+    @property
+    def is_websocket(self) -> bool:
+        return self.headers.get("upgrade", "").lower() == "websocket"
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The client waits to be told that it may send the body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """A request that wants to go on as a WebSocket; `rest` is what came behind it already."""
+
+    request: Request
+    rest: bytes
+
+
+Event = Request | Continue | Upgrade | BrokerError
+"""An error is the last event: nothing that follows could be understood."""
+
+
+class RequestReader:
+    """One connection's requests. `feed` gives what has become whole."""
+
+    def __init__(self, body_bytes_max: int) -> None:
+        self._body_bytes_max = body_bytes_max
+        self._events: list[Event] = []
+        self._is_over = False
+        self._start()
+
+    def _start(self) -> None:
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._request: Request | None = None
+        self._body: list[bytes] = []
+        self.body_bytes = 0
+        self.is_in_head = True
+        self._head_bytes = self._fed_bytes = 0
+
+    @property
+    def is_midway(self) -> bool:
+        """A request has begun and is not complete."""
+        return self._request is not None
+
+    def feed(self, content: bytes | memoryview) -> list[Event]:
+        """Take in bytes. Once an error, an upgrade or the client's last request was given, the rest is not looked at."""
+        if self._is_over:
+            return []
+        self._parse(content)
+        events, self._events = self._events, []
+        return events
+
+    def _parse(self, content: bytes | memoryview) -> None:
+        try:
+            self._parser.feed_data(content)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgraded(bytes(content[upgrade.args[0] :]))
+        except httptools.HttpParserError as error:
+            if not self._is_over:
+                self._fail(Malformed(f"this is not HTTP: {error}"))
+        if self.is_midway:
+            self._fed_bytes += len(content)
+            if self._fed_bytes - CHUNK_OVERHEAD * self.body_bytes > UNSEEN_BYTES_MAX:
+                self._fail(TooLarge(f"the head of a request has at most {HEAD_BYTES_MAX} bytes"))
+
+    def _fail(self, error: BrokerError) -> None:
+        """The first error counts; the parser goes on to the end of what it was given."""
+        if not self._is_over:
+            self._is_over = True
+            self._events.append(error)
+
+    def _upgraded(self, rest: bytes) -> None:
+        """Only WebSocket is gone along with; other offers are ignored, as HTTP allows."""
+        if self._is_over:
+            return
+        last = self._events[-1]
+        assert isinstance(last, Request)
+        if last.is_websocket:
+            self._events[-1] = Upgrade(last, rest)
+            self._is_over = True
+        elif last.has_body:
+            self._events.pop()
+            self._fail(Malformed("only an upgrade to websocket is understood; send the body without one"))
+        else:
+            self._start()
+            self._parse(rest)
+
+    # -- httptools calls
+
+    def on_message_begin(self) -> None:
+        self._request = Request()
+        self._body = []
+        self.body_bytes = self._head_bytes = self._fed_bytes = 0
+        self.is_in_head = True
+
+    def _grow_head(self, count: int) -> None:
+        self._head_bytes += count
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._fail(TooLarge(f"the head of a request has at most {HEAD_BYTES_MAX} bytes"))
+
+    def on_url(self, part: bytes) -> None:
+        assert self._request is not None
+        self._grow_head(len(part))
+        self._request.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        request = self._request
+        if request is None or self._is_over or not self.is_in_head:
+            return  # what is said behind a body is not asked for
+        self._grow_head(len(name) + len(value) + 4)
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        before = request.headers.get(key)
+        request.headers[key] = text if before is None else f"{before}, {text}"
+        if len(request.headers) > HEADERS_MAX:
+            self._fail(TooLarge(f"a request has at most {HEADERS_MAX} headers"))
+
+    def on_headers_complete(self) -> None:
+        request = self._request
+        if request is None or self._is_over:
+            return
+        self.is_in_head = False
+        version = self._parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            self._fail(Malformed(f"HTTP/{version} is not spoken here, HTTP/1.1 is"))
+            return
+        request.is_old = version == "1.0"
+        request.method = self._parser.get_method().decode("latin-1")
+        request.keeps_alive = self._parser.should_keep_alive()
+        try:
+            _read_target(request)
+            self._check_head(request)
+        except BrokerError as error:
+            self._fail(error)
+            return
+        if request.headers.get("expect", "").lower() == "100-continue" and not request.is_old:
+            self._events.append(Continue())
+
+    def _check_head(self, request: Request) -> None:
+        if not request.is_old and "host" not in request.headers:
+            raise Malformed("a request of HTTP/1.1 needs the header Host")
+        length = request.headers.get("content-length", "0")
+        if not length.isdecimal():
+            raise Malformed("Content-Length is not a number")
+        if len(length) > 18 or int(length) > self._body_bytes_max:
+            raise TooLarge(f"a body of {length[:20]} bytes is over the limit of {self._body_bytes_max}")
+
+    def on_body(self, part: bytes) -> None:
+        if self._is_over:
+            return
+        self.body_bytes += len(part)
+        if self.body_bytes > self._body_bytes_max:
+            self._body = []
+            self._fail(TooLarge(f"a body is over the limit of {self._body_bytes_max} bytes"))
+        else:
+            self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        request, self._request = self._request, None
+        if request is None or self._is_over:
+            return
+        request.body = b"".join(self._body)
+        self._body = []
+        self.body_bytes = 0
+        self._events.append(request)
+        if not request.keeps_alive:
+            self._is_over = True
+
+
+def _read_target(request: Request) -> None:
+    """Path and query of the request's target, with their escapes undone."""
+    try:
+        url = httptools.parse_url(request.target)
+        path = (url.path or b"/").decode("ascii")
+        query = (url.query or b"").decode("ascii")
+    except (httptools.HttpParserError, UnicodeDecodeError) as error:
+        raise Malformed(f"the target of a request is not a URL: {error}") from None
+    request.path = path
+    try:
+        pairs = parse_qsl(
+            query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX, encoding="utf-8"
+        )
+    except ValueError as error:
+        raise Malformed(f"the query of a request cannot be read: {error}") from None
+    for name, value in pairs:
+        request.query.setdefault(name, []).append(value)
+
+
+def segments_of(path: str) -> list[str] | None:
+    """The parts of a path with their escapes undone; None when they are not UTF-8."""
+    try:
+        return [unquote(part, errors="strict") for part in path.split("/")[1:]]
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,57 @@
+"""Answers to bytes: status line, headers, body. Never decides what to answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+class Response(NamedTuple):
+    """One answer, before it is known how the connection goes on."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: Sequence[tuple[str, str]] = ()
+
+
+def json_bytes(value: Any) -> bytes:
+    """Compact JSON. Half characters, which UTF-8 does not have, are written as escapes."""
+    try:
+        return _encode_json(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def json_response(value: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> Response:
+    return Response(status, json_bytes(value), JSON, headers)
+
+
+def encode_response(
+    response: Response, *, unix_s: float, keeps_alive: bool, is_head: bool = False, is_old: bool = False
+) -> bytes:
+    """The whole answer. One to HEAD says how long the body would be, and leaves it out."""
+    status = response.status
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        f"Date: {formatdate(unix_s, usegmt=True)}",
+    ]
+    if status not in (101, 204):
+        lines += [f"Content-Type: {response.content_type}", f"Content-Length: {len(response.body)}"]
+    lines += [f"{name}: {value}" for name, value in response.headers]
+    if not keeps_alive:
+        lines.append("Connection: close")
+    elif is_old:
+        lines.append("Connection: keep-alive")
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    return head if is_head else head + response.body
