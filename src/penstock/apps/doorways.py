@@ -33,9 +33,16 @@ def _text(broker: Broker, gate: Gate) -> Dialect[Connection]:
     return TextDoor(broker)
 
 
+def _http(broker: Broker, gate: Gate) -> Dialect[Connection]:
+    from penstock.doors.http.server import HttpDoor
+
+    return HttpDoor(broker, gate)
+
+
 LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {
     "queue": _queue,
     "text": _text,
+    "http": _http,
 }
 """The further doors by name; the setting of each is `<name>_port`."""
 
@@ -46,7 +53,7 @@ class Doorways:
     def __init__(self, broker: Broker) -> None:
         settings = broker.settings
         self._settings = settings
-        self.gate = Gate(settings)
+        self.gate = Gate(settings, broker.runtime.meters)
         self.kafka = KafkaDoor(broker)
         self.listeners = {KAFKA: Listener(self.gate, settings.port, lambda: self.kafka)}
         for name, make in LATER_DOORS.items():

@@ -153,6 +153,11 @@ class Broker:
         self.runtime.workers.submit(partial(self.runtime.files.remove_dir, directory), removed)
 
     @property
+    def is_online(self) -> bool:
+        """Whether topics can be made and changed: the metadata log takes writes."""
+        return self._metadata.is_online
+
+    @property
     def data_directory(self) -> str:
         return str(Path(self.settings.data_dir).absolute())
 

@@ -61,7 +61,7 @@ class Definition:
         if self.kind is Kind.SWITCH:
             return "on or off"
         if self.kind is Kind.TEXT:
-            return "printable text, not empty"
+            return "printable text" + ("" if self.may_be_empty else ", not empty")
         if self.kind is Kind.HOST:
             return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
         if self.kind is Kind.PORT:

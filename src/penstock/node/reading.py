@@ -98,6 +98,7 @@ class Reader:
         """What there is, without waiting."""
         records: list[Record] = []
         offset, left_bytes = wanted.offset, max(wanted.bytes_max, 1)
+        traffic = partition.traffic
         while len(records) < wanted.records_max and left_bytes > 0:
             slice_ = partition.read(offset, min(left_bytes, STEP_BYTES), wanted.isolation)
             if slice_ is None:
@@ -112,6 +113,7 @@ class Reader:
                         return _run(partition, records, offset, wanted.isolation)
                     records.append(record)
                     left_bytes -= size
+                    traffic.out_bytes += size
                     offset = record.offset + 1
                 offset = max(offset, batch.next_offset)
             assert offset > before, "a read goes forward"

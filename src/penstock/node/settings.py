@@ -82,6 +82,14 @@ class Settings:
     json_port: int | None = _port(9082, "JSON")
     queue_port: int | None = _port(9999, "queue")
     http_port: int | None = _port(9080, "HTTP")
+    http_cors_origins: str = _of(
+        Kind.TEXT,
+        "server",
+        "",
+        "Origins of web pages that may use the HTTP door from a browser, such as https://app.example.com, or * for all;"
+        " empty: none.",
+        may_be_empty=True,
+    )
     advertised_host: str = _of(
         Kind.HOST,
         "server",

@@ -30,7 +30,7 @@ def read_value(definition: Definition, raw: object) -> Any:
     if definition.kind is Kind.SWITCH:
         return _switch(raw)
     if definition.kind is Kind.TEXT:
-        return _printable(raw)
+        return _printable(raw, definition.may_be_empty)
     if definition.kind is Kind.HOST:
         return _host(raw, definition.may_be_empty)
     if definition.kind is Kind.PORT and _is_off(raw):
@@ -66,9 +66,9 @@ def _text(raw: object) -> str:
     return raw
 
 
-def _printable(raw: object) -> str:
+def _printable(raw: object, may_be_empty: bool) -> str:
     text = _text(raw)
-    if not text.strip() or not text.isprintable():
+    if not text.isprintable() or not (text.strip() or may_be_empty):
         raise ValueError("empty or not printable")
     return text
 

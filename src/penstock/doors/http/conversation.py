@@ -11,8 +11,8 @@ from typing import Protocol
 
 from wsproto.frame_protocol import CloseReason
 
-from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge
-from penstock.doors.http.errors import problem, problem_of, words_of
+from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge, words_of
+from penstock.doors.http.errors import problem, problem_of
 from penstock.doors.http.tail import Tail
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import Unframed
@@ -44,7 +44,16 @@ class HttpConversation:
     framing = Unframed()
     answers_after_end = True
 
-    __slots__ = ("_counted_bytes", "_door", "_early", "_is_upgrading", "_number", "_reader", "_tail", "connection")
+    __slots__ = (
+        "_counted_bytes",
+        "_door",
+        "_early",
+        "_is_upgrading",
+        "_number",
+        "_reader",
+        "_tail",
+        "connection",
+    )
 
     def __init__(self, door: Door, connection: Connection, body_bytes_max: int) -> None:
         self.connection = connection

@@ -10,8 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from penstock.core import errors
-from penstock.core.errors import BrokerError, Damaged, NotNow
-from penstock.core.limits import ERROR_CHARS_MAX
+from penstock.core.errors import BrokerError, Damaged, NotNow, words_of
 from penstock.node.metrics.meters import count_error
 from penstock.wire.http.response import PROBLEM, Response, json_bytes
 
@@ -127,12 +126,6 @@ def problem_of(error: BrokerError, status: HTTPStatus | None = None) -> Response
     is_passing = isinstance(error, NotNow)
     headers = [("Retry-After", str(RETRY_AFTER_S))] if is_passing else []
     return problem(status, error.code, words_of(error), advice_of(error), headers)
-
-
-def words_of(error: BrokerError) -> str:
-    """The error in words, not much longer than a screen."""
-    words = str(error)
-    return words if len(words) <= ERROR_CHARS_MAX else f"{words[:ERROR_CHARS_MAX]}…"
 
 
 def advice_of(error: BrokerError) -> str:

@@ -1,4 +1,4 @@
-"""One request and the place of its answer. Knows HTTP's manners: CORS, HEAD, how a connection goes on. Asks no broker."""
+"""One request and the place of its answer. Knows HTTP's manners: CORS, HEAD, the end. Never asks a broker."""
 
 from __future__ import annotations
 

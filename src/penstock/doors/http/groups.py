@@ -24,7 +24,7 @@ class GroupHandlers:
         self._broker = broker
         self._coordination = broker.coordination
 
-    def list(self, exchange: Exchange) -> Response:
+    def all(self, exchange: Exchange) -> Response:
         """GET /api/v1/groups"""
         listed = self._coordination.groups.list()
         groups = [{"group": one.group_id, "kind": one.kind, "state": one.state_name} for one in listed]

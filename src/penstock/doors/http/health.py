@@ -23,7 +23,7 @@ class HealthHandlers:
         return json_response({"status": "alive"})
 
     def ready(self, exchange: Exchange) -> Response:
-        """GET /readyz: whether topics can be used and made. Single partitions that are offline do not make it unready."""
+        """GET /readyz: whether topics can be made and used. Single partitions that are offline are only told of."""
         offline = [str(one) for one in self._broker.partitions() if one.failure is not None]
         is_ready = self._broker.is_online and not self.is_closing
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE

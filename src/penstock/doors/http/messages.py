@@ -5,10 +5,10 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic
+from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic, words_of
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.core.model import Isolation
-from penstock.doors.http.errors import advice_of, problem_of, words_of
+from penstock.doors.http.errors import advice_of, problem_of
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
 from penstock.node.broker import Broker

@@ -70,7 +70,9 @@ class Field(NamedTuple):
     meaning: str
 
 
-def read_query(query: Mapping[str, Sequence[str]], fields: Sequence[Field], has_filter: bool = False) -> dict[str, Any]:
+def read_query(
+    query: Mapping[str, Sequence[str]], fields: Sequence[Field], has_filter: bool = False
+) -> dict[str, Any]:
     """The value of every field, its default where it was not given. Unknown and repeated ones are refused."""
     known = {field.name: field for field in fields}
     values = {field.name: field.default for field in fields}

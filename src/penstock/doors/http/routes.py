@@ -42,7 +42,11 @@ class Route(NamedTuple):
 
 
 def make_routes(
-    messages: MessageHandlers, topics: TopicHandlers, groups: GroupHandlers, health: HealthHandlers, openapi: Handler
+    messages: MessageHandlers,
+    topics: TopicHandlers,
+    groups: GroupHandlers,
+    health: HealthHandlers,
+    openapi: Handler,
 ) -> tuple[Route, ...]:
     """The table."""
     api = "/api/v1"
@@ -54,7 +58,7 @@ def make_routes(
         Route("POST", f"{api}/messages/batch", "publish_batch", "Publish many messages to one topic.",
               messages.publish_batch, {200: "PublishedBatch", 207: "PublishedBatch"}, (404, 413, 422),
               body="NewBatch", is_write=True),
-        Route("GET", f"{api}/topics", "list_topics", "The topics there are.", topics.list,
+        Route("GET", f"{api}/topics", "list_topics", "The topics there are.", topics.all,
               {200: "Topics"}, query=LIST_FIELDS),
         Route("POST", f"{api}/topics", "create_topic", "Create a topic.", topics.create,
               {201: "Topic"}, (409, 422), body="NewTopic"),
@@ -68,7 +72,7 @@ def make_routes(
               messages.read, {200: "Messages"}, (404, 416), query=READ_FIELDS),
         Route("GET", f"{one_topic}/tail", "tail", "A WebSocket that sends the messages of a topic as they come.",
               None, {101: None}, (404, 426), query=TAIL_FIELDS),
-        Route("GET", f"{api}/groups", "list_groups", "The groups there are.", groups.list, {200: "Groups"}),
+        Route("GET", f"{api}/groups", "list_groups", "The groups there are.", groups.all, {200: "Groups"}),
         Route("GET", one_group, "describe_group", "One group and its members.", groups.describe,
               {200: "Group"}, (404,)),
         Route("GET", f"{one_group}/lag", "group_lag", "How far a group is behind.", groups.lag,

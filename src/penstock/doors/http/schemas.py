@@ -12,10 +12,16 @@ Schema = dict[str, Any]
 
 TOPIC_NAME = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}$"
 
+_BASE64_PATTERN = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
 _TEXT: Schema = {"type": "string"}
 _FLAG: Schema = {"type": "boolean"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
-_BASE64: Schema = {"type": "string", "contentEncoding": "base64", "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"}
+_BASE64: Schema = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": _BASE64_PATTERN,
+}
 _TOPIC: Schema = {"type": "string", "pattern": TOPIC_NAME}
 _PARTITION: Schema = {"type": "integer", "minimum": 0, "maximum": PARTITIONS_PER_TOPIC_MAX - 1}
 _PARTITIONS: Schema = {"type": "integer", "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX}
@@ -56,7 +62,10 @@ def _ref(name: str) -> Schema:
 
 
 _NEW_CONTENT: Schema = {
-    "key": {"type": ["string", "null"], "description": "Equal keys go to one partition, as with Kafka's clients."},
+    "key": {
+        "type": ["string", "null"],
+        "description": "Equal keys go to one partition, as with Kafka's clients.",
+    },
     "key_base64": _BASE64,
     "value": {"description": "Text is its UTF-8 bytes, null a tombstone, anything else its compact JSON."},
     "value_base64": _BASE64,

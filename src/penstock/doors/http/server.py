@@ -131,7 +131,9 @@ class HttpDoor:
             return problem(HTTPStatus.NOT_FOUND, "NoSuchPath", detail, "See /openapi.json for what there is.")
         allow = ("Allow", match.allow)
         if request.method == "OPTIONS":
-            return Response(HTTPStatus.NO_CONTENT, headers=[allow, *self._origins.preflight(request, match.allow)])
+            return Response(
+                HTTPStatus.NO_CONTENT, headers=[allow, *self._origins.preflight(request, match.allow)]
+            )
         if route is None:
             detail = f"{request.method} is not possible here"
             advice = f"Use one of {match.allow}."
@@ -139,7 +141,9 @@ class HttpDoor:
         if route.handler is None:
             advice = "Connect with a WebSocket client, for example examples/http_tail.py."
             needed = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
-            return problem(HTTPStatus.UPGRADE_REQUIRED, "WebSocketOnly", "a tail is a WebSocket", advice, needed)
+            return problem(
+                HTTPStatus.UPGRADE_REQUIRED, "WebSocketOnly", "a tail is a WebSocket", advice, needed
+            )
         return _body_refusal(request) if route.body is not None else _unasked_body(request)
 
     def _openapi(self, exchange: Exchange) -> Response:
@@ -203,6 +207,6 @@ def _body_refusal(request: Request) -> Response | None:
 def _unasked_body(request: Request) -> Response | None:
     if not request.body:
         return None
-    return problem(HTTPStatus.BAD_REQUEST, "UnaskedBody", "nothing is done with a body here", "Leave the body out.")
-
-
+    return problem(
+        HTTPStatus.BAD_REQUEST, "UnaskedBody", "nothing is done with a body here", "Leave the body out."
+    )

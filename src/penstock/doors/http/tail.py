@@ -16,9 +16,8 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
-from penstock.core.errors import BrokerError, InvalidRequest, OffsetOutOfRange
+from penstock.core.errors import BrokerError, InvalidRequest, OffsetOutOfRange, words_of
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
-from penstock.doors.http.errors import words_of
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.messages import ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD, start_of
 from penstock.doors.http.query import LATEST, Field, Number, Offset
@@ -41,7 +40,12 @@ REASON_BYTES_MAX = 120
 _KEY_CHARS = 24
 
 TAIL_FIELDS = (
-    Field("partition", Number(0, PARTITIONS_PER_TOPIC_MAX - 1), None, "Only this partition; all of them otherwise."),
+    Field(
+        "partition",
+        Number(0, PARTITIONS_PER_TOPIC_MAX - 1),
+        None,
+        "Only this partition; all of them otherwise.",
+    ),
     Field("offset", Offset(), LATEST, "Where to begin; an offset only together with a partition."),
     ISOLATION_FIELD,
     SHOW_FIELD,
@@ -52,7 +56,9 @@ def upgrade_response(request: Request) -> Response:
     """The answer that turns the connection into a WebSocket; InvalidRequest when the request is no such wish."""
     key = request.headers.get("sec-websocket-key", "")
     if len(key) != _KEY_CHARS or request.headers.get("sec-websocket-version") != "13":
-        raise InvalidRequest("a WebSocket is asked for with Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key")
+        raise InvalidRequest(
+            "a WebSocket is asked for with Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key"
+        )
     accept = generate_accept_token(key.encode("latin-1")).decode()
     headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
     return Response(HTTPStatus.SWITCHING_PROTOCOLS, headers=headers)
@@ -89,7 +95,9 @@ class Tails:
             for one in partitions
         ]
         show = Show(query["values"])
-        tail = Tail(exchange.connection, self._reader, partitions, wanted, read_filter(exchange.request.query), show)
+        tail = Tail(
+            exchange.connection, self._reader, partitions, wanted, read_filter(exchange.request.query), show
+        )
         self._open[tail] = None
         exchange.connection.on_close(lambda: self._open.pop(tail, None))
         return tail
@@ -230,7 +238,9 @@ class Tail:
             return False
         self._wanted[at] = wanted._replace(offset=run.next_offset)
         pieces = [
-            self._frame({"topic": wanted.topic, "partition": wanted.partition, **show_message(record, self._show)})
+            self._frame(
+                {"topic": wanted.topic, "partition": wanted.partition, **show_message(record, self._show)}
+            )
             for record in run.records
             if self._filter.passes(record)
         ]

@@ -22,7 +22,9 @@ _CREATE_FIELDS = ("name", "partitions", "replication_factor", "configs")
 _CHANGE_FIELDS = ("partitions", "configs")
 _REPLICAS_MAX = 2**15 - 1
 
-LIST_FIELDS = (Field("internal", Word(("false", "true")), "false", "Whether the broker's own topics are listed."),)
+LIST_FIELDS = (
+    Field("internal", Word(("false", "true")), "false", "Whether the broker's own topics are listed."),
+)
 
 
 class TopicHandlers:
@@ -31,7 +33,7 @@ class TopicHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def list(self, exchange: Exchange) -> Response:
+    def all(self, exchange: Exchange) -> Response:
         """GET /api/v1/topics"""
         with_internal = exchange.query["internal"] == "true"
         topics = [one for one in self._broker.catalog.topics if with_internal or not one.internal]
@@ -48,7 +50,9 @@ class TopicHandlers:
         count = read_number(found, "partitions", 1, PARTITIONS_PER_TOPIC_MAX, "the topic")
         replicas = read_number(found, "replication_factor", 1, _REPLICAS_MAX, "the topic")
         if replicas not in (None, REPLICAS):
-            raise InvalidReplication(f"the replication factor is {replicas}, and this cluster keeps {REPLICAS} replica")
+            raise InvalidReplication(
+                f"the replication factor is {replicas}, and this cluster keeps {REPLICAS} replica"
+            )
         configs = _read_configs(found)
         broker = self._broker
         topic_id, now_ms = broker.new_topic_id(), broker.runtime.clock.now_ms()

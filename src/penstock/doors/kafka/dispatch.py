@@ -17,6 +17,7 @@ from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.cluster import ClusterHandlers
 from penstock.doors.kafka.committed import CommittedHandlers
 from penstock.doors.kafka.consumer_groups import ConsumerGroupHandlers
+from penstock.doors.kafka.errors import DOOR
 from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
@@ -83,6 +84,8 @@ class Dispatch:
         self._handlers[ApiKey.API_VERSIONS] = versions.api_versions
         self._handlers |= transactions.unadvertised()
         self._versions = versions
+        meter = broker.runtime.meters.door(DOOR)
+        self._timings = {key: meter.call(API[key].name) for key in self._handlers}
 
     def advertise(self, address: Address) -> None:
         """The address that clients are told to come to."""
@@ -100,6 +103,7 @@ class Dispatch:
             return
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
+        connection.timing = self._timings[api_key]
         request = decode_request(api_key, header.version, frame, header.body_position)
         call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
         answer = handler(call, request)

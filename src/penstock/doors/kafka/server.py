@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.dispatch import Dispatch
+from penstock.doors.kafka.errors import DOOR
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
@@ -37,7 +38,7 @@ class KafkaConversation:
 class KafkaDoor:
     """The dialect of one broker."""
 
-    name = "kafka"
+    name = DOOR
 
     def __init__(self, broker: Broker) -> None:
         self._dispatch = Dispatch(broker)

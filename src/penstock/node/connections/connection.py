@@ -18,6 +18,7 @@ from penstock.core.log.segment import Slice
 from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
+from penstock.node.metrics.meters import Histogram
 
 LINGER_S_MAX = 5.0
 """How long a client whose connection ends has to take the last words."""
@@ -53,17 +54,21 @@ class Admission(Protocol):
 class Place:
     """One request's place in the line of answers."""
 
-    __slots__ = ("_connection", "_on_first", "pieces")
+    __slots__ = ("_connection", "_on_first", "_started_at", "_timing", "pieces")
 
     def __init__(self, connection: Connection, on_first: Callable[[Place], None] | None = None) -> None:
         self._connection = connection
         self._on_first = on_first
+        self._timing = connection.timing
+        self._started_at = connection.active_at
         self.pieces: Sequence[Piece] | None = None
 
     def answer(self, pieces: Sequence[Piece]) -> None:
         """Fill the place, once."""
         assert self.pieces is None, "answered twice"
         if self._connection.keep(pieces):
+            if self._timing is not None:
+                self._connection.time(self._timing, self._started_at)
             self.pieces = pieces
             self._connection.advance()
 
@@ -106,6 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         "midway",
         "peer",
         "software",
+        "timing",
     )
 
     def __init__(
@@ -131,6 +137,8 @@ class Connection(asyncio.BufferedProtocol):
         self.address = self.peer = "?"
         self.client_id: str | None = None
         self.software = ""
+        self.timing: Histogram | None = None
+        """Set by conversations: where the time of the request that is being handled is counted."""
         self.dialect_name = dialect.name
         self.active_at = loop.time()
         self._unfinished = 0
@@ -271,8 +279,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._line:
             self.reserve().answer(pieces)
         elif self.keep(pieces):
+            if self.timing is not None:
+                self.time(self.timing, self.active_at)
             self._ready += pieces
             self._send_soon()
+
+    def time(self, timing: Histogram, started_at: float) -> None:
+        """A request that came in at that time is answered now."""
+        timing.observe(self._loop.time() - started_at)
 
     def push(self, pieces: Sequence[Piece]) -> None:
         """Send of the server's own accord, without a place in line. Whoever pushes looks at `waiting_bytes` first."""
@@ -377,8 +391,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _log(self, why: str) -> None:
         logging.getLogger(f"penstock.{self.dialect_name}").warning(
-            "closing a connection: %s", why, extra={"peer": self.peer, "client_id": self.client_id or ""}
+            "closing a connection: %s", why, extra=self.context
         )
+
+    @property
+    def context(self) -> dict[str, object]:
+        """Who this is, for lines of the log."""
+        return {"door": self.dialect_name, "peer": self.peer, "client_id": self.client_id or ""}
 
     def fail(self, error: BrokerError) -> None:
         """End the connection because of what came in on it, with last words if the protocol has any."""

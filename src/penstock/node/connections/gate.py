@@ -9,8 +9,10 @@ import asyncio
 import logging
 from collections import Counter
 
+from penstock.core.errors import TimedOut
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.intake import Budget
+from penstock.node.metrics.meters import Meters
 from penstock.node.settings import Settings
 
 SWEEP_S_MAX = 5.0
@@ -21,8 +23,9 @@ DRAIN_STEP_S = 0.01
 class Gate:
     """Every connection of a node."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, meters: Meters | None = None) -> None:
         self.limits = settings
+        self._meters = meters or Meters()
         self.budget = Budget(settings.inflight_bytes_max)
         self.connections: dict[Connection, None] = {}
         self._by_address: Counter[str] = Counter()
@@ -34,6 +37,7 @@ class Gate:
     def admit(self, connection: Connection) -> bool:
         """Take a connection in, unless there are too many."""
         settings = self.limits
+        meter = self._meters.door(connection.dialect_name)
         why = None
         if len(self.connections) >= settings.connections_max:
             why = f"there are {settings.connections_max} connections already (connections_max)"
@@ -44,9 +48,12 @@ class Gate:
             )
         if why is not None:
             logging.getLogger(f"penstock.{connection.dialect_name}").warning(
-                "refusing a connection: %s", why, extra={"peer": connection.peer}
+                "refusing a connection: %s", why, extra=connection.context
             )
+            meter.refused += 1
             return False
+        meter.opened += 1
+        meter.connections += 1
         self.connections[connection] = None
         self._by_address[connection.address] += 1
         return True
@@ -54,6 +61,7 @@ class Gate:
     def forget(self, connection: Connection) -> None:
         if connection in self.connections:
             del self.connections[connection]
+            self._meters.door(connection.dialect_name).connections -= 1
             self._by_address[connection.address] -= 1
             if not self._by_address[connection.address]:
                 del self._by_address[connection.address]
@@ -77,7 +85,9 @@ class Gate:
             silent_s = now - connection.active_at
             if connection in overdue:
                 unfinished_s = connection.unfinished_s(now)
-                connection.close(f"a request was not complete after {unfinished_s:.1f} s (frame_ms_max)")
+                connection.fail(
+                    TimedOut(f"a request was not complete after {unfinished_s:.1f} s (frame_ms_max)")
+                )
             elif silent_s > idle_s_max:
                 connection.close(f"nothing moved for {silent_s:.1f} s (idle_ms_max)")
             elif silent_s > SWEEP_S_MAX:

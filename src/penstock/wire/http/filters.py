@@ -60,7 +60,9 @@ def _header(text: str) -> tuple[str, bytes | None]:
 def _place(text: str) -> At:
     path, colon, value = text.partition(":")
     if not path:
-        raise InvalidRequest("a json filter is written path:value, with a path such as user.id or items.0.name")
+        raise InvalidRequest(
+            "a json filter is written path:value, with a path such as user.id or items.0.name"
+        )
     return At(tuple(path.split(".")), value if colon else None)
 
 

@@ -132,7 +132,7 @@ def _read_header(value: object, name: str, where: str) -> bytes | None:
     if isinstance(value, dict) and value.keys() == {"base64"}:
         return _base64(value["base64"], f"header {name[:100]!r}", where)
     raise InvalidRequest(
-        f"header {name[:100]!r} of {where} must be text, null, {{\"base64\": …}}, or a list of these"
+        f'header {name[:100]!r} of {where} must be text, null, {{"base64": …}}, or a list of these'
     )
 
 

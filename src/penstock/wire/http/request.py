@@ -90,7 +90,7 @@ class RequestReader:
         return self._request is not None
 
     def feed(self, content: bytes | memoryview) -> list[Event]:
-        """Take in bytes. Once an error, an upgrade or the client's last request was given, the rest is not looked at."""
+        """Take in bytes. Behind an error, an upgrade or the client's last request nothing is looked at."""
         if self._is_over:
             return []
         self._parse(content)

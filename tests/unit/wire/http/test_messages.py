@@ -11,11 +11,19 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import InvalidRequest
 from penstock.core.model import Header, NewRecord, Record
-from penstock.wire.http.messages import MESSAGE_FIELDS, Show, check_object, read_message, read_object, show_message
+from penstock.wire.http.messages import (
+    MESSAGE_FIELDS,
+    Show,
+    check_object,
+    read_message,
+    read_object,
+    show_message,
+)
 from penstock.wire.http.response import json_bytes
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-HEADERS = st.lists(st.builds(Header, NAMES, st.none() | st.binary(max_size=6)), max_size=4, unique_by=lambda one: one.key)
+HEADER = st.builds(Header, NAMES, st.none() | st.binary(max_size=6))
+HEADERS = st.lists(HEADER, max_size=4, unique_by=lambda one: one.key)
 RECORDS = st.builds(
     Record,
     st.integers(0, 2**62),
@@ -57,7 +65,9 @@ def test_repeated_headers_are_a_list() -> None:
     headers = (Header("a", b"1"), Header("b", b"\xff"), Header("a", None), Header("a", b"3"))
     shown = show_message(Record(0, 0, None, b"", headers))["headers"]
     assert shown == {"a": ["1", None, "3"], "b": {"base64": "/w=="}}
-    assert sorted(read_message({"value": "", "headers": shown}, "it").headers, key=str) == sorted(headers, key=str)
+    assert sorted(read_message({"value": "", "headers": shown}, "it").headers, key=str) == sorted(
+        headers, key=str
+    )
 
 
 @pytest.mark.parametrize(
