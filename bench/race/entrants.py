@@ -8,6 +8,7 @@ from bench.race.lanes.amqp import QuorumLane
 from bench.race.lanes.kafka import KafkaLane
 from bench.race.lanes.lane import Address, Lane, WorkLane, WriteLane
 from bench.race.lanes.nats import NatsLane
+from bench.race.lanes.queue import QueueLane
 from bench.race.lanes.rabbit_stream import StreamLane
 from bench.race.lanes.redis import RedisLane
 from bench.race.servers.kafka import Kafka
@@ -50,7 +51,7 @@ class Entrant(NamedTuple):
 
 OURS = "Penstock"
 ENTRANTS = (
-    Entrant(Penstock(), KafkaLane, KafkaLane, None, work_door="queue"),
+    Entrant(Penstock(), KafkaLane, KafkaLane, QueueLane, work_door="queue"),
     Entrant(
         Kafka(), KafkaLane, KafkaLane, None,
         no_work_because="acknowledging one by one needs a share group, which has no bare-socket lane here",
