@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from penstock import BrokerClient
 from penstock.testing import Broker, running_broker
 
 SOURCE_DIR = Path(__file__).resolve().parents[2] / "src"
@@ -72,6 +73,15 @@ def test_every_message_is_timed_from_end_to_end(broker: Broker) -> None:
     )
     assert seen["messages"] == 300
     assert_rising(seen["latency_us"])
+
+
+def test_workers_share_a_subscription_and_leave_none_behind(broker: Broker) -> None:
+    asked = ("--count", "300", "--workers", "4", "--topic", "worked")
+    for _ in range(2):
+        done = figures(broker.bootstrap, "queue", *asked, "--queue", f"127.0.0.1:{broker.queue_port}")
+        assert (done["messages"], done["payload_bytes"]) == (300, 300 * 256)
+    with BrokerClient(port=broker.queue_port) as client:
+        assert client.list_subscriptions() == []
 
 
 def test_wrong_usage_is_told_in_words(broker: Broker) -> None:

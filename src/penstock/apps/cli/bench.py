@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
 from penstock.apps.cli.failures import LoadStopped
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
+from penstock.apps.cli.queue_client import queue_client, queue_option
 from penstock.apps.load.latency import MissingPiece
 from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
 from penstock.node.units import parse_bytes
@@ -130,6 +132,25 @@ def end_to_end(output: str, **asked: Any) -> None:
     plan = _plan(**asked)
     _make_topic(plan)
     _run(load, plan, output)
+
+
+@bench.command()
+@_topic
+@_count(10_000)
+@_size(256)
+@_partitions
+@click.option("--workers", type=click.IntRange(1, 500), default=16, show_default=True, metavar="N")
+@_config
+@queue_option
+@bootstrap_option
+@output_option
+def queue(output: str, workers: int, queue: str, **asked: Any) -> None:
+    """Let many workers share a subscription, each message acknowledged by itself. For Penstock's queue door."""
+    from penstock.apps.load.queueing import work
+
+    plan = _plan(**asked)
+    _make_topic(plan)
+    _run(lambda plan, step: work(plan, partial(queue_client, queue), workers, step), plan, output)
 
 
 def _plan(client: tuple[str, ...], **asked: Any) -> Plan:

@@ -45,6 +45,7 @@ class Outcome:
     failed: int = 0
     rate_asked: float | None = None
     latency_us: dict[str, int] = field(default_factory=dict)
+    redelivered: int = 0
 
     @property
     def messages_per_s(self) -> float:
@@ -64,6 +65,8 @@ class Outcome:
         words += [f"{name} {show_us(value)}" for name, value in self.latency_us.items()]
         if self.failed:
             words.append(f"{self.failed:,} FAILED")
+        if self.redelivered:
+            words.append(f"{self.redelivered:,} delivered again")
         return "  ".join(words)
 
     def as_json(self) -> dict[str, Any]:
