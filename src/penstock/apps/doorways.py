@@ -33,6 +33,12 @@ def _text(broker: Broker, gate: Gate) -> Dialect[Connection]:
     return TextDoor(broker)
 
 
+def _json(broker: Broker, gate: Gate) -> Dialect[Connection]:
+    from penstock.doors.json.server import JsonDoor
+
+    return JsonDoor(broker)
+
+
 def _http(broker: Broker, gate: Gate) -> Dialect[Connection]:
     from penstock.doors.http.server import HttpDoor
 
@@ -42,6 +48,7 @@ def _http(broker: Broker, gate: Gate) -> Dialect[Connection]:
 LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {
     "queue": _queue,
     "text": _text,
+    "json": _json,
     "http": _http,
 }
 """The further doors by name; the setting of each is `<name>_port`."""

@@ -1,0 +1,1 @@
+"""The JSON door: frames of JSON objects, for clients of thirty lines."""

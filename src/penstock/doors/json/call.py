@@ -1,0 +1,47 @@
+"""One request of the JSON door as its handler sees it: fields, client, answer. Never does its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from penstock.core.errors import BrokerError
+from penstock.doors.json.errors import error_fields
+from penstock.node.connections.connection import Connection, Place
+from penstock.wire.json.fields import Fields
+from penstock.wire.json.frames import encode_object
+
+
+class Call:
+    """Answered once, with what was found or with an error; the client's own `id` goes back with it."""
+
+    __slots__ = ("_id", "_on_answered", "_place", "connection", "fields")
+
+    def __init__(
+        self,
+        connection: Connection,
+        place: Place,
+        fields: Fields,
+        own_id: dict[str, Any],
+        on_answered: Callable[[], None] | None = None,
+    ) -> None:
+        self.connection = connection
+        self._on_answered = on_answered
+        self.fields = fields
+        self._place = place
+        self._id = own_id
+
+    def answer(self, content: dict[str, Any]) -> None:
+        self._send({"ok": True, **self._id, **content})
+
+    def refuse(self, error: BrokerError, content: dict[str, Any] | None = None) -> None:
+        self._send({"ok": False, **self._id, **error_fields(error), **(content or {})})
+
+    def _send(self, answer: dict[str, Any]) -> None:
+        if self._on_answered is not None:
+            self._on_answered()
+        self._place.answer((encode_object(answer),))
+
+
+Handler = Callable[[Call], Coroutine[Any, Any, None] | None]
+"""Answers now or later, or is a coroutine that will. BrokerError is answered for it."""

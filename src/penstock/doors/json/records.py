@@ -1,0 +1,139 @@
+"""PRODUCE and CONSUME: messages in and out. Never builds or opens a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.core.errors import BrokerError, Malformed
+from penstock.core.model import Isolation, NewRecord
+from penstock.doors.json.call import Call
+from penstock.doors.json.errors import error_fields
+from penstock.node.broker import Broker
+from penstock.node.partition import Partition
+from penstock.node.publishing import Published, Publisher
+from penstock.node.reading import Reader, Run, Wanted, end_of, offset_at
+from penstock.wire.json.fields import INT32_MAX, Fields
+from penstock.wire.json.messages import decode_message, encode_message
+
+MESSAGES_MAX = 10_000
+"""How many messages one request may produce or consume."""
+
+ANSWER_BYTES_MAX = 8 << 20
+"""How much of what clients wrote goes into one answer of CONSUME, beyond its first message."""
+
+CONSUMED = 100
+_EARLIEST, _LATEST = "earliest", "latest"
+
+
+class RecordHandlers:
+    """Writes and reads messages."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._publisher = Publisher(broker)
+        self._reader = Reader(broker)
+
+    def release_waiting(self) -> None:
+        self._reader.release_waiting()
+
+    # -- PRODUCE
+
+    def produce(self, call: Call) -> None:
+        """One message, or a list of them in `messages`; answered when they are durable."""
+        fields = call.fields
+        topic = fields.text("topic")
+        partition = fields.number("partition", high=INT32_MAX) if "partition" in fields else None
+        if "messages" not in fields:
+            record = decode_message(fields)
+            fields.check_empty()
+            self._publisher.publish(topic, record, lambda outcome: _tell_one(call, outcome), partition)
+            return
+        records = _decode_all(fields.listed("messages"))
+        fields.check_empty()
+        self._publisher.publish_all(topic, records, lambda outcomes: _tell_all(call, outcomes), partition)
+
+    # -- CONSUME
+
+    def consume(self, call: Call) -> None:
+        """Messages from an offset on; waits for the first if asked to."""
+        fields = call.fields
+        level = fields.choice("isolation", "read_committed", "read_uncommitted")
+        isolation = Isolation.READ_COMMITTED if level == "read_committed" else Isolation.READ_UNCOMMITTED
+        topic, index = fields.text("topic"), fields.number("partition", 0, high=INT32_MAX)
+        place = fields.take("offset", _EARLIEST)
+        wanted = Wanted(
+            topic,
+            index,
+            offset=0,
+            records_max=fields.number("max", CONSUMED, low=1, high=MESSAGES_MAX),
+            bytes_max=ANSWER_BYTES_MAX,
+            wait_ms=fields.number("wait", 0, high=INT32_MAX),
+            isolation=isolation,
+        )
+        fields.check_empty()
+        partition = self._broker.partition(topic, index)
+        wanted = wanted._replace(offset=_offset(partition, place, isolation))
+        self._reader.read(call.connection, wanted, lambda outcome: _tell_read(call, wanted, outcome))
+
+
+def _decode_all(messages: list[Any]) -> list[NewRecord]:
+    if len(messages) > MESSAGES_MAX:
+        raise Malformed(f"one request produces at most {MESSAGES_MAX} messages, not {len(messages)}")
+    records = []
+    for one in messages:
+        fields = Fields(one, "a message")
+        records.append(decode_message(fields))
+        fields.check_empty()
+    return records
+
+
+def _tell_one(call: Call, outcome: Published | BrokerError) -> None:
+    if isinstance(outcome, BrokerError):
+        call.refuse(outcome)
+    else:
+        call.answer({"partition": outcome.partition, "offset": outcome.offset})
+
+
+def _tell_all(call: Call, outcomes: list[Published | BrokerError]) -> None:
+    """Each message has its own result; the answer is an error if any of them has one."""
+    results: list[dict[str, Any]] = [
+        error_fields(one)
+        if isinstance(one, BrokerError)
+        else {"partition": one.partition, "offset": one.offset}
+        for one in outcomes
+    ]
+    failure = next((one for one in outcomes if isinstance(one, BrokerError)), None)
+    if failure is None:
+        call.answer({"results": results})
+    else:
+        call.refuse(failure, {"results": results})
+
+
+def _offset(partition: Partition, place: object, isolation: Isolation) -> int:
+    """A number, `earliest`, `latest`, or the first message at or after `{"time": ms}`."""
+    if place == _EARLIEST:
+        return partition.start_offset
+    if place == _LATEST:
+        return end_of(partition, isolation)
+    if isinstance(place, dict):
+        fields = Fields(place, "'offset'")
+        time_ms = fields.number("time")
+        fields.check_empty()
+        return offset_at(partition, time_ms, isolation)
+    return Fields({"offset": place}, "CONSUME").number("offset")
+
+
+def _tell_read(call: Call, wanted: Wanted, outcome: Run | BrokerError) -> None:
+    if isinstance(outcome, BrokerError):
+        call.refuse(outcome)
+        return
+    call.answer(
+        {
+            "topic": wanted.topic,
+            "partition": wanted.partition,
+            "messages": [encode_message(record) for record in outcome.records],
+            "next_offset": outcome.next_offset,
+            "start_offset": outcome.start_offset,
+            "end_offset": outcome.end_offset,
+        }
+    )

@@ -1,0 +1,125 @@
+"""The JSON door: frames to handlers, answers in the order of the requests. Never does a handler's work.
+
+PRODUCE and HEARTBEAT begin as they come; everything else begins when all before it is answered, so that a client that
+sends many requests in one go sees the effects of the earlier ones. A PRODUCE that follows one of those waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CoroutineType
+from typing import Any
+
+from penstock.core.errors import BrokerError, Malformed
+from penstock.doors.json.call import Call, Handler
+from penstock.doors.json.errors import error_fields
+from penstock.doors.json.groups import GroupHandlers
+from penstock.doors.json.records import RecordHandlers
+from penstock.doors.json.topics import TopicHandlers
+from penstock.node.broker import Broker
+from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.framing import LengthPrefixed
+from penstock.node.connections.outbox import Piece
+from penstock.node.tasks import Tasks
+from penstock.wire.json.fields import Fields, shown
+from penstock.wire.json.frames import decode_object, encode_object
+
+FRAMING = LengthPrefixed()
+PRODUCE, HEARTBEAT = "PRODUCE", "HEARTBEAT"
+
+
+class JsonDoor:
+    """The dialect of one broker."""
+
+    name = "json"
+
+    def __init__(self, broker: Broker) -> None:
+        self._tasks = Tasks()
+        self._records = RecordHandlers(broker)
+        topics, groups = TopicHandlers(broker), GroupHandlers(broker)
+        self.handlers: dict[str, Handler] = {
+            PRODUCE: self._records.produce,
+            "CONSUME": self._records.consume,
+            "COMMIT": groups.commit,
+            "OFFSETS": groups.offsets,
+            "CREATE_TOPIC": topics.create_topic,
+            "LIST_TOPICS": topics.list_topics,
+            "METADATA": topics.metadata,
+            "JOIN": groups.join,
+            HEARTBEAT: groups.heartbeat,
+            "LEAVE": groups.leave,
+        }
+
+    def open(self, connection: Connection) -> JsonConversation:
+        return JsonConversation(self, connection)
+
+    def release_waiting(self) -> None:
+        self._records.release_waiting()
+
+    def start(self, call: Call, handler: Handler) -> None:
+        """Begin one request; its errors are its answer."""
+        try:
+            work = handler(call)
+        except BrokerError as error:
+            call.refuse(error)
+            return
+        if type(work) is CoroutineType:
+            self._tasks.spawn(_finish(call, work), lambda error: call.connection.close(f"defect: {error!r}"))
+
+
+async def _finish(call: Call, work: CoroutineType[Any, Any, None]) -> None:
+    try:
+        await work
+    except BrokerError as error:
+        call.refuse(error)
+
+
+class JsonConversation:
+    """One client."""
+
+    __slots__ = ("_connection", "_door", "_waiting")
+
+    framing = FRAMING
+    answers_after_end = True
+
+    def __init__(self, door: JsonDoor, connection: Connection) -> None:
+        self._door = door
+        self._connection = connection
+        self._waiting = 0
+        """Requests that are in line or being worked on and that a PRODUCE must not overtake."""
+
+    def handle(self, frame: memoryview) -> None:
+        own_id: dict[str, Any] = {}
+        try:
+            fields = Fields(decode_object(bytes(frame)), "a request")
+            if "id" in fields:
+                own_id["id"] = _checked_id(fields.take("id"))
+            command = fields.text("command").upper()
+            handler = self._door.handlers.get(command)
+            if handler is None:
+                known = ", ".join(self._door.handlers)
+                raise Malformed(f"there is no command {shown(command)}; there are {known}")
+        except Malformed as error:
+            self._connection.answer((encode_object({"ok": False, **own_id, **error_fields(error)}),))
+            return
+        if command == HEARTBEAT or (command == PRODUCE and not self._waiting):
+            self._door.start(Call(self._connection, self._connection.reserve(), fields, own_id), handler)
+            return
+        self._waiting += 1
+
+        def begin(place: Place) -> None:
+            self._door.start(Call(self._connection, place, fields, own_id, self._answered), handler)
+
+        self._connection.in_turn(begin)
+
+    def _answered(self) -> None:
+        self._waiting -= 1
+
+    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+        return (encode_object({"ok": False, **error_fields(error)}),)
+
+
+def _checked_id(found: object) -> object:
+    if found is not None and not isinstance(found, str | int | float):
+        raise Malformed(f"'id' is a string or a number, not {shown(found)}")
+    return found

@@ -1,0 +1,46 @@
+"""One frame of the JSON door: four bytes of length and a JSON object. Never trusts what is in it, never does I/O."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from penstock.core.errors import Malformed
+
+LENGTH_BYTES = 4
+
+
+def decode_object(frame: bytes) -> dict[str, Any]:
+    """The object in a frame without its length. Malformed says why it is none."""
+    try:
+        found = json.loads(frame, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if b"\\u" in frame:
+            json.dumps(found, ensure_ascii=False).encode()
+    except RecursionError:
+        raise Malformed("the JSON is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise Malformed(f"the frame is not UTF-8 (byte {error.start})") from None
+    except UnicodeEncodeError:
+        raise Malformed("a string in the frame holds half of a character (a lone surrogate)") from None
+    except ValueError as error:
+        raise Malformed(f"the frame is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Malformed('a frame holds one JSON object, such as {"command": "LIST_TOPICS"}')
+    return found
+
+
+def encode_object(content: dict[str, Any]) -> bytes:
+    """A whole frame. What is not ASCII is escaped, so that every answer is valid whatever a record holds."""
+    body = json.dumps(content, separators=(",", ":")).encode("ascii")
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Malformed("a name is written twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Malformed(f"the frame is not JSON: {name} is no number")
