@@ -159,6 +159,7 @@ class HttpDoor:
         match = self._router.find(request.path)
         route = self._route(request, match)
         if route is None or route.handler is not None or request.method != "GET":
+            request.keeps_alive = False  # what comes behind it is not read as HTTP any more
             self.start(conversation, request)
             return
         assert match is not None

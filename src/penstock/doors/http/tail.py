@@ -73,12 +73,13 @@ class Tails:
         self._open: dict[Tail, None] = {}
 
     def make(self, exchange: Exchange) -> Tail:
-        """The tail that a request asks for, not yet running. Raises what is wrong with the request."""
+        """The tail that a request asks for, not yet running. Raises what is wrong with the request, as a read would."""
         query, topic = exchange.query, exchange.parts["topic"]
         isolation = ISOLATIONS[query["isolation"]]
         self._broker.catalog.topic(topic)
         if query["partition"] is not None:
             partitions = [self._broker.partition(topic, query["partition"])]
+            partitions[0].read(start_of(partitions[0], query["offset"], isolation), 1, isolation)
         elif isinstance(query["offset"], int):
             raise InvalidRequest("an offset is one of a partition: say which, or begin at earliest or latest")
         else:
@@ -249,11 +250,8 @@ class Tail:
         return True
 
     def _skip(self, at: int) -> bool:
-        """What was next is gone. Go on where the log begins now, and say so; an offset not yet there is waited for."""
-        wanted, partition = self._wanted[at], self._partitions[at]
-        start_offset = partition.start_offset
-        if wanted.offset >= start_offset:
-            return False
+        """What was next is gone. Go on where the log begins now, and say so."""
+        wanted, start_offset = self._wanted[at], self._partitions[at].start_offset
         skipped = {"skipped_from": wanted.offset, "skipped_to": start_offset}
         self._wanted[at] = wanted._replace(offset=start_offset)
         self._connection.push(

@@ -66,10 +66,12 @@ def read_text(found: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def read_number(found: Mapping[str, Any], name: str, low: int, high: int, where: str) -> int | None:
-    """A whole number within bounds; None when it is not there."""
+    """A whole number within bounds, `5.0` being one as well; None when it is not there."""
     value = found.get(name)
     if value is None and name not in found:
         return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InvalidRequest(f"{name!r} of {where} must be a whole number from {low} to {high}")
     return value

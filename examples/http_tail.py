@@ -1,0 +1,63 @@
+"""Prints the messages of a topic as they come, over a WebSocket of the HTTP door. Needs a running broker.
+
+    python examples/http_tail.py TOPIC [QUERY] [COUNT]
+
+QUERY is what docs/protocols/http.md says, such as `offset=earliest&json=level:error`; after COUNT messages it ends.
+PENSTOCK_HTTP names a door that is not at 127.0.0.1:9080.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import CloseConnection, Event, Ping, RejectConnection, RejectData, Request, TextMessage
+
+
+def events(line: socket.socket, websocket: WSConnection) -> Iterator[Event]:
+    """What the door says, until it is over."""
+    while True:
+        content = line.recv(65536)
+        websocket.receive_data(content or None)
+        yield from websocket.events()
+        if not content:
+            return
+
+
+def tail(address: str, topic: str, query: str) -> Iterator[dict[str, object]]:
+    """The messages of a topic, without end."""
+    host, _, port = address.rpartition(":")
+    websocket = WSConnection(ConnectionType.CLIENT)
+    with socket.create_connection((host, int(port))) as line:
+        target = f"/api/v1/topics/{topic}/tail?{query}"
+        line.sendall(websocket.send(Request(host=address, target=target)))
+        text = ""
+        for event in events(line, websocket):
+            match event:
+                case TextMessage():
+                    text += event.data
+                    if event.message_finished:
+                        yield json.loads(text)
+                        text = ""
+                case Ping() | CloseConnection():
+                    line.sendall(websocket.send(event.response()))
+                case RejectData():
+                    sys.exit(bytes(event.data).decode())
+                case RejectConnection() if not event.has_body:
+                    sys.exit(f"refused with {event.status_code}")
+
+
+def main(topic: str, query: str = "", count: str = "0") -> None:
+    address = os.environ.get("PENSTOCK_HTTP", "127.0.0.1:9080")
+    for number, message in enumerate(tail(address, topic, query), 1):
+        print(json.dumps(message), flush=True)
+        if number == int(count):
+            return
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
