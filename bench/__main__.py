@@ -16,6 +16,7 @@ from bench import machine, report
 from bench.figures import Figure
 from bench.rows import (
     committing,
+    delivering,
     flushing,
     group_recovery,
     partitions,
@@ -54,6 +55,9 @@ ROWS = {
     "commits": Entry(committing.measure, "durable offset commits a second of one member", (5, 3)),
     "rebalance": Entry(rebalancing.measure, "one round of 50 members and 500 partitions", (6, 4)),
     "group-recovery": Entry(group_recovery.measure, "starting again with 10,000 groups", (10, 6)),
+    "deliveries": Entry(
+        delivering.measure, "messages to 16 members of a subscription, each acknowledged", (5, 3)
+    ),
     "transactions": Entry(transacting.measure, "transactions of 100 records a second with fsync", (10, 6)),
 }
 

@@ -40,6 +40,8 @@ class Server:
         self._log_path = home / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.address = ("127.0.0.1", 0)
+        self.doors: dict[str, int] = {}
+        """The port of each door by its flag."""
         self.started_ns = 0
         home.mkdir(parents=True, exist_ok=True)
 
@@ -78,6 +80,7 @@ class Server:
             time.sleep(POLL_S)
         ready = json.loads(self._ready_path.read_text())
         self.address = (str(ready["host"]), int(ready["port"]))
+        self.doors = {name: int(ready[name]) for name in FREE_PORTS if name in ready}
 
     def stop(self) -> None:
         """SIGTERM, and wait for a clean end."""
