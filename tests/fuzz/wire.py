@@ -10,7 +10,7 @@ from typing import Any
 
 from fuzz.target import Target
 from kafka_samples import message_versions, sample
-from penstock.core.errors import Malformed, TooLarge
+from penstock.core.errors import InvalidRequest, Malformed, TooLarge
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.intake import Budget, Intake
 from penstock.wire.kafka import (
@@ -23,7 +23,12 @@ from penstock.wire.kafka import (
     decode_response,
     encode_request,
     encode_response,
-)
+)from penstock.wire.queue.frames import Frame as QueueFrame
+from penstock.wire.queue.frames import MessageType
+from penstock.wire.queue.frames import decode as decode_queue_frame
+from penstock.wire.queue.frames import encode as encode_queue_frame
+from penstock.wire.queue.properties import headers_in, key_in
+from penstock.wire.queue.words import KNOWN, words_of
 
 MESSAGES = tuple(message_versions())
 FRAME_BYTES_MAX = 50_000
@@ -122,7 +127,29 @@ def joined(parts: list[Any]) -> bytes:
     return b"".join(parts)
 
 
+def make_queue_frame(rng: Random) -> bytes:
+    kind = rng.choice(list(MessageType))
+    names = [*sorted(KNOWN.get(kind, ())), "color"]
+    properties = tuple((name, rng.choice(("", "t", "1", "true", "YQ=="))) for name in names if rng.random() < 0.5)
+    body = rng.randbytes(rng.choice((0, 5))) if kind is MessageType.PUBLISH else b""
+    return encode_queue_frame(QueueFrame(kind, rng.getrandbits(63), rng.getrandbits(63), properties, body))
+
+
+def read_queue_frame(content: bytes) -> str:
+    """As the broker reads it; what was read comes back the same."""
+    try:
+        frame = decode_queue_frame(content)
+        assert encode_queue_frame(frame) == content
+        headers_in(frame.properties)
+        key_in(frame.properties)
+        words_of(frame)
+    except (Malformed, InvalidRequest) as error:
+        return type(error).__name__
+    return frame.type.name
+
+
 TARGETS = (
+    Target("queue-frame", make_queue_frame, read_queue_frame),
     Target("kafka-request", make_request, read_request),
     Target("kafka-response", make_response, read_response),
     Target("frames", make_stream, read_stream),
