@@ -23,7 +23,8 @@ from penstock.wire.kafka import (
     decode_response,
     encode_request,
     encode_response,
-)from penstock.wire.queue.frames import Frame as QueueFrame
+)
+from penstock.wire.queue.frames import Frame as QueueFrame
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.frames import decode as decode_queue_frame
 from penstock.wire.queue.frames import encode as encode_queue_frame
@@ -130,7 +131,9 @@ def joined(parts: list[Any]) -> bytes:
 def make_queue_frame(rng: Random) -> bytes:
     kind = rng.choice(list(MessageType))
     names = [*sorted(KNOWN.get(kind, ())), "color"]
-    properties = tuple((name, rng.choice(("", "t", "1", "true", "YQ=="))) for name in names if rng.random() < 0.5)
+    properties = tuple(
+        (name, rng.choice(("", "t", "1", "true", "YQ=="))) for name in names if rng.random() < 0.5
+    )
     body = rng.randbytes(rng.choice((0, 5))) if kind is MessageType.PUBLISH else b""
     return encode_queue_frame(QueueFrame(kind, rng.getrandbits(63), rng.getrandbits(63), properties, body))
 
