@@ -64,6 +64,7 @@ class LazyGroup(click.Group):
         "subscribe": "penstock.apps.cli.queue:subscribe",
         "subscription": "penstock.apps.cli.subscription:subscription",
         "bench": "penstock.apps.cli.bench:bench",
+        "pipeline": "penstock.apps.cli.pipeline:pipeline",
         "config": "penstock.apps.cli.config:config",
         "completion": "penstock.apps.cli.completion:completion",
     },

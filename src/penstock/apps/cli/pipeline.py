@@ -1,0 +1,291 @@
+"""`penstock pipeline`: run, validate, look at and maintain pipelines. Never runs one itself: penstock.spark does."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.apps.cli.failures import NotFound, StartFailed, WrongSettings
+from penstock.apps.cli.options import output_option
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.spark.pipelines.definition import Pipeline, Project
+
+FILE_DEFAULT = "pipelines.yaml"
+DAY_MS = 86_400_000
+METRICS_HOST = "127.0.0.1"
+
+file_option = click.option(
+    "-f",
+    "--file",
+    "file",
+    type=click.Path(path_type=Path),
+    default=Path(FILE_DEFAULT),
+    show_default=True,
+    help="The project: YAML, or Python that makes a Workshop.",
+)
+name_argument = click.argument("name", metavar="PIPELINE")
+
+
+@click.group()
+def pipeline() -> None:
+    """Run pipelines from topics to tables and back, on Spark."""
+
+
+@pipeline.command()
+@click.argument("directory", type=click.Path(path_type=Path), default=Path("pipelines"))
+def init(directory: Path) -> None:
+    """Write a small project that works: orders to a table, bad ones aside, revenue per minute to a topic."""
+    from penstock.apps.cli.pipeline_project import write_project
+
+    written = write_project(directory)
+    click.echo(f"Wrote {', '.join(str(file) for file in written)}.")
+    click.echo(f"Next: penstock start, then: cd {directory} && penstock pipeline run --once")
+
+
+@pipeline.command()
+@file_option
+@click.option(
+    "--deep", is_flag=True, help="Also have Spark look at every query and function, without running one."
+)
+def validate(file: Path, deep: bool) -> None:
+    """Say everything that is wrong with a project, or nothing."""
+    with in_words():
+        project = _load(file)
+        if deep:
+            from penstock.spark.pipelines.analysis import analyse
+
+            with _spark(project) as spark:
+                analyse(spark, project, project.pipelines)
+    click.echo(f"{file}: {len(project.pipelines)} pipelines, nothing wrong.")
+
+
+@pipeline.command("list")
+@file_option
+@output_option
+def list_pipelines(file: Path, output: str) -> None:
+    """List the pipelines of a project."""
+    from penstock.apps.cli.tables import show_table
+
+    with in_words():
+        project = _load(file)
+    rows = [(one.name, one.kind, _from(one), one.sink.topic or one.sink.table) for one in project.pipelines]
+    if output == "json":
+        names = ("name", "kind", "from", "to")
+        click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
+    else:
+        show_table(("pipeline", "kind", "from", "to"), rows)
+
+
+def _from(one: Pipeline) -> str:
+    return ", ".join(one.source.topics) or str(one.source.pattern)
+
+
+@pipeline.command()
+@file_option
+@output_option
+def status(file: Path, output: str) -> None:
+    """Show how the pipelines of a project are doing, or how they were when they last ran."""
+    from penstock.apps.cli.pipeline_view import COLUMNS, cells
+    from penstock.apps.cli.tables import show_table
+    from penstock.spark.pipelines.progress import Progress
+    from penstock.spark.pipelines.state import PipelineState
+
+    with in_words():
+        project = _load(file)
+        looks = []
+        for one in project.pipelines:
+            state = PipelineState(project.state_of(one))
+            told = state.status() or Progress(one.name, "never ran").plain()
+            is_dead = told["state"] == "running" and not state.is_running
+            looks.append(Progress(**{**told, "state": "died" if is_dead else told["state"]}))
+    if output == "json":
+        click.echo(json.dumps([look.plain() for look in looks]))
+    else:
+        show_table(COLUMNS, [cells(look) for look in looks])
+
+
+@pipeline.command()
+@click.argument("names", nargs=-1, metavar="[PIPELINE]...")
+@file_option
+@click.option("--once", is_flag=True, help="Work off what is there, then end.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus on this port."
+)
+def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None) -> None:
+    """Run pipelines (all of the project if none is named) until Ctrl-C or SIGTERM.
+
+    A signal lets the batch under way end first; the next run goes on behind it.
+    """
+    from penstock.apps.cli.pipeline_view import view
+    from penstock.spark.pipelines.metrics import PipelineMetrics
+
+    with in_words():
+        project = _load(file)
+        chosen = [_named(project, name) for name in names] or list(project.pipelines)
+        metrics = PipelineMetrics()
+        if metrics_port is not None:
+            port = metrics.serve(METRICS_HOST, metrics_port)
+            click.echo(f"metrics: http://{METRICS_HOST}:{port}/metrics", err=True)
+        stop = _stop_on_signals()
+        with _spark(project) as spark, view() as show:
+            _run(
+                spark,
+                project,
+                chosen,
+                once,
+                stop,
+                lambda looks: (show(looks), [metrics.show(one) for one in looks]),
+            )
+
+
+def _run(
+    spark: SparkSession,
+    project: Project,
+    chosen: list[Pipeline],
+    once: bool,
+    stop: threading.Event,
+    show: Any,
+) -> None:
+    from penstock.spark.pipelines.analysis import analyse
+    from penstock.spark.pipelines.running import started, watch
+
+    analyse(spark, project, chosen)
+    with started(spark, project, chosen, is_once=once) as running:
+        watch(running, show, stop.is_set)
+    show([one.look() for one in running])
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+@pipeline.command()
+@name_argument
+@file_option
+@click.option(
+    "--file-mb", type=click.IntRange(1), default=128, show_default=True, help="Files below this are small."
+)
+@click.option(
+    "--keep-days",
+    type=click.FloatRange(0.05),
+    default=7.0,
+    show_default=True,
+    help="Old versions stay this long.",
+)
+@output_option
+def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) -> None:
+    """Write the small files of a pipeline's table together, and drop rows and versions that are too old."""
+    from penstock.spark.pipelines.maintenance import compact as compact_table
+
+    with in_words():
+        project = _load(file)
+        done = compact_table(
+            project, _named(project, name), file_bytes=file_mb * 1_000_000, keep_ms=int(keep_days * DAY_MS)
+        )
+    if output == "json":
+        click.echo(json.dumps({"pipeline": name, **asdict(done)}))
+    else:
+        click.echo(
+            f"{name}: {done.files_before} files are {done.files_after} now, "
+            f"{done.rows_expired} rows expired, {done.files_removed} unused files removed."
+        )
+
+
+@pipeline.command()
+@name_argument
+@file_option
+@click.option("--to", "topic", required=True, metavar="TOPIC", help="The topic to write to.")
+@click.option("--rate", type=click.IntRange(1), metavar="ROWS", help="No more than this many rows a second.")
+@click.option("--by-key", is_flag=True, help="Let keys choose the partition instead of keeping it.")
+@click.option("--again", is_flag=True, help="From the beginning, although it was replayed there before.")
+def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, again: bool) -> None:
+    """Write the rows of a pipeline's table to a topic: order, keys, headers and times as they were."""
+    from penstock.apps.cli.pipeline_view import replay_bar
+    from penstock.spark.pipelines.replay import Replay
+    from penstock.spark.pipelines.replay import replay as replay_table
+
+    with in_words():
+        project = _load(file)
+        chosen = _named(project, name)
+        asked = Replay(topic, rate, not by_key, again)
+        with _spark(project) as spark, replay_bar(f"{name} → {topic}") as show:
+            rows = replay_table(spark, project, chosen, asked, show)
+    click.echo(f"{name}: {rows} offsets replayed to {topic}.")
+
+
+@pipeline.command()
+@name_argument
+@file_option
+@click.option("--dry-run", is_flag=True, help="Only show what would be sent.")
+@output_option
+def redrive(name: str, file: Path, dry_run: bool, output: str) -> None:
+    """Send a pipeline's dead letters back to the topics they came from, each once."""
+    from penstock.spark.pipelines.redrive import redrive as redrive_letters
+
+    with in_words():
+        project = _load(file)
+        with _spark(project) as spark:
+            done = redrive_letters(spark, project, _named(project, name), is_dry=dry_run)
+    if output == "json":
+        click.echo(json.dumps({"pipeline": name, "sent": not dry_run, **asdict(done)}))
+        return
+    click.echo(f"{name}: {done.rows} dead letters {'would be' if dry_run else 'were'} sent back.")
+    for reason, count in done.by_reason.items():
+        click.echo(f"  {count} × {reason}")
+
+
+def _load(file: Path) -> Project:
+    from penstock.spark.pipelines import load_project
+
+    return load_project(file)
+
+
+def _named(project: Project, name: str) -> Pipeline:
+    from penstock.spark.pipelines.problems import suggestion
+
+    for one in project.pipelines:
+        if one.name == name:
+            return one
+    raise NotFound(
+        f"There is no pipeline {name}. {suggestion(name, [one.name for one in project.pipelines])}"
+    )
+
+
+@contextmanager
+def _spark(project: Project) -> Iterator[SparkSession]:
+    """Spark where the project wants it, for as long as the command runs."""
+    from penstock.spark.pipelines.place import spark_at
+
+    spark = spark_at(project)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Every failure of a pipeline as a sentence and an exit code."""
+    from penstock.client.errors import ClientError
+    from penstock.spark.pipelines.problems import PipelineError, WrongDefinition
+
+    try:
+        yield
+    except WrongDefinition as error:
+        raise WrongSettings(str(error)) from error
+    except (PipelineError, ClientError) as error:
+        raise StartFailed(str(error)) from error

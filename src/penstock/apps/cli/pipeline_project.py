@@ -1,0 +1,84 @@
+"""The project that `penstock pipeline init` writes: small, whole, and run by a test. Never overwrites a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.apps.cli.failures import StartFailed
+
+FILES = {
+    "pipelines.yaml": """\
+# Orders go to a table, bad ones aside; revenue per minute goes back to a topic.
+# Check with `penstock pipeline validate`, run with `penstock pipeline run`.
+bootstrap: ${PENSTOCK_BOOTSTRAP:-127.0.0.1:9092}
+state_dir: .pipelines
+spark:
+  master: local[2]
+
+pipelines:
+  orders-lake:
+    source: {topics: [orders]}
+    decode:
+      format: json
+      schema: order_id bigint, customer string, amount double, ordered_at timestamp
+      required: [order_id, amount]
+      expect: {positive amount: amount > 0}
+      dead_letters: {topic: orders.dlq}
+    sink:
+      table: lake/orders
+      partition_by: [_date]
+      keep_raw: true
+
+  revenue:
+    source: {topics: [orders]}
+    decode:
+      schema: order_id bigint, customer string, amount double, ordered_at timestamp
+      dead_letters: {table: lake/revenue-dlq}
+    steps:
+      - python: steps:sensible_orders
+      - window:
+          time: ordered_at
+          size: 1 minute
+          watermark: 10 seconds
+          compute: {orders: count(*), revenue: "round(sum(amount), 2)"}
+    sink: {topic: revenue, key: window_start}
+""",
+    "steps.py": '''\
+"""Steps of the pipelines: each takes a DataFrame and returns one."""
+
+from pyspark.sql import DataFrame
+
+
+def sensible_orders(orders: DataFrame) -> DataFrame:
+    return orders.where("amount between 0 and 10000")
+''',
+    "make_orders.sh": """\
+#!/bin/sh
+# A few orders to look at; the last two are bad on purpose.
+penstock topic create orders --partitions 2 2>/dev/null
+penstock topic create orders.dlq 2>/dev/null
+penstock topic create revenue 2>/dev/null
+{
+  for number in 1 2 3 4 5 6 7 8; do
+    printf '{"order_id": %d, "customer": "c%d", "amount": %d.5, ' $number $number $number
+    printf '"ordered_at": "2026-01-01T10:0%d:00Z"}\\n' $number
+  done
+  echo '{"order_id": 9, "amount": "a lot"}'
+  echo 'not even JSON'
+} | penstock pub --topic orders
+""",
+}
+
+
+def write_project(directory: Path) -> list[Path]:
+    """Write all files, or none if one is there already."""
+    there = [directory / name for name in FILES if (directory / name).exists()]
+    if there:
+        raise StartFailed(
+            f"{there[0]} is there already. Name another directory: penstock pipeline init DIRECTORY"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in FILES.items():
+        (directory / name).write_text(content, "utf-8")
+    (directory / "make_orders.sh").chmod(0o755)
+    return [directory / name for name in FILES]

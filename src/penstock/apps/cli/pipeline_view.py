@@ -1,0 +1,85 @@
+"""Pipelines on the terminal: a live table for people, JSON lines for programs. Never asks a pipeline anything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from penstock.spark.pipelines.progress import Progress
+
+COLUMNS = ("pipeline", "state", "batch", "rows", "rows/s", "batch ms", "behind", "state rows")
+
+
+def cells(look: Progress) -> tuple[object, ...]:
+    behind = ", ".join(f"{topic} {count}" for topic, count in look.lag.items()) or "-"
+    return (
+        look.pipeline,
+        look.state,
+        "-" if look.batch < 0 else look.batch,
+        look.rows_total,
+        round(look.rows_per_s),
+        look.batch_ms,
+        behind,
+        look.state_rows,
+    )
+
+
+@contextmanager
+def view() -> Iterator[Callable[[list[Progress]], None]]:
+    """Something that shows progress for as long as pipelines run."""
+    if not sys.stdout.isatty():
+        yield JsonLines().show
+        return
+    from rich.live import Live
+
+    with Live(_table([]), refresh_per_second=4) as live:
+        yield lambda looks: live.update(_table(looks))
+
+
+class JsonLines:
+    """One line for each batch and each change of state; nothing while nothing happens."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, tuple[int, str]] = {}
+
+    def show(self, looks: Sequence[Progress]) -> None:
+        for look in looks:
+            if self._shown.get(look.pipeline) != (look.batch, look.state):
+                self._shown[look.pipeline] = (look.batch, look.state)
+                click.echo(json.dumps(look.plain()))
+
+
+def _table(looks: Sequence[Progress]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False)
+    for look in looks:
+        table.add_row(*(str(cell) for cell in cells(look)))
+    return table
+
+
+@contextmanager
+def replay_bar(title: str) -> Iterator[Callable[[int, int, int], None]]:
+    """A bar for people, a JSON line per piece for programs."""
+    if not sys.stdout.isatty():
+        yield lambda done, total, rows: click.echo(json.dumps({"pieces": done, "of": total, "rows": rows}))
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as progress:
+        task = progress.add_task(title, total=None)
+
+        def show(done: int, total: int, rows: int) -> None:
+            progress.update(task, completed=done, total=total, description=f"{title}: {rows:,} rows")
+
+        yield show

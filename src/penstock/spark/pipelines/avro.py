@@ -1,0 +1,138 @@
+"""Avro values to columns, by fastavro in Spark's Python workers. Never talks to a registry: the schema is a file."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.spark.pipelines.problems import Problem, WrongDefinition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CONFLUENT_BYTES = 5
+"""A zero byte and a schema's number stand before values that went through a registry."""
+
+_PLAIN = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "null": pa.string(),
+    "enum": pa.string(),
+    "fixed": pa.binary(),
+}
+_LOGICAL = {
+    "date": pa.date32(),
+    "timestamp-millis": pa.timestamp("us", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "uuid": pa.string(),
+}
+
+
+def arrow_type(schema: Any) -> pa.DataType:
+    """The type of a column for one Avro schema. Raises WrongDefinition for what has no column type."""
+    if isinstance(schema, list):
+        rest = [one for one in schema if one != "null"]
+        if len(rest) != 1:
+            raise _wrong(f"a union of {', '.join(map(str, rest))} has no column type.")
+        return arrow_type(rest[0])
+    if isinstance(schema, str):
+        if schema not in _PLAIN:
+            raise _wrong(f"unknown type {schema!r}.")
+        return _PLAIN[schema]
+    kind, logical = schema["type"], schema.get("logicalType")
+    if logical == "decimal":
+        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+    if logical in _LOGICAL:
+        return _LOGICAL[logical]
+    if kind == "record":
+        return pa.struct([(field["name"], arrow_type(field["type"])) for field in schema["fields"]])
+    if kind == "array":
+        return pa.list_(pa.field("element", arrow_type(schema["items"])))
+    if kind == "map":
+        return pa.map_(pa.string(), arrow_type(schema["values"]))
+    return arrow_type(kind)
+
+
+def read_schema(text: str) -> tuple[Any, pa.StructType]:
+    """An Avro schema file: what fastavro wants, and the columns. Raises WrongDefinition."""
+    import fastavro
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    try:
+        plain = json.loads(text)
+        parsed = fastavro.parse_schema(plain)
+    except (json.JSONDecodeError, SchemaParseException, UnknownType) as error:
+        raise _wrong(f"is no Avro schema: {error}.") from error
+    if not isinstance(plain, dict) or plain.get("type") != "record":
+        raise _wrong("is no record: columns are the fields of a record.")
+    return parsed, arrow_type(plain)
+
+
+def decode_avro(placed: DataFrame, row: str, error: str, schema: str, framing: str) -> DataFrame:
+    """Adds the decoded row and, where it cannot be decoded, why."""
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    _, columns = read_schema(schema)
+    made = StructType(
+        [
+            *placed.schema.fields,
+            StructField(row, from_arrow_type(columns, prefer_timestamp_ntz=False)),
+            StructField(error, StringType()),
+        ]
+    )
+    return placed.mapInArrow(_decoder(schema, CONFLUENT_BYTES if framing == "confluent" else 0), made)
+
+
+def _decoder(
+    schema: str, skipped_bytes: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parsed, columns = read_schema(schema)
+        for batch in batches:
+            rows, errors = decode_values(batch.column("_value").to_pylist(), parsed, skipped_bytes)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, pa.array(rows, columns), pa.array(errors, pa.string())],
+                names=[*batch.schema.names, "_row", "_error"],
+            )
+
+    return decode
+
+
+def decode_values(
+    values: list[bytes | None], parsed: Any, skipped_bytes: int
+) -> tuple[list[Any], list[str | None]]:
+    """For each value its row, or why there is none."""
+    import fastavro
+
+    rows: list[Any] = []
+    errors: list[str | None] = []
+    for value in values:
+        row, problem = None, None
+        if value is not None:
+            try:
+                stream = io.BytesIO(value)
+                if skipped_bytes and (len(value) < skipped_bytes or value[0] != 0):
+                    raise ValueError("the value has no schema number in front")
+                stream.seek(skipped_bytes)
+                row = fastavro.schemaless_reader(stream, parsed, None)
+                if stream.tell() != len(value):
+                    raise ValueError(f"{len(value) - stream.tell()} bytes are left behind the record")
+            except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
+                row, problem = None, f"no Avro of this schema: {str(error) or type(error).__name__}"
+        rows.append(row)
+        errors.append(problem)
+    return rows, errors
+
+
+def _wrong(what: str) -> WrongDefinition:
+    return WrongDefinition([Problem("decode.schema_file", what, "See the Avro specification.")])

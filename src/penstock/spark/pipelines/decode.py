@@ -1,0 +1,121 @@
+"""Records to columns: JSON in the JVM, Avro by fastavro in the workers. Never decides where bad rows go.
+
+What comes out has the columns of the definition, the record's place (`_topic`, `_partition`, `_offset`, `_timestamp`),
+its bytes (`_key`, `_value`, `_headers`) and `_error`: null, or why the row cannot be used.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.spark.pipelines.ddl import split_columns
+from penstock.spark.pipelines.definition import Decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+PLACE = ("_topic", "_partition", "_offset", "_timestamp")
+RAW = ("_key", "_value", "_headers")
+ERROR = "_error"
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+NO_VALUE = "the record has no value"
+NOT_THE_SCHEMA = "the value is no JSON object with the columns of the schema"
+_ROW = "_row"
+_CORRUPT = "_corrupt"
+
+
+def place_and_raw(records: DataFrame) -> DataFrame:
+    """The source's columns under names that never collide with those of a value."""
+    from pyspark.sql import functions as F
+
+    headers = F.col("headers") if "headers" in records.columns else F.lit(None)
+    return records.select(
+        F.col("topic").alias("_topic"),
+        F.col("partition").alias("_partition"),
+        F.col("offset").alias("_offset"),
+        F.col("timestamp").alias("_timestamp"),
+        F.col("key").cast("binary").alias("_key"),
+        F.col("value").cast("binary").alias("_value"),
+        headers.cast(HEADERS_TYPE).alias("_headers"),
+    )
+
+
+def decode(
+    records: DataFrame, how: Decode, home: Path, keep_tombstones: bool, known: StructType | None
+) -> DataFrame:
+    """Rows of the source with columns of their own. Tombstones are bad rows unless they mean something later.
+
+    `known` are columns of a table that is there already: with `schema: infer` they keep their types.
+    """
+    from pyspark.sql import functions as F
+
+    placed = place_and_raw(records)
+    if how.format == "raw":
+        return placed.withColumn(ERROR, F.lit(None).cast("string"))
+    if how.format == "avro":
+        from penstock.spark.pipelines.avro import decode_avro
+
+        decoded = decode_avro(
+            placed, _ROW, ERROR, (home / (how.schema_file or "")).read_text("utf-8"), how.framing
+        )
+    else:
+        decoded = _decode_json(placed, how, known)
+    row: Any = decoded.schema[_ROW].dataType
+    columns = [F.col(f"{_ROW}.`{name}`").alias(name) for name in row.names if name != _CORRUPT]
+    absent = F.lit(None if keep_tombstones else NO_VALUE).cast("string")
+    flat = decoded.select(*columns, *PLACE, *RAW, ERROR)
+    broken = F.coalesce(F.col(ERROR), *_broken_rules(how))
+    return flat.withColumn(ERROR, F.when(F.col("_value").isNull(), absent).otherwise(broken))
+
+
+def _decode_json(placed: DataFrame, how: Decode, known: StructType | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    assert how.schema is not None
+    schema = inferred_ddl(placed, known) if how.schema == "infer" else how.schema
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    text = F.col("_value").cast("string")
+    row = F.from_json(text, f"{schema}, {_CORRUPT} string", options)
+    bad = F.col(f"{_ROW}.{_CORRUPT}").isNotNull() | F.col(_ROW).isNull()
+    return placed.withColumn(_ROW, row).withColumn(ERROR, F.when(bad, F.lit(NOT_THE_SCHEMA)))
+
+
+def _broken_rules(how: Decode) -> list[Column]:
+    """For each rule of the definition: the words about a row that breaks it, else null."""
+    from pyspark.sql import functions as F
+
+    missing = [F.when(F.col(f"`{name}`").isNull(), F.lit(f"{name} has no value")) for name in how.required]
+    unmet = [
+        F.when(~F.coalesce(F.expr(rule).cast("boolean"), F.lit(False)), F.lit(f"not {name}: {rule}"))
+        for name, rule in how.expect.items()
+    ]
+    return [*missing, *unmet, F.lit(None).cast("string")]
+
+
+_DECIMAL = re.compile(r"DECIMAL\(\d+,\s*\d+\)")
+
+
+def inferred_ddl(placed: DataFrame, known: StructType | None) -> str:
+    """Columns as the JSON objects of this batch have them; those of the table keep their types."""
+    from pyspark.sql import functions as F
+
+    found = placed.select(F.schema_of_variant_agg(F.try_parse_json(F.col("_value").cast("string")))).first()
+    assert found is not None
+    there = {} if known is None else {field.name: field.dataType.simpleString() for field in known}
+    body = str(found[0])
+    if body.startswith("OBJECT<"):
+        seen = [
+            part.partition(": ") for part in split_columns(body.removeprefix("OBJECT<").removesuffix(">"))
+        ]
+        there = {**{name.strip("`"): _column_type(kind) for name, _, kind in seen}, **there}
+    assert there or known is not None, "a batch has rows"
+    return ", ".join(f"`{name}` {kind}" for name, kind in there.items() if not name.startswith("_"))
+
+
+def _column_type(kind: str) -> str:
+    """Numbers with a point are doubles, and what is mixed or was always null is text."""
+    plain = _DECIMAL.sub("DOUBLE", kind).replace("OBJECT<", "STRUCT<")
+    return re.sub(r"\b(VOID|VARIANT)\b", "STRING", plain)

@@ -1,0 +1,45 @@
+"""Python functions that a definition names as `module:name`. Never runs one."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock.spark.pipelines.problems import Problems, suggestion
+
+
+def find_function(word: str, path: str, home: Path, problems: Problems) -> Callable[..., Any] | None:
+    """The function of that name; modules beside the definition's file come first. Notes what is wrong."""
+    module_name, _, name = word.partition(":")
+    if str(home) not in sys.path:
+        sys.path.insert(0, str(home))
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        problems.add(
+            path, f"cannot import {module_name}: {error}.", f"Put {module_name}.py beside the definition."
+        )
+        return None
+    except (SyntaxError, NameError) as error:
+        problems.add(path, f"{module_name} does not load: {type(error).__name__}: {error}.")
+        return None
+    found = getattr(module, name, None)
+    if not callable(found):
+        known = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+        problems.add(path, f"{module_name} has no function {name}.", suggestion(name, known) if known else "")
+        return None
+    return found  # type: ignore[no-any-return]
+
+
+def get_function(word: str | Callable[..., Any], home: Path) -> Callable[..., Any]:
+    """The same for a definition that was checked."""
+    if not isinstance(word, str):
+        return word
+    problems = Problems()
+    found = find_function(word, word, home, problems)
+    problems.raise_any()
+    assert found is not None
+    return found

@@ -1,0 +1,23 @@
+"""Tables of pipelines: files written together, old rows and old versions dropped. Never touches what is being read."""
+
+from __future__ import annotations
+
+import time
+
+from penstock.spark.pipelines.definition import Pipeline, Project
+from penstock.spark.pipelines.history import open_existing
+from penstock.spark.pipelines.lake.port import Compacted
+from penstock.spark.pipelines.problems import Problem, WrongDefinition
+
+
+def compact(project: Project, pipeline: Pipeline, *, file_bytes: int, keep_ms: int) -> Compacted:
+    """Maintain the table of a pipeline, also while it runs. Needs no Spark."""
+    sink = pipeline.sink
+    if sink.table is None:
+        problem = Problem(
+            pipeline.name, "writes to a topic.", "Topics are compacted by the broker (cleanup.policy)."
+        )
+        raise WrongDefinition([problem])
+    table = open_existing(project.place(sink.table), sink.format, needs_raw=False)
+    expire_before_ms = None if sink.expire_after is None else int(time.time() * 1000) - sink.expire_after
+    return table.compact(file_bytes, keep_ms, expire_before_ms)

@@ -1,0 +1,42 @@
+"""What Prometheus reads about running pipelines. Never measures by itself: it repeats the last progress."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Gauge, start_http_server
+
+from penstock.spark.pipelines.progress import Progress
+
+
+class PipelineMetrics:
+    """One registry for all pipelines of a process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._is_up = self._gauge("up", "1 while the pipeline runs")
+        self._batch = self._gauge("batch", "number of the last batch")
+        self._rows = self._gauge("rows_total", "rows read since the process started")
+        self._pace = self._gauge("rows_per_second", "pace of the last batch")
+        self._duration = self._gauge("batch_seconds", "duration of the last batch")
+        self._state_rows = self._gauge("state_rows", "rows that windows and functions remember")
+        self._state_bytes = self._gauge("state_bytes", "memory of that state")
+        self._lag = self._gauge("lag_records", "records behind the end of the topic", "topic")
+
+    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        return Gauge(f"penstock_pipeline_{name}", meaning, ["pipeline", *labels], registry=self.registry)
+
+    def serve(self, host: str, port: int) -> int:
+        """Answer scrapes; returns the port (0 asks for a free one)."""
+        server, _ = start_http_server(port, addr=host, registry=self.registry)
+        return int(server.server_port)
+
+    def show(self, progress: Progress) -> None:
+        name = progress.pipeline
+        self._is_up.labels(name).set(progress.state == "running")
+        self._batch.labels(name).set(progress.batch)
+        self._rows.labels(name).set(progress.rows_total)
+        self._pace.labels(name).set(progress.rows_per_s)
+        self._duration.labels(name).set(progress.batch_ms / 1000)
+        self._state_rows.labels(name).set(progress.state_rows)
+        self._state_bytes.labels(name).set(progress.state_bytes)
+        for topic, behind in progress.lag.items():
+            self._lag.labels(name, topic).set(behind)

@@ -1,0 +1,148 @@
+"""Rows of one batch to a topic or a table, once however often they come. Never looks at where rows are from."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.spark.pipelines.decode import ERROR, RAW
+from penstock.spark.pipelines.definition import Sink
+from penstock.spark.pipelines.lake.files import COPY_PREFIX, staged_files, staged_schema
+from penstock.spark.pipelines.lake.port import LakeTable, Mark, Merge
+from penstock.spark.pipelines.lake.tables import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+DATE = "_date"
+_GONE = "_gone"
+_RECORD = ("topic", "key", "value", "headers", "partition", "timestamp")
+
+
+@dataclass(frozen=True)
+class TopicOutput:
+    """A topic: the batch is one transaction, named after the pipeline and the batch."""
+
+    topic: str
+    options: Mapping[str, str]
+
+    def write(self, records: DataFrame, mark: Mark) -> None:
+        """Rows with `key`, `value` and what else a record has."""
+        writer = records.write.format("penstock").options(**self.options)
+        writer = writer.option("topic", self.topic)
+        writer.option("txnAppId", mark.app).option("txnVersion", str(mark.batch)).mode("append").save()
+
+
+def to_records(rows: DataFrame, sink: Sink) -> DataFrame:
+    """Columns as a record: all but those that start with _ as JSON, or `value` as it is."""
+    from pyspark.sql import functions as F
+
+    if sink.value == "raw":
+        key = [F.col(sink.key[0]).cast("binary").alias("key")] if sink.key else []
+        names = [
+            name
+            for name in _RECORD
+            if name in rows.columns and name != "topic" and not (key and name == "key")
+        ]
+        return rows.select(*key, *names)
+    columns = [F.col(f"`{name}`") for name in rows.columns if not name.startswith("_")]
+    key_column: Column = F.col(sink.key[0]) if sink.key else F.lit(None)
+    if not sink.key and "_key" in rows.columns:
+        key_column = F.col("_key")
+    return rows.select(
+        key_column.cast("string" if sink.key else "binary").cast("binary").alias("key"),
+        F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).cast("binary").alias("value"),
+    )
+
+
+@dataclass(frozen=True)
+class TableOutput:
+    """A table: Spark's tasks write the files, the driver commits them together with the batch's mark."""
+
+    place: Path
+    format: str
+    partition_by: tuple[str, ...] = ()
+
+    def table(self) -> LakeTable:
+        return open_table(self.place, self.format)
+
+    def write(self, rows: DataFrame, mark: Mark) -> bool:
+        """Whether there was something to do: a batch that is in the table is left alone."""
+        table = self.table()
+        if _is_done(table, mark):
+            return False
+        directory = self._stage(table, rows, mark)
+        files, schema = staged_files(self.place, directory), staged_schema(directory)
+        if files and schema is not None:
+            table.append(files, schema, self.partition_by, mark)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+        return True
+
+    def merge(self, rows: DataFrame, sink: Sink, mark: Mark) -> None:
+        """Bring each key up to date with its last change in this batch."""
+        table = self.table()
+        if _is_done(table, mark):
+            return
+        directory = self._stage(table, last_changes(rows, sink), mark)
+        try:
+            import pyarrow.dataset as ds
+
+            if staged_files(self.place, directory):
+                changes = ds.dataset(directory, format="parquet").scanner().to_reader()
+                table.merge(changes, Merge(sink.key, _GONE), mark)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _stage(self, table: LakeTable, rows: DataFrame, mark: Mark) -> Path:
+        """Write files that nobody sees yet. Each attempt has its own directory, so a dead one leaves no trace in it."""
+        from pyspark.sql import functions as F
+
+        directory = self.place / table.staging / f"batch-{mark.batch}-{uuid.uuid4().hex}"
+        for name in self.partition_by:
+            rows = rows.withColumn(COPY_PREFIX + name, F.col(f"`{name}`"))
+        rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        writer = rows.write.mode("errorifexists").option("compression", "zstd")
+        writer.partitionBy(*[COPY_PREFIX + name for name in self.partition_by]).parquet(str(directory))
+        return directory
+
+
+def _is_done(table: LakeTable, mark: Mark) -> bool:
+    done = table.recorded(mark.app)
+    return done is not None and done >= mark.batch
+
+
+def to_table_rows(rows: DataFrame, sink: Sink, *, is_raw: bool) -> DataFrame:
+    """Columns as the table keeps them: places always, bytes if wanted, the day if the table is split by it."""
+    from pyspark.sql import functions as F
+
+    dropped = [ERROR] if sink.keep_raw or is_raw else [ERROR, *RAW]
+    rows = rows.drop(*dropped)
+    if DATE in sink.partition_by and DATE not in rows.columns:
+        rows = rows.withColumn(DATE, F.to_date("_timestamp"))
+    return rows
+
+
+def last_changes(rows: DataFrame, sink: Sink) -> DataFrame:
+    """One row per key: the last in its partition (where a key lives in one), and whether it removes the key's row."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    gone = (
+        F.coalesce(F.expr(sink.delete_when).cast("boolean"), F.lit(False))
+        if sink.delete_when
+        else F.lit(False)
+    )
+    if "_value" in rows.columns:
+        gone = gone | F.col("_value").isNull()
+    if "_offset" in rows.columns:
+        latest = Window.partitionBy(*sink.key).orderBy(F.col("_offset").desc())
+        ranked = rows.withColumn(_GONE, gone).withColumn("_rank", F.row_number().over(latest))
+        rows = ranked.where("_rank = 1").drop("_rank")
+    else:
+        rows = rows.withColumn(_GONE, gone)
+    return rows.drop(*RAW, ERROR)

@@ -1,0 +1,81 @@
+"""How a running pipeline is doing, from what Spark tells about its batches. Never asks the broker, never prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One look at one pipeline."""
+
+    pipeline: str
+    state: str
+    batch: int = -1
+    rows: int = 0
+    rows_total: int = 0
+    rows_per_s: float = 0.0
+    batch_ms: int = 0
+    lag: Mapping[str, int] = field(default_factory=dict)
+    state_rows: int = 0
+    state_bytes: int = 0
+    watermark: str = ""
+    error: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_before: int, state: str) -> Progress:
+    """What a progress report of Spark means; `rows_before` is the count of the batches before it."""
+    if told is None:
+        return Progress(pipeline, state, rows_total=rows_before)
+    sources = told.get("sources") or []
+    operators = told.get("stateOperators") or []
+    rows = sum(source.get("numInputRows") or 0 for source in sources)
+    batch_ms = int((told.get("durationMs") or {}).get("triggerExecution", 0))
+    return Progress(
+        pipeline=pipeline,
+        state=state,
+        batch=int(told.get("batchId", -1)),
+        rows=rows,
+        rows_total=rows_before + rows,
+        rows_per_s=round(rows * 1000 / batch_ms, 1) if batch_ms else 0.0,
+        batch_ms=batch_ms,
+        lag=_lag(sources),
+        state_rows=sum(operator.get("numRowsTotal") or 0 for operator in operators),
+        state_bytes=sum(operator.get("memoryUsedBytes") or 0 for operator in operators),
+        watermark=(told.get("eventTime") or {}).get("watermark", ""),
+    )
+
+
+def _lag(sources: list[Mapping[str, Any]]) -> dict[str, int]:
+    """Records behind the end of each topic."""
+    found: dict[str, int] = {}
+    for source in sources:
+        latest, done = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+        for topic, partitions in latest.items():
+            behind = sum(
+                max(0, end - done.get(topic, {}).get(number, 0)) for number, end in partitions.items()
+            )
+            found[topic] = found.get(topic, 0) + behind
+    return found
+
+
+def _offsets(told: Any) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition, from the text or the mapping that Spark hands on."""
+    if isinstance(told, str):
+        try:
+            told = json.loads(told)
+        except ValueError:
+            return {}
+    if not isinstance(told, Mapping):
+        return {}
+    return {
+        topic: {str(number): int(offset) for number, offset in partitions.items()}
+        for topic, partitions in told.items()
+        if isinstance(partitions, Mapping)
+    }

@@ -1,0 +1,185 @@
+"""Pipelines on one Spark: start, watch, stop at the end of a batch. Never prints: it hands out progress."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.spark.pipelines.batches import BatchWriter
+from penstock.spark.pipelines.definition import Pipeline, Project
+from penstock.spark.pipelines.history import run_history
+from penstock.spark.pipelines.problems import RunFailed
+from penstock.spark.pipelines.progress import Progress, read_progress
+from penstock.spark.pipelines.state import PipelineState
+from penstock.spark.pipelines.steps import output_mode
+from penstock.spark.pipelines.topics import source_options, topic_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_S = 0.25
+"""How often a running pipeline is looked at."""
+
+STOP_S_MAX = 60.0
+"""A batch that takes longer than this to end is cut off; it is run again at the next start."""
+
+
+class StopAtBoundary(Exception):
+    """Raised at the start of a batch when the pipeline is to stop: everything before it is finished."""
+
+
+@dataclass
+class Gate:
+    """What every batch passes first. Lives in the driver: over Spark Connect batches do not pass here."""
+
+    writer: BatchWriter
+    is_closing: threading.Event
+    is_inside: bool = False
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        if self.is_closing.is_set():
+            raise StopAtBoundary(f"stopped before batch {batch_id}")
+        self.is_inside = True
+        try:
+            self.writer(batch, batch_id)
+        finally:
+            self.is_inside = False
+
+
+@dataclass
+class Running:
+    """One pipeline with its query."""
+
+    pipeline: Pipeline
+    state: PipelineState
+    query: StreamingQuery
+    gate: Gate | None
+    rows_before: int = 0
+    batch: int = -1
+    last: Progress = field(default_factory=lambda: Progress("", "starting"))
+
+    def look(self) -> Progress:
+        """How it is doing now."""
+        told: Any = self.query.lastProgress
+        state = "running" if self.query.isActive else "stopped"
+        report = None if told is None else told if isinstance(told, dict) else dict(told)
+        if report is not None and int(report["batchId"]) != self.batch:
+            self.rows_before = self.last.rows_total
+            self.batch = int(report["batchId"])
+        self.last = read_progress(self.pipeline.name, report, self.rows_before, state)
+        return self.last
+
+    def failure(self) -> RunFailed | None:
+        """Why it ended, if it ended by itself and badly."""
+        if self.query.isActive:
+            return None
+        error = self.query.exception()
+        if error is None or "StopAtBoundary" in str(error):
+            return None
+        return RunFailed(in_words(self.pipeline.name, str(error)))
+
+    @property
+    def is_between_batches(self) -> bool:
+        if not self.query.isActive:
+            return True
+        if self.gate is not None and self.gate.is_inside:
+            return False
+        return not self.query.status["isDataAvailable"]
+
+
+@contextmanager
+def started(
+    spark: SparkSession, project: Project, pipelines: Sequence[Pipeline], *, is_once: bool
+) -> Iterator[list[Running]]:
+    """Every pipeline, running. At the end they are stopped, each at the end of a batch."""
+    closing = threading.Event()
+    with ExitStack() as locks:
+        running: list[Running] = []
+        try:
+            for pipeline in pipelines:
+                state = PipelineState(project.state_of(pipeline))
+                locks.enter_context(state.locked())
+                running.append(_start(spark, project, pipeline, state, closing, is_once))
+            yield running
+        finally:
+            closing.set()
+            for one in running:
+                _stop(one)
+
+
+def _start(
+    spark: SparkSession,
+    project: Project,
+    pipeline: Pipeline,
+    state: PipelineState,
+    closing: threading.Event,
+    is_once: bool,
+) -> Running:
+    app = state.claim(pipeline)
+    session = spark.newSession()
+    options = topic_options(project)
+    writer = BatchWriter(pipeline, project.home, app, options, state.checkpoint)
+    live_from = run_history(session, pipeline, project.home, state, writer, closing)
+    reader = session.readStream.format("penstock").options(**source_options(project, pipeline, live_from))
+    records = reader.load()
+    rows = writer.stream(records) if pipeline.keeps_state else records
+    is_local = project.spark.remote is None
+    gate = Gate(writer, closing) if is_local else None
+    query = rows.writeStream.queryName(pipeline.name).outputMode(output_mode(pipeline.steps))
+    query = query.option("checkpointLocation", str(state.checkpoint)).foreachBatch(gate or writer)
+    query = (
+        query.trigger(availableNow=True)
+        if is_once
+        else query.trigger(processingTime=f"{pipeline.trigger} milliseconds")
+    )
+    return Running(pipeline, state, query.start(), gate)
+
+
+def _stop(one: Running) -> None:
+    """Wait for the batch that is under way, then end the query."""
+    from penstock.spark.pipelines.waiting import wait_until
+
+    wait_until(lambda: one.is_between_batches, STOP_S_MAX)
+    one.query.stop()
+    one.state.put_status(one.look().plain())
+
+
+def watch(
+    running: Sequence[Running], show: Callable[[list[Progress]], None], is_stopping: Callable[[], bool]
+) -> None:
+    """Look until all have ended or somebody wants to stop. Raises RunFailed with the words of those that failed."""
+    tick = threading.Event()
+    while True:
+        looks = [one.look() for one in running]
+        for one, progress in zip(running, looks, strict=True):
+            one.state.put_status(progress.plain())
+        show(looks)
+        failures = [failure for failure in (one.failure() for one in running) if failure]
+        if failures:
+            raise RunFailed("\n".join(str(failure) for failure in failures))
+        if is_stopping() or not any(one.query.isActive for one in running):
+            return
+        tick.wait(LOOK_S)
+
+
+def in_words(name: str, error: str) -> str:
+    """What Spark says, with what to do about it where that is known."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    for sign, remedy in _REMEDIES.items():
+        if sign in error:
+            telling = next((line for line in lines if sign in line), lines[0])
+            return f"{name}: {telling[:500]} {remedy}"
+    telling = next((line for line in reversed(lines) if _OURS in line), lines[0] if lines else "no words")
+    return f"{name}: {telling[:800]}"
+
+
+_OURS = "penstock.spark.pipelines.problems."
+_REMEDIES = {
+    "No space left on device": "The disk is full: make space and run it again; it goes on where it stopped.",
+    "Unreachable": "Nobody answers there: start the broker and run it again; it goes on where it stopped.",
+    "OutOfMemoryError": "Give Spark more memory (spark.conf: spark.driver.memory), or smaller batches.",
+}
