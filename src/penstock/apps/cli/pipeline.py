@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.spark.pipelines.definition import Pipeline, Project
+    from penstock.spark.pipelines.progress import Progress
 
 FILE_DEFAULT = "pipelines.yaml"
 DAY_MS = 86_400_000
@@ -139,14 +140,7 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
             click.echo(f"metrics: http://{METRICS_HOST}:{port}/metrics", err=True)
         stop = _stop_on_signals()
         with _spark(project) as spark, view() as show:
-            _run(
-                spark,
-                project,
-                chosen,
-                once,
-                stop,
-                lambda looks: (show(looks), [metrics.show(one) for one in looks]),
-            )
+            _run(spark, project, chosen, once, stop, [show, metrics.show])
 
 
 def _run(
@@ -155,10 +149,14 @@ def _run(
     chosen: list[Pipeline],
     once: bool,
     stop: threading.Event,
-    show: Any,
+    shows: list[Callable[[list[Progress]], None]],
 ) -> None:
     from penstock.spark.pipelines.analysis import analyse
     from penstock.spark.pipelines.running import started, watch
+
+    def show(looks: list[Progress]) -> None:
+        for one in shows:
+            one(looks)
 
     analyse(spark, project, chosen)
     with started(spark, project, chosen, is_once=once) as running:

@@ -20,14 +20,11 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 def load_project(file: Path) -> Project:
     """The project that a file defines. Raises WrongDefinition with every problem that it has."""
-    problems = Problems()
     if not file.is_file():
-        problems.add(
-            str(file), "there is no such file.", "Write a first project with: penstock pipeline init"
-        )
-        problems.raise_any()
+        remedy = "Write a first project with: penstock pipeline init"
+        raise WrongDefinition([Problem(str(file), "there is no such file.", remedy)])
     if file.suffix == ".py":
-        return _load_python(file, problems)
+        return _load_python(file)
     return read_project(_load_yaml(file), file.resolve().parent, file.name)
 
 
@@ -36,9 +33,7 @@ def read_project(raw: object, home: Path, label: str = "project") -> Project:
     problems = Problems()
     raw = _expanded(raw, label, problems)
     if not isinstance(raw, Mapping):
-        problems.add(label, "holds no mapping.", "Start with `pipelines:`.")
-        problems.raise_any()
-    assert isinstance(raw, Mapping)
+        raise WrongDefinition([Problem(label, "holds no mapping.", "Start with `pipelines:`.")])
     rest = {name: value for name, value in raw.items() if name != "pipelines"}
     project = read_shape(Project, rest, label, problems)
     pipelines = _read_pipelines(raw.get("pipelines"), f"{label}.pipelines", home, problems)
@@ -72,7 +67,7 @@ def _load_yaml(file: Path) -> object:
         raise WrongDefinition([Problem(file.name, f"is no YAML: {' '.join(str(error).split())}.")]) from error
 
 
-def _load_python(file: Path, problems: Problems) -> Project:
+def _load_python(file: Path) -> Project:
     try:
         names = runpy.run_path(str(file))
     except (SyntaxError, NameError, ImportError) as error:
@@ -80,8 +75,8 @@ def _load_python(file: Path, problems: Problems) -> Project:
         raise WrongDefinition([problem]) from error
     found = [value for value in names.values() if isinstance(value, Workshop)]
     if len(found) != 1:
-        problems.add(file.name, f"holds {len(found)} projects.", "Make one: project = Workshop(bootstrap=…).")
-        problems.raise_any()
+        remedy = "Make one: shop = Workshop(bootstrap=…)."
+        raise WrongDefinition([Problem(file.name, f"holds {len(found)} projects.", remedy)])
     return found[0].project(file.resolve().parent, file.name)
 
 

@@ -29,7 +29,11 @@ class PipelineMetrics:
         server, _ = start_http_server(port, addr=host, registry=self.registry)
         return int(server.server_port)
 
-    def show(self, progress: Progress) -> None:
+    def show(self, looks: list[Progress]) -> None:
+        for progress in looks:
+            self._show(progress)
+
+    def _show(self, progress: Progress) -> None:
         name = progress.pipeline
         self._is_up.labels(name).set(progress.state == "running")
         self._batch.labels(name).set(progress.batch)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.spark.pipelines.definition import Project
+from penstock.spark.pipelines.problems import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def spark_at(project: Project) -> SparkSession:
-    """A session at the project's place."""
-    from penstock.spark.session import session
+    """A session at the project's place. Raises PipelineError with what is missing."""
+    from penstock.spark.sessions import CannotStart, make_session
 
-    if project.spark.remote is not None:
-        from pyspark.sql import SparkSession
-
-        return SparkSession.builder.remote(project.spark.remote).getOrCreate()
-    return session(master=project.spark.master, conf=project.spark.conf)
+    place = project.spark
+    try:
+        spark: SparkSession = make_session(
+            place.remote or place.master, "penstock-pipelines", dict(place.conf)
+        )
+    except CannotStart as error:
+        raise PipelineError(str(error)) from error
+    return spark

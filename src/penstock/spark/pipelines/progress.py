@@ -77,5 +77,5 @@ def _offsets(told: Any) -> dict[str, dict[str, int]]:
     return {
         topic: {str(number): int(offset) for number, offset in partitions.items()}
         for topic, partitions in told.items()
-        if isinstance(partitions, Mapping)
+        if isinstance(partitions, Mapping) and all(isinstance(one, int) for one in partitions.values())
     }

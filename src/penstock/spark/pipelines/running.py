@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -168,16 +169,18 @@ def watch(
 
 def in_words(name: str, error: str) -> str:
     """What Spark says, with what to do about it where that is known."""
-    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    lines = [line.strip() for line in error.splitlines() if line.strip()] or ["no words"]
     for sign, remedy in _REMEDIES.items():
         if sign in error:
-            telling = next((line for line in lines if sign in line), lines[0])
+            telling = next(line for line in lines if sign in line)
             return f"{name}: {telling[:500]} {remedy}"
-    telling = next((line for line in reversed(lines) if _OURS in line), lines[0] if lines else "no words")
-    return f"{name}: {telling[:800]}"
+    raised = [line for line in lines if _RAISED.match(line)]
+    ours = [line.partition(": ")[2] for line in raised if line.startswith("penstock.")]
+    return f"{name}: {(ours or raised or lines)[-1][:800]}".replace(f"{name}: {name}: ", f"{name}: ")
 
 
-_OURS = "penstock.spark.pipelines.problems."
+_RAISED = re.compile(r"[a-z_]+(\.[A-Za-z_]+)+: .")
+"""The last line of a traceback: the full name of an error, and what it says."""
 _REMEDIES = {
     "No space left on device": "The disk is full: make space and run it again; it goes on where it stopped.",
     "Unreachable": "Nobody answers there: start the broker and run it again; it goes on where it stopped.",

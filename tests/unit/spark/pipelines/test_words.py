@@ -81,7 +81,7 @@ def test_progress_reads_what_spark_tells() -> None:
     assert (look.state_rows, look.state_bytes) == (5, 1000)
     assert json.loads(json.dumps(look.plain()))["watermark"].startswith("2026")
     metrics = PipelineMetrics()
-    metrics.show(look)
+    metrics.show([look])
     assert (
         metrics.registry.get_sample_value(
             "penstock_pipeline_lag_records", {"pipeline": "p", "topic": "orders"}

@@ -158,7 +158,8 @@ def _aligned(rows: pa.Table, transaction: Transaction) -> pa.Table:
 def _keys(rows: pa.Table, key: Sequence[str]) -> expressions.BooleanExpression:
     """All rows whose key is among those of the changes."""
     if len(key) == 1:
-        return _ex.In(key[0], rows[key[0]].to_pylist())
+        among: expressions.BooleanExpression = _ex.In(key[0], rows[key[0]].to_pylist())
+        return among
     each: list[expressions.BooleanExpression] = [
         reduce(_ex.And, [_ex.EqualTo(name, value) for name, value in row.items()])
         for row in rows.select(list(key)).to_pylist()

@@ -1,0 +1,102 @@
+"""What tests of pipelines share: a project on a running broker, runs to the end of what is there, reading back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.spark.pipelines.definition import Project
+from penstock.spark.pipelines.lake.tables import open_table
+from penstock.spark.pipelines.loading import read_project
+from penstock.spark.pipelines.progress import Progress
+from penstock.spark.pipelines.running import started, watch
+from penstock.testing import Broker
+
+Record = dict[str, Any]
+
+
+class Shop:
+    """One broker, one directory, and pipelines between them."""
+
+    def __init__(self, broker: Broker, home: Path, prefix: str) -> None:
+        self.bootstrap = broker.bootstrap
+        self.home = home
+        self._prefix = prefix
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def topic(self, name: str, partitions: int = 2) -> str:
+        """A topic of this test alone."""
+        full = f"{self._prefix}-{name}"
+        for future in self._admin.create_topics([NewTopic(full, partitions, 1)]).values():
+            future.result(30)
+        return full
+
+    def put(self, topic: str, values: Sequence[Any], **record: Any) -> None:
+        """Records with JSON values, or bytes as they are; None is a tombstone."""
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for value in values:
+            raw = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+            producer.produce(topic, raw, **record)
+        assert producer.flush(30) == 0
+
+    def read(self, topic: str) -> list[Record]:
+        """Every committed record of a topic, by partition and offset."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reading",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        found = []
+        for partition in consumer.list_topics(topic, 30).topics[topic].partitions:
+            place = TopicPartition(topic, partition, 0)
+            end = consumer.get_watermark_offsets(place, 30)[1]
+            consumer.assign([place])
+            while consumer.position([place])[0].offset < end:
+                message = consumer.poll(1)
+                if message is not None and message.error() is None:
+                    found.append(_record(message))
+        consumer.close()
+        return found
+
+    def project(self, pipelines: Mapping[str, Any], **shared: Any) -> Project:
+        return read_project({"bootstrap": self.bootstrap, **shared, "pipelines": pipelines}, self.home)
+
+    def run(self, spark: Any, project: Project, *names: str) -> dict[str, Progress]:
+        """Work off what is there."""
+        chosen = [one for one in project.pipelines if not names or one.name in names]
+        with started(spark, project, chosen, is_once=True) as running:
+            watch(running, lambda looks: None, lambda: False)
+        return {one.pipeline.name: one.last for one in running}
+
+    def rows(self, table: str, format_name: str = "delta", *columns: str) -> list[Record]:
+        """Rows of a table with places, in the order of these."""
+        opened = open_table(self.home / table, format_name)
+        if not opened.exists():
+            return []
+        found = opened.between(opened.spans(), columns or opened.schema().names).to_pylist()
+        return sorted(found, key=lambda row: (row.get("_partition", 0), row.get("_offset", 0)))
+
+
+def _record(message: Any) -> Record:
+    value = message.value()
+    return {
+        "key": message.key(),
+        "value": value,
+        "headers": dict(message.headers() or []),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": message.timestamp()[1],
+    }
+
+
+def values(records: Sequence[Record]) -> list[Any]:
+    """Values that are JSON."""
+    return [json.loads(record["value"]) for record in records]
