@@ -35,6 +35,8 @@ def _check_source(pipeline: Pipeline, path: str, problems: Problems) -> None:
         problems.add(path, "needs either topics or pattern.", "Write topics: [orders].")
     if source.history:
         _check_place(source.history.table, f"{path}.history.table", problems)
+        if source.pattern:
+            problems.add(f"{path}.history", "goes with topics, not with a pattern.", "Name the topics.")
         if pipeline.keeps_state:
             problems.add(
                 f"{path}.history",

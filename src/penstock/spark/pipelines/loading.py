@@ -90,7 +90,8 @@ def _expanded(raw: object, path: str, problems: Problems) -> object:
         return raw
 
     def replace(match: re.Match[str]) -> str:
-        value = os.environ.get(match[1], match[2])
+        otherwise: str | None = match[2]
+        value = os.environ.get(match[1], otherwise)
         if value is None:
             problems.add(
                 path, f"the variable {match[1]} is not set.", f"Set it, or write ${{{match[1]}:-value}}."

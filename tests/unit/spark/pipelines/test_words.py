@@ -141,7 +141,8 @@ def test_columns_are_split_outside_of_brackets() -> None:
 
 
 def test_live_begins_where_history_ends() -> None:
-    assert json.loads(starting_offsets({("a", 0): (3, 10), ("a", 1): (0, 7)})) == {"a": {"0": 10, "1": 7}}
+    told = starting_offsets({("a", 0): (3, 10), ("a", 1): (0, 7)}, [("a", 0), ("a", 1), ("a", 2)])
+    assert json.loads(told) == {"a": {"0": 10, "1": 7, "2": -2}}
 
 
 def test_what_spark_says_comes_with_what_to_do() -> None:
@@ -153,4 +154,8 @@ def test_what_spark_says_comes_with_what_to_do() -> None:
     told = in_words(
         "p", "a\nTraceback\npenstock.spark.pipelines.problems.BadRows: p: rows that cannot be used\nb"
     )
-    assert told == "p: penstock.spark.pipelines.problems.BadRows: p: rows that cannot be used"
+    assert told == "p: rows that cannot be used"
+    assert in_words("p", "x\npyspark.errors.AnalysisException: [NO] so\n\tat y") == (
+        "p: pyspark.errors.AnalysisException: [NO] so"
+    )
+    assert in_words("p", "") == "p: no words"
