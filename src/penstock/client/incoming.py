@@ -145,6 +145,7 @@ class Incoming:
             consumer.close()
             raise
         self._consumer = consumer
+        logger.info("open", extra={"topics": self.topics, "group": self.options["group"]})
 
     def _opened(self) -> Consumer:
         if self._consumer is None:
@@ -185,6 +186,7 @@ class Incoming:
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """The group gave us partitions. Where the reset is an offset, those without a commit begin there."""
         self._at_end -= {_where(place) for place in places}
+        logger.info("partitions assigned", extra=_named(places))
         reset = self.options["reset"]
         if isinstance(reset, int):
             starts = self._asked("committed offsets", consumer.committed, places)
@@ -193,6 +195,7 @@ class Incoming:
             consumer.assign(starts)
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        logger.info("partitions revoked", extra=_named(places))
         for where in map(_where, places):
             self._next.pop(where, None)
             self._first.pop(where, None)
@@ -386,10 +389,16 @@ class Incoming:
             self._store_handled()
         consumer.close()
         self._consumer = None
+        logger.info("closed")
 
 
 def _where(place: TopicPartition) -> Where:
     return place.topic, place.partition
+
+
+def _named(places: Iterable[TopicPartition]) -> dict[str, list[str]]:
+    """Partitions as a field of a log line."""
+    return {"partitions": sorted(f"{place.topic}-{place.partition}" for place in places)}
 
 
 def _place_of(message: LibraryMessage) -> tuple[str, int, int]:

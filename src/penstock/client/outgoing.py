@@ -25,7 +25,7 @@ from penstock.client.errors import (
     IllegalState,
     TimedOut,
 )
-from penstock.client.library import configure, create, knock, ms
+from penstock.client.library import address, configure, create, knock, ms
 from penstock.client.messages import Placed, Record
 from penstock.client.options import ProducerOptions, resolve
 from penstock.client.partitions import APPEARS_S_MAX, PartitionChoice
@@ -109,6 +109,7 @@ class Outgoing:
         self._producer = producer
         self._thread = threading.Thread(target=self._poll, name="penstock-producer", daemon=True)
         self._thread.start()
+        logger.info("open", extra={"bootstrap": address(self.options), "delivery": self.options["delivery"]})
 
     @property
     def is_transactional(self) -> bool:
@@ -317,6 +318,7 @@ class Outgoing:
         producer.poll(0)
         self._after_poll()
         self._producer = None
+        logger.info("closed")
 
 
 def _headers(record: Record) -> list[tuple[str, bytes | str | None]]:
