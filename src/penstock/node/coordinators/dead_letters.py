@@ -79,13 +79,11 @@ class DeadLetters:
     async def _run(self, live: LiveSubscription) -> None:
         pause_s = RETRY_S
         try:
-            while self._waiting:
+            while self._waiting and not live.is_closed:
                 try:
                     await self._bury(live)
                     pause_s = RETRY_S
                 except BrokerError as error:
-                    if live.is_closed:
-                        return
                     logger.warning("dead letters wait: %s", error, extra={"subscription": live.name})
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, RETRY_S_MAX)
@@ -101,6 +99,8 @@ class DeadLetters:
         await live.shard.kept()
         definition = live.definition
         partition = await self._open_topic(definition.dead_letter_topic, TOPIC_CONFIG)
+        if live.is_closed:
+            return
         if any(letter.was_found for letter in some.values()):
             self._written |= {origin for origin in _origins(partition) if origin in some}
             for origin, letter in some.items():
@@ -109,6 +109,12 @@ class DeadLetters:
             if origin not in self._written:
                 self._write(partition, definition, origin, letter)
         await partition.sync_to(partition.end_offset)
+        self._keep_done(live, some)
+
+    def _keep_done(self, live: LiveSubscription, some: Mapping[Origin, _Letter]) -> None:
+        """They lie in the topic for good; but what is gone meanwhile must not speak for what took its name."""
+        if live.is_closed:
+            return
         for feed in {letter.feed.machine.feed: letter.feed for letter in some.values()}.values():
             offsets = [origin.offset for origin, letter in some.items() if letter.feed is feed]
             live.shard.keep(feed.machine.decide_bury(offsets))
@@ -215,7 +221,7 @@ async def redrive(
         count += 1
     for partition in partitions.values():
         await partition.sync_to(partition.end_offset)
-    if upto_offset != definition.redriven_offset:
+    if upto_offset != definition.redriven_offset and not live.is_closed:
         live.shard.keep(live.shard.book.decide_redriven(definition.name, upto_offset))
         await live.shard.kept()
     return count

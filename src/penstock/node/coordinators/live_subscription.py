@@ -168,6 +168,14 @@ class LiveSubscription:
             raise InvalidRequest(f"{self.name!r} has no partition {partition}")
         return self.feeds[partition]
 
+    def retire(self, error: BrokerError) -> None:
+        """The broker is stopping: keep what members have said, then close."""
+        try:
+            self._settle()
+        except BrokerError as failure:
+            logger.warning("words of members are lost: %s", failure, extra={"subscription": self.name})
+        self.close(error)
+
     def close(self, error: BrokerError) -> None:
         """No more work; members are told why. What they hold is delivered again one day, and not counted."""
         self.is_closed = True
@@ -262,13 +270,24 @@ class LiveSubscription:
             room = members.room
             if not room:
                 break
-            self._deal_from(self.feeds[(self._first + place) % count], min(room, TURN_COUNT_MAX), parcels)
+            feed = self.feeds[(self._first + place) % count]
+            try:
+                self._deal_from(feed, min(room, TURN_COUNT_MAX), parcels)
+            except BrokerError as error:
+                self._pass_over(feed, error)
         for member_id, messages in parcels.items():
             recipient = self._recipients.get(member_id)
             if recipient is not None:
                 recipient.deliver(self.name, messages)
         if parcels and members.room:
             self._turn_soon()
+
+    def _pass_over(self, feed: SubscriptionFeed, error: BrokerError) -> None:
+        """One partition cannot be read; the others go on, and it is tried again later."""
+        logger.error(
+            "a subscription cannot read %s: %s", feed.partition, error, extra={"subscription": self.name}
+        )
+        self._loop.call_later(RETRY_S, self._turn_soon)
 
     def _deal_from(self, feed: SubscriptionFeed, count_max: int, parcels: dict[str, list[Delivered]]) -> None:
         machine = feed.machine

@@ -144,7 +144,8 @@ class Subscriptions:
     def release_members(self) -> None:
         """Tell every member that it ends here, because the broker is stopping."""
         for live in self._live.values():
-            live.close(NotCoordinator("the broker is stopping"))
+            if not live.is_closed:
+                live.retire(NotCoordinator("the broker is stopping"))
 
     def _shard_of(self, name: str) -> SubscriptionShard:
         if not self._shards:

@@ -9,6 +9,7 @@ import pytest
 from group_node import Node, on_a_node, start_node
 from penstock.core.errors import (
     BrokerError,
+    DiskFailed,
     DiskFull,
     InvalidRequest,
     InvalidTopic,
@@ -297,5 +298,99 @@ def test_what_cannot_be_kept_for_a_while_is_kept_later(monkeypatch: pytest.Monke
         monkeypatch.setattr(owner, "append_own", append)
         await asyncio.sleep(2)
         assert len(member.given) == 4
+
+    on_a_node(play)
+
+
+def test_a_partition_that_cannot_be_read_does_not_hold_up_the_others() -> None:
+    async def play(node: Node) -> None:
+        broker = node.broker
+        await broker.own_topic("wide", 2, {}, False)
+        live = await subscribe(broker, Wish("wide", "wide"))
+        for partition in range(2):
+            await publish(broker, b"a", topic="wide", partition=partition)
+        broker.partition("wide", 0).fail(DiskFailed("broken"))
+        member = Member(live, "one")
+        await turns()
+        assert [one.partition for one in member.given] == [1]
+        member.accept_all()
+        await turns()
+        progress = broker.subscriptions.progress("wide")
+        assert [one.settled_offset for one in progress] == [0, 1]
+
+    on_a_node(play)
+
+
+def test_a_deleted_subscription_buries_nobody_in_the_name_of_its_successor() -> None:
+    async def play(node: Node) -> None:
+        broker = node.broker
+        live = await subscribe(broker)
+        member = Member(live, "one")
+        await publish(broker, b"a")
+        await turns()
+        member.say(member.given[0], Outcome.REJECT)
+        await asyncio.sleep(0)
+        await broker.subscriptions.remove(SUBSCRIPTION)
+        again = await subscribe(broker)
+        assert again is not live
+        await asyncio.sleep(5)
+        successor = Member(again, "two")
+        await turns()
+        assert successor.numbers == [(0, 1)]
+
+    on_a_node(play)
+
+
+def test_what_members_said_before_a_clean_stop_is_kept() -> None:
+    async def first(machine: Machine) -> None:
+        node = await start_node(machine)
+        member = Member(await subscribe(node.broker), "one")
+        await publish(node.broker, b"a", b"b")
+        await turns()
+        member.say(member.given[0])
+        await node.broker.stop()
+        assert isinstance(member.ended, NotCoordinator)
+
+    async def second(machine: Machine) -> None:
+        node = await start_node(machine)
+        member = Member(node.broker.subscriptions.find(SUBSCRIPTION), "one")
+        await turns()
+        assert member.numbers == [(1, 1)]
+
+    async def main(loop: SimLoop) -> None:
+        machine = Machine(loop, "node")
+        await machine.boot(first)
+        await machine.boot(second)
+
+    run(5, main)
+
+
+def test_a_member_takes_its_time_if_it_says_so() -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker, Wish(SUBSCRIPTION, "t", hold_ms=1_000))
+        member = Member(live, "one")
+        await publish(node.broker, b"a")
+        for _ in range(5):
+            await asyncio.sleep(0.5)
+            live.renew("one", 0, 0)
+        assert member.numbers == [(0, 1)]
+        await asyncio.sleep(1.1)
+        assert member.numbers == [(0, 1), (0, 2)]
+
+    on_a_node(play)
+
+
+def test_what_the_log_lets_go_of_nobody_has_to_settle() -> None:
+    async def play(node: Node) -> None:
+        live = await subscribe(node.broker)
+        member = Member(live, "one", 2)
+        await publish(node.broker, *(b"%d" % number for number in range(6)))
+        await turns()
+        assert await node.broker.partition("t", 0).delete_records(4) == 4
+        await publish(node.broker, b"6")
+        await turns()
+        assert [offset for offset, _ in member.numbers] == [0, 1, 4, 5]
+        with pytest.raises(NotHeld):
+            member.say(member.given[0])
 
     on_a_node(play)
