@@ -32,6 +32,7 @@ from penstock.client.queue_requests import (
     ask_publish,
     ask_redrive,
     ask_subscribe,
+    queue_address,
 )
 from penstock.client.queue_session import Answer, Held, Message
 from penstock.wire.queue.frames import MessageType
@@ -58,12 +59,15 @@ class _Subscribed(NamedTuple):
 
 
 class BrokerClient:
-    """One client. Its methods may be called from any thread; handlers run one after the other in one thread."""
+    """One client. Its methods may be called from any thread; handlers run one after the other in one thread.
+
+    Without `host` and `port` it goes to `PENSTOCK_QUEUE` (HOST:PORT), else to localhost:9999.
+    """
 
     def __init__(
         self,
-        host: str = "localhost",
-        port: int = 9999,
+        host: str | None = None,
+        port: int | None = None,
         client_id: str = "penstock-client",
         *,
         request_timeout_s: float = 30.0,
@@ -71,8 +75,7 @@ class BrokerClient:
     ) -> None:
         if request_timeout_s <= 0:
             raise BadArgument(f"request_timeout_s is more than 0, not {request_timeout_s}")
-        self.host = host
-        self.port = port
+        self.host, self.port = queue_address(host, port)
         self.client_id = client_id
         self._request_timeout_s = request_timeout_s
         self._on_end = on_end

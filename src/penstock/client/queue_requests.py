@@ -1,7 +1,11 @@
-"""What a client can ask the queue door for, as plain values: shared by the blocking and the asyncio client. No I/O."""
+"""What a client can ask the queue door for, as plain values: shared by the blocking and the asyncio client.
+
+Never sends anything.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -21,6 +25,20 @@ from penstock.wire.queue.words import (
     TOPIC,
     WINDOW,
 )
+
+ADDRESS_VARIABLE = "PENSTOCK_QUEUE"
+ADDRESS_DEFAULT = "localhost:9999"
+
+
+def queue_address(host: str | None, port: int | None) -> tuple[str, int]:
+    """Where the queue door is: as said, else as the environment says, else where it is by default."""
+    found = os.environ.get(ADDRESS_VARIABLE) or ADDRESS_DEFAULT
+    known_host, colon, known_port = found.rpartition(":")
+    if not (colon and known_host and known_port.isascii() and known_port.isdigit()):
+        raise BadArgument(f"{ADDRESS_VARIABLE} is {found!r}, which is not of the form HOST:PORT")
+    if port is not None and not 0 < port < 2**16:
+        raise BadArgument(f"port is from 1 to 65535, not {port}")
+    return host or known_host, int(known_port) if port is None else port
 
 
 class Asked(NamedTuple):
