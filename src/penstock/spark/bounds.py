@@ -16,7 +16,10 @@ Offsets = dict[Place, int]
 
 def places_to_read(cluster: Cluster, options: ReadOptions) -> list[Place]:
     """The partitions that are meant now. Raises NotFound with the nearest name."""
-    return options.topics.choose(cluster.topics())
+    topics = options.topics
+    wanted = {*topics.names, *(place.topic for place in topics.places)}
+    found = cluster.topics(wanted or None)
+    return topics.choose(found if wanted <= found.keys() else cluster.topics())
 
 
 def resolve(

@@ -98,6 +98,12 @@ class Topics:
                 )
         return list(self.places)
 
+    def means(self, place: Place) -> bool:
+        """Would this partition be read if it were there?"""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, place.topic) is not None
+        return place.topic in self.names or place in self.places
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:

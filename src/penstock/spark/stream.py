@@ -33,6 +33,9 @@ from penstock.spark.tail import Tail
 FROM = "#from"
 INITIAL = "#initial"
 
+_POLL_S = 0.1
+"""How often one looks whether `minOffsetsPerTrigger` is reached: there is no waiting for that at the broker."""
+
 _LOG = logging.getLogger("penstock.spark")
 
 
@@ -96,7 +99,7 @@ class Planner:
         self._target: Offsets | None = None
         self._ends: Offsets = {}
         self._published: Offsets = {}
-        self._waiting_since_s = time.monotonic()
+        self._batch_s = time.monotonic()
 
     def close(self) -> None:
         self._cluster.close()
@@ -110,28 +113,29 @@ class Planner:
         return {INITIAL: True, **_written(starts)}
 
     def fix_target(self) -> None:
-        self._target = self._listed(places_to_read(self._cluster, self._options), LATEST)
+        self._target = self._listed(self._places(), LATEST)
 
     def reported(self) -> dict[str, Any] | None:
         return _written(self._ends) if self._ends else None
 
     def latest(self, start: Mapping[str, Any], *, is_limited: bool) -> dict[str, Any]:
         """The end of the next batch, or the start again if there is to be none yet."""
-        begun = _read(start)
         is_initial = INITIAL in start
         if not is_initial:
             self.publish(start)
-        new = self._new_places(begun)
-        starts = {**begun, **new}
+        known = self._still_there(_read(start))
+        begins = known if is_initial else {}
+        starts = {**known, **self._new_places(known)}
         ends = self._ends_after(starts)
-        if not is_initial and not new and self._target is None:
+        starts, ends = self._begun_anew(starts, ends)
+        begins = {place: at for place, at in starts.items() if place in begins or known.get(place) != at}
+        if not begins and self._target is None:
             ends = self._await_enough(starts, ends)
         if is_limited:
             ends = self._limited(starts, ends)
-        if ends == begun and not is_initial:
+        if ends == known and not begins:
             return dict(start)
-        self._waiting_since_s = time.monotonic()
-        begins = starts if is_initial else new
+        self._batch_s = time.monotonic()
         return {**({FROM: _written(begins)} if begins else {}), **_written(ends)}
 
     def spans(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Any]:
@@ -147,7 +151,9 @@ class Planner:
         there = {place: end for place, end in ends.items() if end > starts[place]}
         for place, first in self._listed(list(there), EARLIEST).items():
             if first > starts[place]:
-                self._lose(f"{_name(place)}: offset {starts[place]} is gone, the log begins at {first}")
+                self._lose(
+                    f"{_name(place)}: offset {starts[place]} is gone, the log begins at {first}: retention took it"
+                )
                 starts[place] = min(first, ends[place])
         return spans_between(starts, there)
 
@@ -165,47 +171,59 @@ class Planner:
 
     # -- how far
 
+    def _places(self) -> list[Place]:
+        if self._target is not None:
+            return sorted(self._target)
+        return places_to_read(self._cluster, self._options)
+
+    def _still_there(self, known: Offsets) -> Offsets:
+        """Without partitions that are gone. Raises RecordsLost, or BadArgument for a checkpoint of another query."""
+        gone = sorted(set(known) - set(self._places()))
+        if not gone:
+            return known
+        if not self._options.topics.means(gone[0]):
+            self._lose(
+                f"the checkpoint is of a query that reads {_name(gone[0])}, this one does not. Give it a "
+                "checkpointLocation of its own"
+            )
+        else:
+            self._lose(f"{_name(gone[0])} is not there any more: the topic was deleted")
+        return {place: offset for place, offset in known.items() if place not in gone}
+
     def _new_places(self, known: Offsets) -> Offsets:
         """Where partitions begin that were not there before: at their first record."""
-        places = (
-            list(self._target) if self._target is not None else places_to_read(self._cluster, self._options)
-        )
-        gone = sorted(set(known) - set(places))
-        if gone:
-            self._lose(f"{_name(gone[0])} is not there any more")
-        return self._listed([place for place in places if place not in known], EARLIEST)
+        return self._listed([place for place in self._places() if place not in known], EARLIEST)
 
     def _ends_after(self, starts: Offsets) -> Offsets:
-        """How far there is something now, never before the start."""
-        if self._target is not None:
-            self._ends = self._target
-        else:
+        """How far there is something now."""
+        if self._target is None:
             self._ends = self._listed(list(starts), LATEST)
-        ends = {}
-        for place, start in starts.items():
-            end = self._ends.get(place, start)
-            if end < start and self._target is None:
-                self._lose(f"{_name(place)}: offset {start} is not there, the log ends at {end}")
-            ends[place] = max(start, end)
-        return ends
+        else:
+            self._ends = self._target
+        return {place: self._ends.get(place, start) for place, start in starts.items()}
+
+    def _begun_anew(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """A log that ends before the start is another one: if records may be lost it is read from its beginning."""
+        shorter = [place for place, start in starts.items() if ends[place] < start]
+        if not shorter:
+            return starts, ends
+        place = min(shorter)
+        self._lose(f"{_name(place)}: offset {starts[place]} is not there, the log ends at {ends[place]}")
+        return {**starts, **self._listed(shorter, EARLIEST)}, ends
 
     def _await_enough(self, starts: Offsets, ends: Offsets) -> Offsets:
         """Wait at the broker, not by asking again and again; after a while Spark may look after other things."""
         wait_ms = self._options.wait_ms
-        if ends == starts:
-            if wait_ms:
-                self._tail.wait(starts, self._options.terms.isolation, wait_ms)
-                ends = self._ends_after(starts)
-            if ends == starts:
-                self._waiting_since_s = max(self._waiting_since_s, time.monotonic() - wait_ms / 1000)
-                return ends
+        if ends == starts and wait_ms:
+            self._tail.wait(starts, self._options.terms.isolation, wait_ms)
+            ends = {place: max(end, starts[place]) for place, end in self._ends_after(starts).items()}
         least = self._options.trigger_offsets_min
-        if least is None or _sum(starts, ends) >= least:
+        if least is None or ends == starts or _sum(starts, ends) >= least:
             return ends
-        waited_ms = (time.monotonic() - self._waiting_since_s) * 1000
-        if waited_ms >= self._options.trigger_delay_ms_max:
+        left_s = self._options.trigger_delay_ms_max / 1000 - (time.monotonic() - self._batch_s)
+        if left_s <= 0:
             return ends
-        time.sleep(min(wait_ms, 100) / 1000)
+        time.sleep(min(wait_ms / 1000, _POLL_S, left_s))
         return starts
 
     def _limited(self, starts: Offsets, ends: Offsets) -> Offsets:
@@ -224,12 +242,11 @@ class Planner:
         return list_offsets(self._cluster, dict.fromkeys(places, time_ms), self._options.terms.isolation)
 
     def _lose(self, what: str) -> None:
-        words = f"{what}. Retention took the records, or the topic was made anew"
         if self._options.terms.fails_on_loss:
             raise RecordsLost(
-                f"{words}. Set failOnDataLoss to false to go on with what is there, or start with a new checkpoint."
+                f"{what}. Set failOnDataLoss to false to go on with what is there, or start with a new checkpoint."
             )
-        _LOG.warning("%s; going on with what is there, because failOnDataLoss is false", words)
+        _LOG.warning("%s; going on with what is there, because failOnDataLoss is false", what)
 
 
 def share(starts: Offsets, ends: Offsets, most: int) -> Offsets:
