@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.client.producer import Producer as Producer
     from penstock.client.serializers import Avro as Avro
     from penstock.client.serializers import Serializer as Serializer
+    from penstock.client.table import table as table
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,7 @@ _HOMES = {
     "Record": "penstock.client.messages",
     "Serializer": "penstock.client.serializers",
     "pipe": "penstock.client.pipe",
+    "table": "penstock.client.table",
 }
 """Where each name that is offered here lives."""
 
@@ -57,6 +59,7 @@ __all__ = [
     "Serializer",
     "__version__",
     "pipe",
+    "table",
 ]
 
 

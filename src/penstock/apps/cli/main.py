@@ -63,6 +63,7 @@ class LazyGroup(click.Group):
         "join-subscription": "penstock.apps.cli.queue:join_subscription",
         "subscribe": "penstock.apps.cli.queue:subscribe",
         "subscription": "penstock.apps.cli.subscription:subscription",
+        "sql": "penstock.apps.cli.sql:sql",
         "bench": "penstock.apps.cli.bench:bench",
         "pipeline": "penstock.apps.cli.pipeline:pipeline",
         "config": "penstock.apps.cli.config:config",

@@ -1,0 +1,76 @@
+"""`penstock sql`: a query over topics, run in this process on what they hold now. Never writes to a topic."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.apps.cli.failures import RefusedByBroker
+from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.tables import show_table
+from penstock.client.errors import SerializationFailed
+
+if TYPE_CHECKING:
+    from penstock.client.table import Table
+
+
+@click.command()
+@click.argument("query")
+@click.option(
+    "--values",
+    type=click.Choice(["auto", "bytes", "text", "json"]),
+    default="auto",
+    show_default=True,
+    help="What values are: JSON objects become columns; auto tries JSON, then text, then bytes.",
+)
+@bootstrap_option
+@output_option
+def sql(query: str, values: str, bootstrap: str, output: str) -> None:
+    """Run an SQL query in which topics are tables.
+
+    \b
+    penstock sql "select status, count(*) from orders group by status"
+    penstock sql 'select * from "my-topic" where _offset > 10' -o json
+
+    A topic whose values are JSON objects has their fields as columns, and _topic, _partition, _offset, _timestamp and
+    _key. Others have key, value, topic, partition, offset, timestamp and timestampType.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise click.ClickException(f"{error.name} is not installed: pip install 'penstock[spark]'") from error
+    from penstock.client.table import table
+
+    with duckdb.connect() as engine:
+        try:
+            for name in sorted(engine.get_table_names(query)):
+                engine.register(name, _rows(table(name, bootstrap), values))
+            found = engine.execute(query)
+        except duckdb.Error as error:
+            raise RefusedByBroker(f"The query cannot be run: {error}") from error
+        _show([column[0] for column in found.description], found.fetchall(), output)
+
+
+def _rows(topic: Table, values: str) -> Any:
+    if values != "auto":
+        return topic.to_arrow(values=values)
+    for kind in ("json", "text"):
+        try:
+            return topic.to_arrow(values=kind)
+        except SerializationFailed:
+            continue
+    return topic.to_arrow()
+
+
+def _show(columns: list[str], rows: list[tuple[Any, ...]], output: str) -> None:
+    if output == "table":
+        show_table(columns, rows)
+        return
+    for row in rows:
+        click.echo(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
+
+
+def _plain(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

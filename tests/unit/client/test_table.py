@@ -1,0 +1,108 @@
+"""Topics as tables, in Arrow, in pandas and in SQL, from a real broker."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+import penstock
+from feeding import connected, create, numbered, put
+from penstock.apps.cli.main import cli
+from penstock.client.cluster import Cluster
+from penstock.client.errors import BadArgument, NotFound, SerializationFailed
+from penstock.core.model import Header, NewRecord
+from penstock.testing import Broker, running_broker
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker(storage="memory") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: Broker) -> Iterator[Cluster]:
+    with connected(broker) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    name = f"orders{next(_numbers)}"
+    create(cluster, name, 2)
+    return name
+
+
+def fill(cluster: Cluster, topic: str) -> None:
+    """Three orders, one of them deleted again."""
+    made = [
+        NewRecord(b"k%d" % number, json.dumps({"id": number, "total": number * 1.5}).encode())
+        for number in range(3)
+    ]
+    put(cluster, topic, made[:2])
+    put(cluster, topic, [made[2], NewRecord(b"k0", None)], partition=1)
+
+
+def test_all_records_with_kafkas_columns(broker: Broker, cluster: Cluster, topic: str) -> None:
+    put(cluster, topic, numbered(5))
+    put(cluster, topic, [NewRecord(b"k", b"v", (Header("h", b"x"),))], partition=1)
+    found = penstock.table(topic, broker.bootstrap).to_arrow(headers=True)
+    assert found.num_rows == 6
+    assert found.column("headers").to_pylist()[-1] == [{"key": "h", "value": b"x"}]
+    frame = penstock.table(topic, broker.bootstrap).to_pandas(values="text")
+    assert list(frame["value"]) == ["v0", "v1", "v2", "v3", "v4", "v"]
+
+
+def test_json_values_become_columns(broker: Broker, cluster: Cluster, topic: str) -> None:
+    fill(cluster, topic)
+    found = penstock.table(topic, broker.bootstrap).to_arrow(values="json")
+    assert found.column("total").to_pylist() == [0.0, 1.5, 3.0, None]
+    assert found.column("_key").to_pylist() == ["k0", "k1", "k2", "k0"]
+    assert found.column("_partition").to_pylist() == [0, 0, 1, 1]
+
+
+def test_an_empty_topic_is_an_empty_table(broker: Broker, topic: str) -> None:
+    assert penstock.table(topic, broker.bootstrap).to_arrow().num_rows == 0
+    assert penstock.table(topic, broker.bootstrap).to_arrow(values="json").num_rows == 0
+
+
+def test_what_cannot_be_is_said(broker: Broker, cluster: Cluster, topic: str) -> None:
+    put(cluster, topic, [b"\xff", b"[1]"])
+    with pytest.raises(NotFound, match=f"Did you mean '{topic}'"):
+        penstock.table(topic + "x", broker.bootstrap).to_arrow()
+    with pytest.raises(BadArgument, match="bytes, text, json"):
+        penstock.table(topic, broker.bootstrap).to_arrow(values="xml")
+    with pytest.raises(SerializationFailed, match="not UTF-8"):
+        penstock.table(topic, broker.bootstrap).to_arrow(values="text")
+    with pytest.raises(SerializationFailed, match="JSON object"):
+        penstock.table(topic, broker.bootstrap).to_arrow(values="json")
+
+
+def run(broker: Broker, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["sql", *words, "--bootstrap", broker.bootstrap])
+
+
+def test_sql_over_a_topic(broker: Broker, cluster: Cluster, topic: str) -> None:
+    fill(cluster, topic)
+    counted = run(broker, f"select count(*) as n, sum(total) as total from {topic}", "-o", "json")
+    assert json.loads(counted.output) == {"n": 4, "total": 4.5}
+    shown = run(broker, f"select _key, id from {topic} where id = 2")
+    assert "k2" in shown.output
+    raw = run(broker, f"select offset, value from {topic} order by offset", "--values", "text", "-o", "json")
+    assert len(raw.output.splitlines()) == 4
+
+
+def test_sql_that_cannot_be_run_is_said(broker: Broker, cluster: Cluster, topic: str) -> None:
+    put(cluster, topic, [b"\xff"])
+    assert json.loads(run(broker, f"select count(*) as n from {topic}", "-o", "json").output) == {"n": 1}
+    missing = run(broker, "select * from nobody_knows")
+    assert (missing.exit_code, "there is no topic" in missing.output.lower()) == (4, True)
+    wrong = run(broker, f"selec * from {topic}")
+    assert wrong.exit_code == 5
+    assert "cannot be run" in wrong.output
