@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from making import with_header
+from penstock.client.loops import compiled_loops
 from penstock.core.errors import CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import Header, NewRecord, Record
@@ -24,14 +25,10 @@ NOW_MS = 1_700_000_000_000
 
 
 def _both_loops() -> list[Any]:
+    """The plain loops, and the compiled ones where they were built."""
     found: list[Any] = [pytest.param(columns_loops, id="interpreted")]
-    try:
-        from penstock.core.records import columns_compiled
-    except ModuleNotFoundError:
-        return found
-    if columns_compiled.IS_COMPILED:
-        found.append(pytest.param(columns_compiled, id="compiled"))
-    return found
+    compiled = compiled_loops("columns")
+    return found if compiled is None else [*found, pytest.param(compiled, id="compiled")]
 
 
 LOOPS = _both_loops()

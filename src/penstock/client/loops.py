@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from functools import cache
 from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
 from typing import Any
 
 from penstock.client.errors import BadArgument
@@ -27,7 +29,7 @@ def chosen_loops(name: str = "columns") -> Any:
 @cache
 def _load(name: str, choice: str) -> Any:
     if choice != "interpreted":
-        compiled = _compiled(name)
+        compiled = compiled_loops(name)
         if compiled is not None:
             return compiled
         if choice == "compiled":
@@ -38,11 +40,10 @@ def _load(name: str, choice: str) -> Any:
     return import_module(f"penstock.core.records.{name}_loops")
 
 
-def _compiled(name: str) -> Any | None:
-    try:
-        found = import_module(f"penstock.core.records.{name}_compiled")
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.split(".")[0] == "cython":
-            return None
-        raise
-    return found if found.IS_COMPILED else None
+def compiled_loops(name: str) -> Any | None:
+    """The compiled module if there is one; its source stands beside it and is not to be run as it is."""
+    module = f"penstock.core.records.{name}_compiled"
+    found = find_spec(module)
+    if found is None or not str(found.origin).endswith(tuple(EXTENSION_SUFFIXES)):
+        return None
+    return import_module(module)

@@ -93,8 +93,8 @@ class Transactions:
             raise WrongProducer(
                 f"transactional id {transactional_id!r} is not that of producer {by.producer_id}"
             )
-        if one.producer_epoch != by.producer_epoch:
-            raise _fenced(one, by.producer_epoch)
+        if one.producer_epoch != by.producer_epoch or by.producer_epoch == EPOCH_MAX:
+            raise _fenced(one, by.producer_epoch)  # the last epoch is for fencing, nobody is ever given it
         return one
 
     # -- deciding: producer ids
@@ -173,7 +173,7 @@ class Transactions:
                 f"transactional id {transactional_id!r} is not that of producer {by.producer_id}"
             )
         is_retry = overflowed or one.producer_epoch == by.producer_epoch + 1
-        is_current = one.producer_id == by.producer_id and one.producer_epoch == by.producer_epoch
+        is_current = by == (one.producer_id, one.producer_epoch) and by.producer_epoch < EPOCH_MAX
         valid = {State.ONGOING: is_current, State.EMPTY: is_current} | dict.fromkeys(PREPARED, is_retry)
         if not valid.get(one.state, is_retry or is_current):
             raise _fenced(one, by.producer_epoch)
