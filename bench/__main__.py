@@ -17,6 +17,7 @@ from bench.figures import Figure
 from bench.rows import (
     committing,
     delivering,
+    doors,
     flushing,
     group_recovery,
     partitions,
@@ -57,6 +58,9 @@ ROWS = {
     "group-recovery": Entry(group_recovery.measure, "starting again with 10,000 groups", (10, 6)),
     "deliveries": Entry(
         delivering.measure, "messages to 16 members of a subscription, each acknowledged", (5, 3)
+    ),
+    "doors": Entry(
+        doors.measure, "publishes through the text and JSON doors; what open doors cost", (15, 11)
     ),
     "transactions": Entry(transacting.measure, "transactions of 100 records a second with fsync", (10, 6)),
 }

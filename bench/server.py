@@ -40,6 +40,7 @@ class Server:
         self._log_path = home / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.address = ("127.0.0.1", 0)
+        self.ports: dict[str, int] = {}
         self.doors: dict[str, int] = {}
         """The port of each door by its flag."""
         self.started_ns = 0
@@ -80,6 +81,7 @@ class Server:
             time.sleep(POLL_S)
         ready = json.loads(self._ready_path.read_text())
         self.address = (str(ready["host"]), int(ready["port"]))
+        self.ports = {name: int(ready[name]) for name in FREE_PORTS if name in ready}
         self.doors = {name: int(ready[name]) for name in FREE_PORTS if name in ready}
 
     def stop(self) -> None:

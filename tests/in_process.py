@@ -73,11 +73,11 @@ class Line:
 
 
 class Caller:
-    """One client of the door."""
+    """One client of a door; only Kafka's is asked in words."""
 
-    def __init__(self, doors: Doorways) -> None:
+    def __init__(self, doors: Doorways, door: str = KAFKA) -> None:
         self.doors = doors
-        self.connection = doors.listeners[KAFKA].connect()
+        self.connection = doors.listeners[door].connect()
         self.line = Line(self.connection)
         self._asked: deque[tuple[int, int, int]] = deque()
         self._sent = 0

@@ -28,9 +28,9 @@ SAMPLES = 8
 
 
 def all_targets() -> tuple[Target, ...]:
-    from fuzz import coordinators, door, stored, wire
+    from fuzz import coordinators, door, further_doors, stored, wire
 
-    return (*wire.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *door.TARGETS)
+    return (*wire.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *door.TARGETS, *further_doors.TARGETS)
 
 
 class Finding(Exception):

@@ -16,7 +16,7 @@ from handheld import Hand, PromptWorkers, turns
 from in_process import Caller, open_doors
 from kafka_samples import sample
 from making import keyed_batch
-from penstock.apps.doorways import Doorways
+from penstock.apps.doorways import KAFKA, Doorways
 from penstock.core.model import Storage
 from penstock.node.broker import Broker, start_broker
 from penstock.node.memory import MemoryFiles
@@ -58,17 +58,17 @@ class Live:
         self.doors: Doorways = open_doors(self.broker)
         self.witness = Caller(self.doors)
 
-    def read(self, content: bytes) -> str:
+    def read(self, content: bytes, name: str, door: str = KAFKA) -> str:
+        """What comes of these bytes at a door; `name` says what they were meant to be."""
         self.rounds += 1
-        return self._runner.run(self._read(content))
+        return self._runner.run(self._read(content, name, door))
 
-    async def _read(self, content: bytes) -> str:
-        caller = Caller(self.doors)
+    async def _read(self, content: bytes, name: str, door: str) -> str:
+        caller = Caller(self.doors, door)
         caller.feed(content)
         await turns(TURNS)
-        end = "closed" if caller.is_closed else "open"
-        key = int.from_bytes(content[4:6], "big")
-        word = f"{API[key].name if key in API else 'unknown'} {end}, {'answered' if caller.line.sent else 'silent'}"
+        end = "closed" if caller.is_closed else "ended" if caller.line.has_ended else "open"
+        word = f"{name} {end}, {'answered' if caller.line.sent else 'silent'}"
         answer = await self.witness.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
         assert answer.error_code == 0
         caller.line.abort()
@@ -159,7 +159,8 @@ def _aim(value: Any, rng: Random) -> None:
 
 
 def read_requests(content: bytes) -> str:
-    return live().read(content)
+    key = int.from_bytes(content[4:6], "big")
+    return live().read(content, API[key].name if key in API else "unknown")
 
 
 TARGETS = (Target("door", make_requests, read_requests),)

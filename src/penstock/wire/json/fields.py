@@ -15,14 +15,14 @@ _SHOWN_CHARS_MAX = 60
 
 
 class Fields:
-    """An object that is being read."""
+    """An object that is being read, and emptied by that."""
 
     __slots__ = ("_content", "_where")
 
     def __init__(self, content: object, where: str) -> None:
         if not isinstance(content, dict):
             raise Malformed(f"{where} is a JSON object, not {shown(content)}")
-        self._content: dict[str, Any] = dict(content)
+        self._content: dict[str, Any] = content
         self._where = where
 
     def __contains__(self, name: str) -> bool:

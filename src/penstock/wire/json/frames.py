@@ -13,7 +13,7 @@ LENGTH_BYTES = 4
 def decode_object(frame: bytes) -> dict[str, Any]:
     """The object in a frame without its length. Malformed says why it is none."""
     try:
-        found = json.loads(frame, object_pairs_hook=_unique, parse_constant=_no_constant)
+        found = _DECODER.decode(frame.decode())
         if b"\\u" in frame:
             json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
@@ -31,7 +31,7 @@ def decode_object(frame: bytes) -> dict[str, Any]:
 
 def encode_object(content: dict[str, Any]) -> bytes:
     """A whole frame. What is not ASCII is escaped, so that every answer is valid whatever a record holds."""
-    body = json.dumps(content, separators=(",", ":")).encode("ascii")
+    body = _ENCODER.encode(content).encode("ascii")
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
@@ -44,3 +44,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise Malformed(f"the frame is not JSON: {name} is no number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+_ENCODER = json.JSONEncoder(separators=(",", ":"))

@@ -1,0 +1,135 @@
+"""Messages one by one through the text and the JSON door, pipelined; and what it costs to have every door open."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bench.figures import Figure, at_least, at_most, figure
+from bench.loader import UnexpectedAnswer
+from bench.server import Server
+from bench.session import TOPIC, Session
+
+RATE_MIN = 15_000
+READY_MS_MAX = 150
+MEMORY_MB_MAX = 25
+IN_FLIGHT = 500
+AT_ONCE = 100
+VALUE = "x" * 100
+ALL_SHUT = dict.fromkeys(("text_port", "json_port", "queue_port", "http_port"), "off")
+SECONDS_MAX = 60
+STARTS = 5
+
+
+class Door(NamedTuple):
+    """How one message is sent through a door, and how good answers are counted in what comes back."""
+
+    name: str
+    request: bytes
+    count_answers: Callable[[bytes], int]
+
+
+def _json_frame() -> bytes:
+    body = json.dumps({"command": "PRODUCE", "topic": TOPIC, "message": VALUE, "id": 1}).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+DOORS = (
+    Door("text", f"PUB {TOPIC} {len(VALUE)}\r\n{VALUE}".encode(), lambda read: read.count(b"\n")),
+    Door("json", _json_frame(), lambda read: read.count(b'{"ok":')),
+)
+
+
+def measure_rate(session: Session) -> list[Figure]:
+    """The last offset proves that every answer was a good one."""
+    count = session.pick(50_000, 10_000)
+    figures = []
+    for door in DOORS:
+        rates: list[float] = []
+        costs_us: list[float] = []
+        with session.broker(durability="os") as server:
+            acked = _publish(server, door, AT_ONCE)
+            for _ in range(session.pick(5, 3)):
+                session.step(f"publishes through the {door.name} door")
+                before_s, start_s = server.cpu_s(), time.perf_counter()
+                acked += _publish(server, door, count)
+                rates.append(count / (time.perf_counter() - start_s))
+                costs_us.append((server.cpu_s() - before_s) / count * 1e6)
+            _check_end(server, acked)
+        cost = figure("cost", "µs", costs_us, "").value
+        beside = f"{IN_FLIGHT} in flight, {len(VALUE)} bytes; {cost:.0f} µs of broker CPU each"
+        figures.append(
+            figure(
+                f"publishes, {door.name} door, one connection",
+                "messages/s",
+                rates,
+                beside,
+                at_least(RATE_MIN),
+            )
+        )
+    return figures
+
+
+def _publish(server: Server, door: Door, count: int) -> int:
+    """Send without waiting, with so many unanswered at most; returns how many were answered: all."""
+    with socket.create_connection(("127.0.0.1", server.ports[f"{door.name}_port"]), SECONDS_MAX) as line:
+        burst = door.request * AT_ONCE
+        sent = answered = 0
+        left_over = b""
+        while answered < count:
+            while sent < count and sent - answered < IN_FLIGHT:
+                line.sendall(burst)
+                sent += AT_ONCE
+            read = left_over + line.recv(1 << 18)
+            if read == left_over:
+                raise UnexpectedAnswer(f"the {door.name} door closed after {answered} answers")
+            answered += door.count_answers(read) - door.count_answers(left_over)
+            left_over = read[-16:]
+    return sent
+
+
+def _check_end(server: Server, expected: int) -> None:
+    """The next message gets the offset that says how many there are."""
+    with socket.create_connection(("127.0.0.1", server.ports["text_port"]), SECONDS_MAX) as line:
+        line.sendall(f"PUB {TOPIC} 0\r\n".encode())
+        answer = line.recv(100)
+    if answer != f"OK {expected}\r\n".encode():
+        raise UnexpectedAnswer(f"the log goes on with {answer!r}, {expected} messages were acknowledged")
+
+
+def measure_cost(session: Session) -> list[Figure]:
+    """Starts with every door open and with Kafka's alone, in turns."""
+    ready_ms: list[float] = []
+    memory_mb: list[float] = []
+    for _ in range(STARTS):
+        session.step("starting with every door, and with one")
+        open_ms, open_mb = _start(session, {})
+        shut_ms, shut_mb = _start(session, ALL_SHUT)
+        ready_ms.append(max(open_ms - shut_ms, 0.0))
+        memory_mb.append(max(open_mb - shut_mb, 0.0))
+    return [
+        figure(
+            "every door open, start",
+            "ms more",
+            ready_ms,
+            "exec to ready, against Kafka's door alone",
+            at_most(READY_MS_MAX),
+        ),
+        figure("every door open, idle", "MB more", memory_mb, "resident, at ready", at_most(MEMORY_MB_MAX)),
+    ]
+
+
+def _start(session: Session, flags: dict[str, str]) -> tuple[float, float]:
+    with session.home() as home:
+        server = Server(home, session.cpus.server, **flags)
+        try:
+            return server.start(), server.resident_mb()
+        finally:
+            server.close()
+
+
+def measure(session: Session) -> list[Figure]:
+    return [*measure_rate(session), *measure_cost(session)]
