@@ -77,6 +77,14 @@ def take(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Hold:
     return Hold(transactional_id, answer.producer_id, answer.producer_epoch)
 
 
+def new_producer(cluster: Cluster) -> tuple[int, int]:
+    """Id and epoch of a producer without a name, so that what it sends again is known."""
+    request = messages.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    answer = cluster.ask(ApiKey.INIT_PRODUCER_ID, request, version_max=_INIT_VERSION_MAX)
+    _check(answer.error_code, "no producer id is given")
+    return answer.producer_id, answer.producer_epoch
+
+
 def add_partitions(cluster: Cluster, hold: Hold, places: Iterable[Place]) -> None:
     """Take partitions into the transaction; opens it if it is not."""
     topic = messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
