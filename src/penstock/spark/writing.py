@@ -21,8 +21,9 @@ from penstock.client.access import nearest
 from penstock.client.batches import produce
 from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, NotFound
+from penstock.client.loops import chosen_loops
 from penstock.client.transactions import Hold, add_partitions
-from penstock.core.records.packing import Author, Growing, Rows, absent, blobs_of, header_blobs
+from penstock.core.records.packing import Author, Growing, Loops, Rows, absent, blobs_of, header_blobs
 from penstock.core.records.routing import Router, grouped
 from penstock.spark.decisions import Span
 
@@ -55,8 +56,8 @@ class _Growth:
 
     __slots__ = ("growing", "sequence", "since_ms")
 
-    def __init__(self) -> None:
-        self.growing = Growing()
+    def __init__(self, loops: Loops) -> None:
+        self.growing = Growing(loops)
         self.sequence = 0
         self.since_ms = 0
 
@@ -69,6 +70,7 @@ class TaskWriter:
         self._shape = shape
         self._author = author
         self._hold = hold
+        self._loops: Loops = chosen_loops("packing")
         self._routers: dict[str, Router] = {}
         self._growths: dict[Place, _Growth] = {}
         self._spans: dict[Place, Span] = {}
@@ -121,7 +123,9 @@ class TaskWriter:
             self._take(Place(topic, partition), rows, order, now_ms, router)
 
     def _take(self, place: Place, rows: Rows, order: Any, now_ms: int, router: Router) -> None:
-        growth = self._growths.setdefault(place, _Growth())
+        growth = self._growths.get(place)
+        if growth is None:
+            growth = self._growths[place] = _Growth(self._loops)
         at = 0
         while at < len(order):
             if not growth.growing.count:
@@ -176,7 +180,7 @@ class TaskWriter:
         found = self._ask(lambda: self._cluster.topics([topic]).get(topic))
         if found is None:
             raise NotFound(no_topic(self._ask(lambda: list(self._cluster.topics())), topic))
-        return Router(len(found.partitions), random.randrange(1 << 16))
+        return Router(self._loops, len(found.partitions), random.randrange(1 << 16))
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask the cluster from the thread that it belongs to."""

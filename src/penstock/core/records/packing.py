@@ -1,12 +1,12 @@
-"""Rows of Arrow arrays to record batches v2: one growing batch for each partition. Never chooses a partition or sends.
+"""Rows of Arrow arrays to record batches v2: one growing batch for each partition. Never sends.
 
 Rows are looked at as three columns of bytes (key, value, headers already encoded) and one of times; the loop over the
-rows of a batch is the part that is compiled where it can be (`packing_loops` tells which one runs).
+rows of a batch is handed in: `packing_compiled` where there is one, `packing_loops` else. Never chooses the loops.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from penstock.core.records.batch import (
     stamp_checksum,
 )
 from penstock.core.records.compression import compress
-from penstock.core.records.packing_loops import encode_rows
 from penstock.core.records.records import encode_headers
 
 NULL = -1
@@ -97,12 +96,27 @@ def _is_large(kind: Any) -> bool:
     return bool(pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))
 
 
+class Loops(Protocol):
+    """The loops over rows: `packing_compiled` or `packing_loops`."""
+
+    def encode_rows(
+        self, rows: Rows, order: Any, begin: int, first_delta: int, base_ms: int, room: int, takes_one: bool
+    ) -> tuple[bytes, int]:
+        """Rows as records, as many as fit, and where to go on."""
+        ...
+
+    def hash_rows(self, data: Any, starts: Any, lengths: Any) -> Any:
+        """Kafka's hash of the bytes of each row."""
+        ...
+
+
 class Growing:
     """The records of one batch to be, until it is sealed. `payload_bytes` is what they take before compression."""
 
-    __slots__ = ("_base_ms", "_chunks", "_last_ms", "count", "payload_bytes")
+    __slots__ = ("_base_ms", "_chunks", "_last_ms", "_loops", "count", "payload_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, loops: Loops) -> None:
+        self._loops = loops
         self._chunks: list[bytes] = []
         self._base_ms = self._last_ms = 0
         self.count = 0
@@ -118,7 +132,9 @@ class Growing:
         if not self.count:
             self._base_ms = self._last_ms = int(rows.times_ms[order[begin]])
         room = bytes_max - BATCH_HEADER_BYTES - self.payload_bytes
-        chunk, end = encode_rows(rows, order, begin, self.count, self._base_ms, room, not self.count)
+        chunk, end = self._loops.encode_rows(
+            rows, order, begin, self.count, self._base_ms, room, not self.count
+        )
         if end > begin:
             self._chunks.append(chunk)
             self.payload_bytes += len(chunk)

@@ -1,12 +1,17 @@
-"""The loops over rows that packing spends its time in. Never decides anything; compiled and plain do the same."""
+"""The loops of `packing` in plain Python and numpy. Never decides anything.
+
+`packing_compiled` has the same functions and must agree in everything.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from penstock.core.records.murmur2 import MULTIPLIER, SEED
+from penstock.core.records.records import RECORD_BYTES_MIN
 from penstock.core.records.varint import encode as encode_varint
 
 _WORD_BYTES = 4
@@ -19,28 +24,35 @@ def encode_rows(
 
     Returns the bytes and where in `order` to go on.
     """
-    out = bytearray()
-    at = begin
-    keys, values, headers, times_ms = rows
-    for at, row in enumerate(order[begin:].tolist(), begin):
-        body = b"\0%b%b%b%b%b" % (
-            encode_varint(int(times_ms[row]) - base_ms),
-            encode_varint(first_delta + at - begin),
-            _nullable(keys, row),
-            _nullable(values, row),
-            bytes(headers.data[headers.starts[row] : headers.starts[row] + headers.lengths[row]]),
-        )
+    chosen = order[begin : begin + max(room, 0) // RECORD_BYTES_MIN + 1]
+    parts: list[bytes] = []
+    used = 0
+    keys, values = _framed(rows.keys, chosen), _framed(rows.values, chosen)
+    headers = _cut(rows.headers, chosen)
+    deltas_ms = (rows.times_ms[chosen] - base_ms).tolist()
+    delta = first_delta
+    for key, value, named, delta_ms in zip(keys, values, headers, deltas_ms, strict=True):
+        body = b"\0%b%b%b%b%b" % (encode_varint(delta_ms), encode_varint(delta), key, value, named)
         record = encode_varint(len(body)) + body
-        if len(out) + len(record) > room and (out or not takes_one):
-            return bytes(out), at
-        out += record
-    return bytes(out), at + 1
+        if used + len(record) > room and (parts or not takes_one):
+            break
+        parts.append(record)
+        used += len(record)
+        delta += 1
+    return b"".join(parts), begin + len(parts)
 
 
-def _nullable(blobs: Any, row: int) -> bytes:
-    length = int(blobs.lengths[row])
-    start = int(blobs.starts[row])
-    return b"\x01" if length < 0 else encode_varint(length) + bytes(blobs.data[start : start + length])
+def _cut(blobs: Any, chosen: Any) -> Iterator[bytes]:
+    """The bytes of these rows, one after the other; none where there are none."""
+    data = memoryview(blobs.data)
+    for start, length in zip(blobs.starts[chosen].tolist(), blobs.lengths[chosen].tolist(), strict=True):
+        yield bytes(data[start : start + max(length, 0)])
+
+
+def _framed(blobs: Any, chosen: Any) -> Iterator[bytes]:
+    """The same with their length in front."""
+    for content, length in zip(_cut(blobs, chosen), blobs.lengths[chosen].tolist(), strict=True):
+        yield encode_varint(length) + content
 
 
 def hash_rows(data: Any, starts: Any, lengths: Any) -> Any:

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.records.packing import NULL, Blobs
-from penstock.core.records.packing_loops import hash_rows
+from penstock.core.records.packing import NULL, Blobs, Loops
 
 _POSITIVE = 0x7FFFFFFF
 
@@ -18,9 +17,10 @@ _POSITIVE = 0x7FFFFFFF
 class Router:
     """The partitions of one topic. Rows without a key stay with one partition until `turn` is called."""
 
-    __slots__ = ("_partitions", "_sticky")
+    __slots__ = ("_loops", "_partitions", "_sticky")
 
-    def __init__(self, partitions: int, start: int) -> None:
+    def __init__(self, loops: Loops, partitions: int, start: int) -> None:
+        self._loops = loops
         self._partitions = partitions
         self._sticky = start % partitions
 
@@ -38,7 +38,7 @@ class Router:
         chosen = np.full(len(keys.lengths), self._sticky, np.int64)
         keyed = np.flatnonzero(keys.lengths != NULL)
         if len(keyed):
-            hashed = hash_rows(keys.data, keys.starts[keyed], keys.lengths[keyed])
+            hashed = self._loops.hash_rows(keys.data, keys.starts[keyed], keys.lengths[keyed])
             chosen[keyed] = (hashed & np.uint32(_POSITIVE)) % np.uint32(self._partitions)
         if named is not None:
             np.copyto(chosen, named, where=named >= 0)

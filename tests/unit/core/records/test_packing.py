@@ -11,13 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.model import Header, Record
+from penstock.core.records import packing_loops
 from penstock.core.records.batch import LOG_APPEND_TIME, check_produced, decode_header, stamp_append_time
 from penstock.core.records.compression import CODEC_NAMES
 from penstock.core.records.murmur2 import murmur2, partition_of
 from penstock.core.records.packing import Author, Growing, Rows, absent, blobs_of, header_blobs, resealed
-from penstock.core.records.packing_loops import hash_rows
 from penstock.core.records.routing import Router, grouped
 from penstock.core.records.whole import open_batch
+
+
+def both_loops() -> list[Any]:
+    found: list[Any] = [pytest.param(packing_loops, id="interpreted")]
+    try:
+        from penstock.core.records import packing_compiled
+    except ModuleNotFoundError:
+        return found
+    if packing_compiled.IS_COMPILED:
+        found.append(pytest.param(packing_compiled, id="compiled"))
+    return found
+
+
+pytestmark = pytest.mark.parametrize("loops", both_loops())
 
 BY = Author(7, 3, is_transactional=True)
 NAMED = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -40,9 +54,9 @@ def arrays(rows: list[Row], *, before: int = 0) -> Rows:
     return Rows(blobs_of(keys), blobs_of(values), header_blobs(named, len(rows)), times)
 
 
-def packed(rows: Rows, order: Any, bytes_max: int, codec: int = 0) -> list[bytearray]:
+def packed(loops: Any, rows: Rows, order: Any, bytes_max: int, codec: int = 0) -> list[bytearray]:
     """All batches of these rows, each as large as it may be."""
-    batches, growing, at, sequence = [], Growing(), 0, 0
+    batches, growing, at, sequence = [], Growing(loops), 0, 0
     while at < len(order):
         end = growing.take(rows, order, at, bytes_max)
         if end < len(order):
@@ -68,8 +82,10 @@ def expected(rows: list[Row]) -> list[tuple[Any, ...]]:
 
 
 @given(rows_of, st.integers(61, 400), st.sampled_from(sorted(CODEC_NAMES)), st.integers(0, 3))
-def test_what_is_packed_is_unpacked(rows: list[Row], bytes_max: int, codec: int, before: int) -> None:
-    batches = packed(arrays(rows, before=before), np.arange(len(rows)), bytes_max, codec)
+def test_what_is_packed_is_unpacked(
+    loops: Any, rows: list[Row], bytes_max: int, codec: int, before: int
+) -> None:
+    batches = packed(loops, arrays(rows, before=before), np.arange(len(rows)), bytes_max, codec)
     assert [one[1:] for one in opened(batches)] == expected(rows)
     headers = [decode_header(batch) for batch in batches]
     assert [one.base_sequence for one in headers] == list(
@@ -79,21 +95,21 @@ def test_what_is_packed_is_unpacked(rows: list[Row], bytes_max: int, codec: int,
 
 
 @given(rows_of, st.randoms())
-def test_rows_are_taken_in_the_order_asked_for(rows: list[Row], chance: Any) -> None:
+def test_rows_are_taken_in_the_order_asked_for(loops: Any, rows: list[Row], chance: Any) -> None:
     order = np.array(chance.sample(range(len(rows)), len(rows)))
-    batches = packed(arrays(rows), order, 1 << 20)
+    batches = packed(loops, arrays(rows), order, 1 << 20)
     assert [one[1:] for one in opened(batches)] == expected([rows[at] for at in order])
 
 
-def test_a_batch_is_within_its_bytes_unless_one_record_is_larger() -> None:
+def test_a_batch_is_within_its_bytes_unless_one_record_is_larger(loops: Any) -> None:
     rows: list[Row] = [(None, bytes(40), [], 5)] * 9 + [(None, bytes(500), [], 5)]
-    sizes = [len(batch) for batch in packed(arrays(rows), np.arange(10), 200)]
+    sizes = [len(batch) for batch in packed(loops, arrays(rows), np.arange(10), 200)]
     assert all(size <= 200 for size in sizes[:-1])
     assert sizes[-1] > 500
 
 
-def test_batches_grow_over_several_arrays() -> None:
-    growing = Growing()
+def test_batches_grow_over_several_arrays(loops: Any) -> None:
+    growing = Growing(loops)
     for time in (1000, 2000, 500):
         rows = arrays([(b"k", b"v", [], time)] * 3)
         assert growing.take(rows, np.arange(3), 0, 1 << 20) == 3
@@ -102,24 +118,24 @@ def test_batches_grow_over_several_arrays() -> None:
     assert growing.count == growing.payload_bytes == 0
 
 
-def test_strings_and_large_columns_are_bytes_too() -> None:
+def test_strings_and_large_columns_are_bytes_too(loops: Any) -> None:
     words = ["a", None, "ünd", ""]
     for kind in (pa.string(), pa.large_string()):
         blobs = blobs_of(pa.array(words, kind))
         rows = Rows(absent(4), blobs, header_blobs(None, 4), np.zeros(4, np.int64))
-        found = opened(packed(rows, np.arange(4), 1 << 20))
+        found = opened(packed(loops, rows, np.arange(4), 1 << 20))
         assert [one.value for one in found] == [None if word is None else word.encode() for word in words]
 
 
-def test_a_column_of_nulls_has_no_bytes() -> None:
+def test_a_column_of_nulls_has_no_bytes(loops: Any) -> None:
     for array in (pa.nulls(3, pa.binary()), pa.array([None] * 3, pa.string()), pa.array([b"", b"", b""])[:3]):
         lengths = blobs_of(array).lengths.tolist()
         assert lengths == ([0, 0, 0] if array.null_count == 0 else [-1, -1, -1])
 
 
-def test_a_resealed_batch_holds_the_same_records_in_another_name() -> None:
+def test_a_resealed_batch_holds_the_same_records_in_another_name(loops: Any) -> None:
     rows: list[Row] = [(b"a", b"1", [("h", b"x")], 10), (None, None, [], 20)]
-    (batch,) = packed(arrays(rows), np.arange(2), 1 << 20, codec=4)
+    (batch,) = packed(loops, arrays(rows), np.arange(2), 1 << 20, codec=4)
     stamp_append_time(batch, 99)
     again = resealed(batch, decode_header(batch), Author(8, 0, is_transactional=True), 40)
     header = check_produced(again)
@@ -134,14 +150,16 @@ def test_a_resealed_batch_holds_the_same_records_in_another_name() -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=30))
-def test_all_rows_are_hashed_as_each(keys: list[bytes]) -> None:
+def test_all_rows_are_hashed_as_each(loops: Any, keys: list[bytes]) -> None:
     blobs = blobs_of(pa.array([b"front", *keys], pa.binary())[1:])
-    assert hash_rows(blobs.data, blobs.starts, blobs.lengths).tolist() == [murmur2(key) for key in keys]
+    assert loops.hash_rows(blobs.data, blobs.starts, blobs.lengths).tolist() == [murmur2(key) for key in keys]
 
 
 @given(st.lists(maybe_bytes, max_size=20), st.integers(1, 12))
-def test_keys_decide_and_rows_without_one_stay_together(keys: list[bytes | None], partitions: int) -> None:
-    router = Router(partitions, 5)
+def test_keys_decide_and_rows_without_one_stay_together(
+    loops: Any, keys: list[bytes | None], partitions: int
+) -> None:
+    router = Router(loops, partitions, 5)
     chosen = router.route(blobs_of(pa.array(keys, pa.binary())))
     sticky = 5 % partitions
     assert chosen.tolist() == [sticky if key is None else partition_of(key, partitions) for key in keys]
@@ -149,8 +167,8 @@ def test_keys_decide_and_rows_without_one_stay_together(keys: list[bytes | None]
     assert router.sticky == (sticky + 1) % partitions
 
 
-def test_a_row_may_name_its_partition() -> None:
-    router = Router(4, 0)
+def test_a_row_may_name_its_partition(loops: Any) -> None:
+    router = Router(loops, 4, 0)
     keys = blobs_of(pa.array([b"a", None, None], pa.binary()))
     assert router.route(keys, np.array([3, 2, -1])).tolist() == [3, 2, 0]
     assert router.is_there(3)
@@ -158,7 +176,7 @@ def test_a_row_may_name_its_partition() -> None:
 
 
 @pytest.mark.parametrize("partitions", [[], [1], [2, 0, 2, 2, 1, 0]])
-def test_rows_are_grouped_in_their_order(partitions: list[int]) -> None:
+def test_rows_are_grouped_in_their_order(loops: Any, partitions: list[int]) -> None:
     groups = grouped(np.array(partitions, np.int64))
     assert [number for number, _ in groups] == sorted(set(partitions))
     for number, rows in groups:

@@ -1,0 +1,273 @@
+"""A pipeline in a process of its own, killed again and again, and every record counted in the end.
+
+    with Ordeal(tmp_path, child) as ordeal:        # child: the words that start the pipeline
+        ordeal.run(plan(seed=1, kills=50))
+        ordeal.finish(tally)                       # tally: what has come out so far, by value
+
+Victims: the driver (its Python and its JVM), one Python worker of an executor, the broker. Each kill happens at a
+point in the job: before or after the nth call of some kind that the pipeline makes, seen in the passage between the
+pipeline and the broker. Never looks into the pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from penstock.client.access import read_access
+from penstock.client.cluster import Cluster, codes_in
+from penstock.testing import SOURCE_DIR, Broker, running_broker
+from penstock.wire.kafka import ApiKey, messages
+from spark.passage import Passage, Point, Trap
+
+CLIENT_ID = "pipeline"
+"""What the pipeline calls itself (`kafka.client.id`), so that its calls are told from others."""
+INPUT, OUTPUT, PARTITIONS = "in", "out", 3
+CHUNK = 300
+"""Records that are fed before each kill; feed again if the point has not come after a while."""
+POINT_S_MAX = 240.0
+FINISH_S_MAX = 300.0
+FEED_S = 6.0
+POLL_S = 0.05
+
+VICTIMS = ("driver", "worker", "broker")
+CALLS = (
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.PRODUCE,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.END_TXN,
+    ApiKey.FETCH,
+)
+"""Where kills happen, unless the pipeline makes other calls."""
+
+
+class Kill(NamedTuple):
+    """Who dies, and when."""
+
+    victim: str
+    point: Point
+
+
+def plan(seed: int, kills: int, calls: Sequence[int] = CALLS, victims: Sequence[str] = VICTIMS) -> list[Kill]:
+    """Kills in turn over all victims, at points drawn by chance."""
+    chance = random.Random(seed)
+    return [
+        Kill(
+            victims[number % len(victims)],
+            Point(chance.choice(calls), chance.randint(1, 6), chance.random() < 0.5),
+        )
+        for number in range(kills)
+    ]
+
+
+class Ordeal:
+    """A broker, the passage before it, a pipeline, and what was fed into it."""
+
+    def __init__(self, home: Path, child: Callable[[str], Sequence[str]]) -> None:
+        self.home = home
+        self.fed = 0
+        self.kills: Counter[str] = Counter()
+        self.restarts = 0
+        self._child = child
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stack = ExitStack()
+        self.log_path = home / "pipeline.log"
+
+    def __enter__(self) -> Self:
+        self.passage = self._stack.enter_context(Passage())
+        (self.home / "broker").mkdir()
+        self.broker: Broker = self._stack.enter_context(
+            running_broker(self.home / "broker", advertised_port=self.passage.port)
+        )
+        self.passage.upstream_port = self.broker.port
+        self.bootstrap = f"127.0.0.1:{self.passage.port}"
+        self._create(INPUT, OUTPUT)
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        self._stack.callback(self._end_pipeline)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    # -- the course of things
+
+    def run(self, kills: Sequence[Kill]) -> None:
+        """One kill after the other; the pipeline is started again whenever it is gone."""
+        for kill in kills:
+            trap = Trap(CLIENT_ID, kill.point, lambda victim=kill.victim: self._kill(victim))
+            self.passage.trap = trap
+            self._until(trap.sprung.is_set, POINT_S_MAX, f"the point of {kill} did not come", feeds=True)
+            self.passage.trap = None
+            if kill.victim == "broker":
+                self.broker.start()
+                self.passage.upstream_port = self.broker.port
+
+    def finish(self, tally: Callable[[], Counter[str]]) -> None:
+        """Let the pipeline do the rest, then compare: every record that was fed has come out, once."""
+        self.feed()
+        self._producer.flush()
+        self._until(lambda: sum(tally().values()) >= self.fed, FINISH_S_MAX, "not everything came out")
+        self._end_pipeline()
+        found = tally()
+        expected = {str(number) for number in range(self.fed)}
+        lost, twice = expected - set(found), [one for one, count in found.items() if count > 1]
+        assert not lost, f"{len(lost)} of {self.fed} records are lost: {sorted(lost)[:10]}"
+        assert not twice, f"{len(twice)} of {self.fed} records came twice: {sorted(twice)[:10]}"
+        assert set(found) == expected
+
+    def feed(self) -> None:
+        """The next records, numbered, over all partitions."""
+        for number in range(self.fed, self.fed + CHUNK):
+            self._producer.produce(INPUT, str(number), str(number), on_delivery=_must_arrive)
+        self.fed += CHUNK
+
+    def report(self) -> str:
+        killed = ", ".join(f"{count} {victim}" for victim, count in sorted(self.kills.items()))
+        return f"{self.fed} records, {sum(self.kills.values())} kills ({killed}), {self.restarts} starts"
+
+    # -- victims
+
+    def _kill(self, victim: str) -> None:
+        self.kills[victim] += 1
+        if victim == "broker":
+            self.broker.kill()
+        elif victim == "driver":
+            assert self._process is not None
+            for pid in [self._process.pid, *self._pids("org.apache.spark")]:
+                _kill_9(pid)
+        elif workers := self._pids("pyspark.daemon"):
+            _kill_9(random.choice(workers[1:] or workers))
+
+    def _pids(self, word: str) -> list[int]:
+        """Processes below the pipeline whose command holds a word, oldest first."""
+        assert self._process is not None
+        found, family = [], {self._process.pid}
+        for pid, parent in sorted(_parents().items()):
+            if parent in family:
+                family.add(pid)
+                if word in _command(pid):
+                    found.append(pid)
+        return found
+
+    # -- the pipeline
+
+    def _until(
+        self, is_so: Callable[[], bool], seconds_max: float, words: str, *, feeds: bool = False
+    ) -> None:
+        started = fed = time.monotonic()
+        if feeds:
+            self.feed()
+        while not is_so():
+            now = time.monotonic()
+            assert now - started < seconds_max, f"{words}\n{self.report()}\n{self._tail()}"
+            if self._process is None or self._process.poll() is not None:
+                self._start_pipeline()
+            if feeds and now - fed > FEED_S:
+                self.feed()
+                fed = now
+            self._producer.poll(POLL_S)
+
+    def _start_pipeline(self) -> None:
+        self._end_pipeline()
+        self.restarts += 1
+        path = os.pathsep.join([str(SOURCE_DIR), str(Path(__file__).parent.parent)])
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *self._child(self.bootstrap)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+            )
+
+    def _end_pipeline(self) -> None:
+        if self._process is None:
+            return
+        for pid in [*self._pids(""), self._process.pid]:
+            _kill_9(pid)
+        self._process.wait()
+        self._process = None
+
+    def _tail(self) -> str:
+        return self.log_path.read_text(errors="replace")[-4000:] if self.log_path.exists() else ""
+
+    def _create(self, *names: str) -> None:
+        topic = messages.CreateTopicsRequest.CreatableTopic
+        wanted = [
+            topic(name=name, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[])
+            for name in names
+        ]
+        with Cluster(read_access({"bootstrap.servers": self.bootstrap})) as cluster:
+            request = messages.CreateTopicsRequest(topics=wanted, timeout_ms=10_000)
+            assert set(codes_in(cluster.ask(ApiKey.CREATE_TOPICS, request))) == {0}
+
+
+class TopicTally:
+    """The values of a topic that a reader of committed records sees, counted as they come."""
+
+    def __init__(self, bootstrap: str, topic: str = OUTPUT, partitions: int = PARTITIONS) -> None:
+        self._found: Counter[str] = Counter()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "tally",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self._partitions = partitions
+
+    def __call__(self) -> Counter[str]:
+        """Read on until every partition is at its end for now, and say what there is in all."""
+        at_end: set[int] = set()
+        while len(at_end) < self._partitions:
+            message = self._consumer.poll(POLL_S)
+            if message is None:
+                break
+            if (error := message.error()) is None:
+                self._found[message.value().decode()] += 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at_end.add(message.partition())
+        return self._found
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _must_arrive(error: KafkaError | None, _: object) -> None:
+    assert error is None, error
+
+
+def _kill_9(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
