@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.client.access import OPTIONS as ACCESS_OPTIONS
-from penstock.client.access import Access, nearest, read_access, whole_number
+from penstock.client.access import Access, nearest, whole_number
 from penstock.client.errors import BadArgument
 from penstock.core.records.compression import CODEC_NAMES
+from penstock.spark.given import KAFKA, Given
 from penstock.spark.writing import Shape
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
@@ -31,7 +31,16 @@ PRODUCER_OPTIONS = (
     "max.request.size",
     "transaction.timeout.ms",
 )
-_PREFIX = "kafka."
+REFUSED = {
+    KAFKA + "enable.idempotence": "the sink always knows what it sends again; leave it out",
+    KAFKA + "interceptor.classes": "there is no Java here; use a DataFrame function",
+    KAFKA + "key.serializer": "keys are bytes or strings; cast or encode them in the query",
+    KAFKA
+    + "partitioner.class": "rows go by the column 'partition', else by key as Kafka's own partitioner has it",
+    KAFKA + "retries": "what may help is tried again for as long as kafka.delivery.timeout.ms says",
+    KAFKA + "transactional.id": "each task has one of its own; use transactionalIdPrefix",
+    KAFKA + "value.serializer": "values are bytes or strings; cast or encode them in the query",
+}
 _BACKOFF_MS = 20
 """Shorter than a client's usual pause: a transaction that is being completed is so within milliseconds."""
 
@@ -61,80 +70,55 @@ class SinkOptions:
     version: int | None
 
 
-def read_options(given: Mapping[str, str]) -> SinkOptions:
+def read_options(options: Mapping[str, str]) -> SinkOptions:
     """Everything at once; raises BadArgument with words that say what to do."""
-    options = {name.lower(): str(value).strip() for name, value in given.items()}
-    _refuse_unknown(given)
-    kafka = {name.removeprefix(_PREFIX): value for name, value in options.items() if name.startswith(_PREFIX)}
-    if "bootstrap.servers" not in kafka:
-        raise BadArgument(
-            "option 'kafka.bootstrap.servers' is missing: say where the broker is, as HOST:PORT"
-        )
-    delivery = options.get("delivery", EXACTLY_ONCE)
-    if delivery not in DELIVERIES:
-        raise BadArgument(f"option 'delivery' is {delivery!r}; it is one of {', '.join(DELIVERIES)}")
+    given = Given(options, (*SINK_OPTIONS, *SPARKS_OWN), PRODUCER_OPTIONS, REFUSED)
+    kafka = given.kafka()
+    is_exactly_once = given.choice("delivery", DELIVERIES, EXACTLY_ONCE) == EXACTLY_ONCE
     if kafka.get("acks", "all") not in ("all", "-1"):
         raise BadArgument(
             "option 'kafka.acks' can only be 'all': the sink never leaves before records are kept"
         )
-    app, version = _read_identity(options, delivery)
+    app = given.text("txnAppId")
+    if (app is None) == given.has("txnVersion"):
+        raise BadArgument("options 'txnAppId' and 'txnVersion' go together: set both, or neither")
+    if app is not None and not is_exactly_once:
+        raise BadArgument("'txnAppId' makes a job exactly-once; it cannot go with delivery=at_least_once")
+    if app is not None and (not app or "/" in app):
+        raise BadArgument(f"option 'txnAppId' is {app!r}; it must be a name without '/'")
     return SinkOptions(
-        access=_read_access(kafka),
-        shape=_read_shape(options, kafka),
-        is_exactly_once=delivery == EXACTLY_ONCE,
+        access=_read_access(given),
+        shape=_read_shape(given),
+        is_exactly_once=is_exactly_once,
         transaction_ms_max=whole_number(kafka, "transaction.timeout.ms", 900_000, 1_000),
-        prefix=options.get("transactionalidprefix", "penstock-sink"),
+        prefix=given.text("transactionalIdPrefix") or "penstock-sink",
         app=app,
-        version=version,
+        version=given.number("txnVersion", 0),
     )
 
 
-def _refuse_unknown(given: Mapping[str, str]) -> None:
-    known = [*SINK_OPTIONS, *SPARKS_OWN, *(f"{_PREFIX}{one}" for one in (*ACCESS_OPTIONS, *PRODUCER_OPTIONS))]
-    folded = {one.lower() for one in known}
-    for name in given:
-        if name.lower() not in folded:
-            raise BadArgument(
-                f"the sink has no option {name!r}.{nearest(name, known)} It has {', '.join(SINK_OPTIONS)} and "
-                f"these with {_PREFIX} in front: {', '.join((*PRODUCER_OPTIONS, *ACCESS_OPTIONS))}"
-            )
+def _read_access(given: Given) -> Access:
+    access, kafka = given.access(), given.kafka()
+    return replace(
+        access,
+        backoff_ms=whole_number(kafka, "retry.backoff.ms", _BACKOFF_MS, 0),
+        call_ms_max=whole_number(kafka, "delivery.timeout.ms", access.call_ms_max, 1),
+    )
 
 
-def _read_identity(options: Mapping[str, str], delivery: str) -> tuple[str | None, int | None]:
-    app = options.get("txnappid")
-    if (app is None) != ("txnversion" not in options):
-        raise BadArgument("options 'txnAppId' and 'txnVersion' go together: set both, or neither")
-    if app is None:
-        return None, None
-    if delivery != EXACTLY_ONCE:
-        raise BadArgument("'txnAppId' makes a job exactly-once; it cannot go with delivery=at_least_once")
-    if not app or "/" in app:
-        raise BadArgument(f"option 'txnAppId' is {app!r}; it must be a name without '/'")
-    return app, whole_number(options, "txnversion", 0, 0)
-
-
-def _read_access(kafka: Mapping[str, str]) -> Access:
-    access = read_access({"retry.backoff.ms": str(_BACKOFF_MS), **kafka})
-    call_ms_max = whole_number(kafka, "delivery.timeout.ms", access.call_ms_max, 1)
-    return replace(access, call_ms_max=call_ms_max)
-
-
-def _read_shape(options: Mapping[str, str], kafka: Mapping[str, str]) -> Shape:
-    usual = Shape()
+def _read_shape(given: Given) -> Shape:
+    usual, kafka = Shape(), given.kafka()
     codecs = {name: codec for codec, name in CODEC_NAMES.items()}
     compression = kafka.get("compression.type", "none")
     if compression not in codecs:
         raise BadArgument(
             f"option 'kafka.compression.type' is {compression!r}; it is one of {', '.join(codecs)}"
         )
-    has_headers = options.get("includeheaders", "true").lower()
-    if has_headers not in ("true", "false"):
-        raise BadArgument(f"option 'includeHeaders' is {has_headers!r}; it is true or false")
     request_bytes_max = whole_number(kafka, "max.request.size", usual.request_bytes_max, 1)
-    batch_bytes = whole_number(kafka, "batch.size", min(usual.batch_bytes, request_bytes_max), 0)
+    batch_bytes = whole_number(kafka, "batch.size", usual.batch_bytes, 0)
     return Shape(
-        topic=options.get("topic") or None,
-        has_headers=has_headers == "true",
+        topic=given.text("topic") or None,
+        has_headers=given.flag("includeHeaders", True),
         codec=codecs[compression],
         batch_bytes=min(batch_bytes, request_bytes_max),
         request_bytes_max=request_bytes_max,

@@ -9,9 +9,9 @@ import pytest
 
 from penstock.client.access import read_access
 from penstock.client.batches import produce, read_raw
-from penstock.client.cluster import Cluster, codes_in
+from penstock.client.cluster import Cluster, Place, codes_in
 from penstock.client.errors import Aborted, Fenced, NotFound, OffsetOutOfRange, Refused
-from penstock.client.positions import Committed, Place, committed
+from penstock.client.positions import Committed, committed
 from penstock.client.transactions import (
     ONGOING,
     Hold,

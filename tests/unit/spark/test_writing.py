@@ -12,9 +12,8 @@ import pytest
 
 from penstock.client.access import read_access
 from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, codes_in
+from penstock.client.cluster import Cluster, Place, codes_in
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.positions import Place
 from penstock.client.transactions import new_producer
 from penstock.core.model import Header, Record
 from penstock.core.records.murmur2 import partition_of

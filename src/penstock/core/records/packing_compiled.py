@@ -66,9 +66,7 @@ def _put_blob(
     return out
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
-def encode_rows(  # waiver: one loop over rows; a function for each half would pass two dozen values around
+def encode_rows(
     rows,
     order: cython.longlong[::1],
     begin: cython.longlong,
@@ -81,39 +79,74 @@ def encode_rows(  # waiver: one loop over rows; a function for each half would p
 
     Returns the bytes and where in `order` to go on.
     """
-    keys, values, headers, times_ms = rows
-    key_data: cython.const[cython.uchar][::1] = keys.data
-    value_data: cython.const[cython.uchar][::1] = values.data
-    header_data: cython.const[cython.uchar][::1] = headers.data
-    key_starts: cython.longlong[::1] = keys.starts
-    key_lengths: cython.longlong[::1] = keys.lengths
-    value_starts: cython.longlong[::1] = values.starts
-    value_lengths: cython.longlong[::1] = values.lengths
-    header_starts: cython.longlong[::1] = headers.starts
-    header_lengths: cython.longlong[::1] = headers.lengths
-    times: cython.longlong[::1] = times_ms
-    made = np.empty(order.shape[0] - begin, np.int64)
-    bodies: cython.longlong[::1] = made
-    total: cython.longlong = 0
-    at: cython.longlong = begin
+    bodies = np.empty(order.shape[0] - begin, np.int64)
+    count: cython.longlong = _measure(rows, order[begin:], first_delta, base_ms, room, takes_one, bodies)
+    chosen: cython.longlong[::1] = order[begin : begin + count]
+    return _fill(rows, chosen, first_delta, base_ms, bodies[:count]), begin + count
+
+
+@cython.cfunc
+@cython.boundscheck(False)
+@cython.wraparound(False)
+def _measure(
+    rows,
+    order: cython.longlong[::1],
+    first_delta: cython.longlong,
+    base_ms: cython.longlong,
+    room: cython.longlong,
+    takes_one: cython.bint,
+    bodies: cython.longlong[::1],
+) -> cython.longlong:
+    """How many of the rows fit; how long each record is goes into `bodies`, its own length not counted."""
+    keys: cython.longlong[::1] = rows.keys.lengths
+    values: cython.longlong[::1] = rows.values.lengths
+    headers: cython.longlong[::1] = rows.headers.lengths
+    times: cython.longlong[::1] = rows.times_ms
+    at: cython.longlong = 0
     row: cython.longlong
     size: cython.longlong
     while at < order.shape[0]:
         row = order[at]
-        size = 1 + _size(times[row] - base_ms) + _size(first_delta + at - begin) + header_lengths[row]
-        size += _size(key_lengths[row]) + max(key_lengths[row], 0)
-        size += _size(value_lengths[row]) + max(value_lengths[row], 0)
-        bodies[at - begin] = size
-        size += _size(size)
-        if total + size > room and not (takes_one and at == begin):
+        size = 1 + _size(times[row] - base_ms) + _size(first_delta + at) + headers[row]
+        size += _size(keys[row]) + max(keys[row], 0) + _size(values[row]) + max(values[row], 0)
+        bodies[at] = size
+        room -= size + _size(size)
+        if room < 0 and not (takes_one and at == 0):
             break
-        total += size
         at += 1
+    return at
+
+
+@cython.cfunc
+@cython.boundscheck(False)
+@cython.wraparound(False)
+def _fill(
+    rows,
+    order: cython.longlong[::1],
+    first_delta: cython.longlong,
+    base_ms: cython.longlong,
+    bodies: cython.longlong[::1],
+):
+    """The bytes of records of these lengths."""
+    key_data: cython.const[cython.uchar][::1] = rows.keys.data
+    value_data: cython.const[cython.uchar][::1] = rows.values.data
+    header_data: cython.const[cython.uchar][::1] = rows.headers.data
+    key_starts: cython.longlong[::1] = rows.keys.starts
+    key_lengths: cython.longlong[::1] = rows.keys.lengths
+    value_starts: cython.longlong[::1] = rows.values.starts
+    value_lengths: cython.longlong[::1] = rows.values.lengths
+    header_starts: cython.longlong[::1] = rows.headers.starts
+    header_lengths: cython.longlong[::1] = rows.headers.lengths
+    times: cython.longlong[::1] = rows.times_ms
+    total: cython.longlong = 0
+    number: cython.longlong
+    row: cython.longlong
+    for number in range(order.shape[0]):
+        total += bodies[number] + _size(bodies[number])
     result = PyBytes_FromStringAndSize(cython.NULL, total)
     out: cython.p_uchar = cython.cast(cython.p_uchar, PyBytes_AS_STRING(result))
-    number: cython.longlong
-    for number in range(at - begin):
-        row = order[begin + number]
+    for number in range(order.shape[0]):
+        row = order[number]
         out = _put(out, bodies[number])
         out[0] = 0
         out = _put(out + 1, times[row] - base_ms)
@@ -122,7 +155,7 @@ def encode_rows(  # waiver: one loop over rows; a function for each half would p
         out = _put_blob(out, cython.address(value_data[0]), value_starts[row], value_lengths[row])
         memcpy(out, cython.address(header_data[header_starts[row]]), header_lengths[row])
         out += header_lengths[row]
-    return result, at
+    return result
 
 
 @cython.boundscheck(False)
