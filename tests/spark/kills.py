@@ -25,9 +25,10 @@ from typing import NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+import penstock
 from penstock.client.access import read_access
 from penstock.client.cluster import Cluster, codes_in
-from penstock.testing import SOURCE_DIR, Broker, running_broker
+from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import ApiKey, messages
 from spark.passage import Passage, Point, Trap
 
@@ -182,7 +183,7 @@ class Ordeal:
     def _start_pipeline(self) -> None:
         self._end_pipeline()
         self.restarts += 1
-        path = os.pathsep.join([str(SOURCE_DIR), str(Path(__file__).parent.parent)])
+        path = os.pathsep.join([str(Path(penstock.__file__).parents[1]), str(Path(__file__).parents[1])])
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(

@@ -15,22 +15,20 @@ from typing import Any, NamedTuple
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from penstock.client.access import Access
 from penstock.client.cluster import Cluster
 from penstock.client.errors import Aborted, BadArgument, ClientError
 from penstock.client.transactions import end, new_producer, standing, take
 from penstock.core.records.packing import Author
 from penstock.spark.decisions import NEVER, Decisions, Written, last_batch, mark, task_name
+from penstock.spark.reading import kept_cluster
 from penstock.spark.sink_options import SinkOptions, check_columns, read_options
 from penstock.spark.writing import TaskWriter
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 
-_clusters: dict[Access, Cluster] = {}
-"""Of this process: a worker runs one task after the other and keeps its connections."""
-_swept: set[str] = set()
-"""Names whose leftovers this process has looked for."""
+_names: dict[SinkOptions, str] = {}
+"""The names under which queries with these options have committed in this process; their leftovers are swept."""
 
 
 class Turn(NamedTuple):
@@ -58,7 +56,7 @@ class Sink:
 
     def write_rows(self, turn: Turn, batches: Iterable[Any]) -> Report:
         """A task: its rows into its own transaction, which stays open; or at least once, if that was asked for."""
-        cluster = _cluster_of(self._options.access)
+        cluster = kept_cluster(self._options.access)
         if turn.batch != NEVER and last_batch(cluster, turn.name) >= turn.batch:
             return Report(turn, is_skipped=True)
         rows = (batch for batch in batches if batch.num_rows)
@@ -91,29 +89,34 @@ class Sink:
         written = [one.written for one in reports if one.written is not None]
         if not written and not any(one.is_skipped for one in reports):
             return
-        cluster = _cluster_of(self._options.access)
+        cluster = kept_cluster(self._options.access)
         turn = reports[0].turn
         if turn.batch == NEVER:
             _commit_nameless(cluster, written)
             return
         decisions = self._decisions(cluster, turn.name)
         decisions.settle(turn.batch, written)
-        if turn.name not in _swept:
+        if _names.get(self._options) != turn.name:
             decisions.sweep(written)
-            _swept.add(turn.name)
+            _names[self._options] = turn.name
 
-    def abort_all(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """The driver, when a task or the commit failed: nothing counts, unless it was decided before."""
+    def abort_all(self, messages: Sequence[WriterCommitMessage | None], name: str | None) -> None:
+        """The driver, when a task or the commit failed: nothing counts, unless it was decided before.
+
+        Tasks that gave no report may have left a transaction open, or may be writing still: they are fenced.
+        """
         reports = [one for one in messages if isinstance(one, Report)]
         written = [one.written for one in reports if one.written is not None]
-        if not written:
+        if not self._options.is_exactly_once or (not reports and name is None):
             return
-        cluster = _cluster_of(self._options.access)
-        turn = reports[0].turn
+        cluster = kept_cluster(self._options.access)
+        turn = reports[0].turn if reports else Turn(name or "", NEVER, 0)
         if turn.batch == NEVER:
             _abort_quietly(cluster, written)
         else:
             self._decisions(cluster, turn.name).give_up(turn.batch, written)
+        if len(reports) < len(messages):
+            self._decisions(cluster, turn.name).sweep(written)
 
     def _decisions(self, cluster: Cluster, name: str) -> Decisions:
         return Decisions(cluster, name, self._options.transaction_ms_max)
@@ -135,7 +138,7 @@ class JobWriter(DataSourceArrowWriter, Sink):
         self.commit_all(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.abort_all(messages)
+        self.abort_all(messages, self._name)
 
 
 class QueryWriter(DataSourceStreamArrowWriter, Sink):
@@ -161,7 +164,7 @@ class QueryWriter(DataSourceStreamArrowWriter, Sink):
         self.commit_all(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.abort_all(messages)
+        self.abort_all(messages, _names.get(self._options))
 
 
 def job_writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> JobWriter:
@@ -222,10 +225,3 @@ def _context() -> Any:
     context = TaskContext.get()
     assert context is not None, "rows are written by tasks"
     return context
-
-
-def _cluster_of(access: Access) -> Cluster:
-    cluster = _clusters.get(access)
-    if cluster is None:
-        cluster = _clusters[access] = Cluster(access)
-    return cluster

@@ -56,3 +56,13 @@ class PenstockSource(DataSource):
         from penstock.spark.stream import StreamReader
 
         return StreamReader(read_options(self.options, is_stream=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        from penstock.spark.sink import job_writer
+
+        return job_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        from penstock.spark.sink import query_writer
+
+        return query_writer(self.options, schema)
