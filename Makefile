@@ -1,7 +1,7 @@
 # The same words here and on the build machine. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs bench race fuzz crash chaos clean
+.PHONY: help setup demo test check format docs bench race fuzz crash chaos spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -9,11 +9,13 @@ FUZZ_SECONDS ?= 120
 CHAOS_RUNS ?= 30
 CHAOS_SECONDS ?= 20
 CHAOS_MODES ?= plain,groups,txn
+SPARK_KILLS ?= 50
+SPARK_SEED ?= 1
 TESTS ?= tests
 PY := .venv/bin/python
 
 help: ## list these words
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv with all that is needed; quick when nothing changed
 	@PYTHON="$(PYTHON)" tools/setup
@@ -52,6 +54,9 @@ crash: setup ## the long proofs: hundreds of kills, none may lose an acknowledge
 chaos: setup ## clients and brokers killed under load, every history judged (CHAOS_RUNS=30 CHAOS_SECONDS=20)
 	@PYTHONPATH=tests $(PY) -m checker run --runs $(CHAOS_RUNS) --seconds $(CHAOS_SECONDS) \
 		--mode $(CHAOS_MODES) --crash-seconds 10
+
+spark-proof: setup ## Spark pipelines killed again and again: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1)
+	@SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py
 
 clean: ## remove what can be made again
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

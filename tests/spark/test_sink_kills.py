@@ -30,6 +30,7 @@ def survive(home: Path, kills: Sequence[Kill]) -> str:
         return ordeal.report()
 
 
+@pytest.mark.timeout(900)
 def test_a_copy_survives_one_kill_of_each(tmp_path: Path) -> None:
     kills = [
         Kill("worker", Point(ApiKey.TXN_OFFSET_COMMIT, 1, is_answered=False)),
