@@ -18,8 +18,10 @@ from bench.rows import (
     committing,
     delivering,
     doors,
+    doors_open,
     flushing,
     group_recovery,
+    http_publishing,
     partitions,
     rdkafka_cost,
     rebalancing,
@@ -62,6 +64,8 @@ ROWS = {
     "doors": Entry(
         doors.measure, "publishes through the text and JSON doors; what open doors cost", (15, 11)
     ),
+    "http": Entry(http_publishing.measure, "messages a second published over HTTP, in batches", (5, 3)),
+    "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 5)),
     "transactions": Entry(transacting.measure, "transactions of 100 records a second with fsync", (10, 6)),
 }
 

@@ -51,6 +51,16 @@ def test_a_row_names_its_machine_its_samples_and_what_they_are_compared_with(tmp
             "149 produces with fsync",
         ),
         ("group-recovery", [], "an empty broker is ready"),
+        ("http", ["messages over HTTP, batches of 100, fsync"], "the same records in Kafka's batches"),
+        (
+            "doors-open",
+            [
+                "all doors open: time to ready",
+                "all doors open: memory at ready",
+                "all doors in use: memory",
+            ],
+            "the Kafka door alone",
+        ),
         (
             "transactions",
             ["transactions of 100 × 1 KB, V1, fsync", "transactions of 100 × 1 KB, V2, fsync"],
