@@ -6,6 +6,9 @@ import re
 from typing import Any
 
 from penstock.core.errors import BrokerError, leaves, words_of
+from penstock.node.metrics.meters import count_error
+
+DOOR = "json"
 
 CODES: dict[type[BrokerError], str] = {
     error: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", error.__name__).upper() for error in leaves()
@@ -15,4 +18,5 @@ CODES: dict[type[BrokerError], str] = {
 
 def error_fields(error: BrokerError) -> dict[str, Any]:
     """What an answer says about an error."""
+    count_error(DOOR, error)
     return {"error": CODES[type(error)], "retriable": error.retriable, "reason": words_of(error)}

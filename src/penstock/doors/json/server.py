@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed
 from penstock.doors.json.call import Call, Handler
-from penstock.doors.json.errors import error_fields
+from penstock.doors.json.errors import DOOR, error_fields
 from penstock.doors.json.groups import GroupHandlers
 from penstock.doors.json.records import RecordHandlers
 from penstock.doors.json.topics import TopicHandlers
@@ -31,7 +31,7 @@ PRODUCE, HEARTBEAT = "PRODUCE", "HEARTBEAT"
 class JsonDoor:
     """The dialect of one broker."""
 
-    name = "json"
+    name = DOOR
 
     def __init__(self, broker: Broker) -> None:
         self._tasks = Tasks()
@@ -49,6 +49,8 @@ class JsonDoor:
             HEARTBEAT: groups.heartbeat,
             "LEAVE": groups.leave,
         }
+        meter = broker.runtime.meters.door(DOOR)
+        self.timings = {command: meter.call(command) for command in self.handlers}
 
     def open(self, connection: Connection) -> JsonConversation:
         return JsonConversation(self, connection)
@@ -90,6 +92,7 @@ class JsonConversation:
 
     def handle(self, frame: memoryview) -> None:
         own_id: dict[str, Any] = {}
+        self._connection.timing = None
         try:
             fields = Fields(decode_object(bytes(frame)), "a request")
             if "id" in fields:
@@ -102,6 +105,7 @@ class JsonConversation:
         except Malformed as error:
             self._connection.answer((encode_object({"ok": False, **own_id, **error_fields(error)}),))
             return
+        self._connection.timing = self._door.timings[command]
         if command == HEARTBEAT or (command == PRODUCE and not self._waiting):
             self._door.start(Call(self._connection, self._connection.reserve(), fields, own_id), handler)
             return

@@ -16,7 +16,7 @@ from penstock.core.machines.group_values import (
     SyncCommand,
 )
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import coordinator_code_of
+from penstock.doors.kafka.errors import DOOR, coordinator_code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.wire.kafka import ErrorCode, messages
@@ -55,7 +55,8 @@ class GroupHandlers:
         try:
             await self._coordination.open()
         except BrokerError as error:
-            logger.error("groups cannot be coordinated: %s", error)
+            context = {"door": DOOR, "client_id": call.client_id or ""}
+            logger.error("groups cannot be coordinated: %s", error, extra=context)
             return self._found(call, request, error)
         return self._found(call, request, None)
 

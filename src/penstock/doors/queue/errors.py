@@ -5,8 +5,11 @@ from __future__ import annotations
 from penstock.core import errors
 from penstock.core.errors import BrokerError
 from penstock.core.limits import ERROR_CHARS_MAX
+from penstock.node.metrics.meters import count_error
 from penstock.wire.queue.properties import Properties
 from penstock.wire.queue.words import CODE, ERROR, FAILURE, FALSE, RETRIABLE, STATUS, TRUE
+
+DOOR = "queue"
 
 UNKNOWN_TOPIC = "UNKNOWN_TOPIC"
 UNKNOWN_SUBSCRIPTION = "UNKNOWN_SUBSCRIPTION"
@@ -96,6 +99,7 @@ CODES: dict[type[BrokerError], str] = {
 
 def error_properties(error: BrokerError) -> Properties:
     """How an error is said in an answer."""
+    count_error(DOOR, error)
     text = str(error).replace("\0", "\\0")[:ERROR_CHARS_MAX].encode(errors="replace").decode()
     return (
         (STATUS, FAILURE),

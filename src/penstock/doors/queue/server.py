@@ -12,7 +12,7 @@ from itertools import count
 from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.core.model import NO_TIMESTAMP, NewRecord
 from penstock.doors.queue.calls import Calls
-from penstock.doors.queue.errors import error_properties
+from penstock.doors.queue.errors import DOOR, error_properties
 from penstock.doors.queue.membership import Membership
 from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection, Place
@@ -47,13 +47,14 @@ _FRAMING = QueueFraming()
 class QueueDoor:
     """The dialect."""
 
-    name = "queue"
+    name = DOOR
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._numbers = count(1)
         self.publisher = Publisher(broker)
         self.calls = Calls(broker)
+        self.meter = broker.runtime.meters.door(DOOR)
 
     def open(self, connection: Connection) -> QueueConversation:
         return QueueConversation(self._broker, self, connection, next(self._numbers))
@@ -90,6 +91,7 @@ class QueueConversation:
     def handle(self, frame: memoryview) -> None:
         self.membership.hear()
         request = decode(frame)
+        self._connection.timing = self._door.meter.call(request.type.name)
         try:
             words = words_of(request)
         except BrokerError as error:

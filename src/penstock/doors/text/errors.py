@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from penstock.core.errors import BrokerError, leaves, words_of
+from penstock.node.metrics.meters import count_error
 from penstock.wire.text.answers import encode_error
+
+DOOR = "text"
 
 CODES: dict[type[BrokerError], str] = {
     error: re.sub(r"(?<=[a-z])(?=[A-Z])", "-", error.__name__).lower() for error in leaves()
@@ -18,4 +21,5 @@ NO_MESSAGE = "no-message"
 
 def error_line(error: BrokerError) -> bytes:
     """`ERR <code> <words>`."""
+    count_error(DOOR, error)
     return encode_error(CODES[type(error)], words_of(error))

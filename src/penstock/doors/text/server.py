@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError, Malformed
 from penstock.core.model import check_topic_name
-from penstock.doors.text.errors import NO_MESSAGE, error_line
+from penstock.doors.text.errors import DOOR, NO_MESSAGE, error_line
 from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection, Place
 from penstock.node.connections.outbox import Piece
@@ -25,12 +25,13 @@ FRAMING = TextFraming()
 class TextDoor:
     """The dialect of one broker."""
 
-    name = "text"
+    name = DOOR
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.publisher = Publisher(broker)
         self.reader = Reader(broker)
+        self.meter = broker.runtime.meters.door(DOOR)
 
     def open(self, connection: Connection) -> TextConversation:
         return TextConversation(self, connection)
@@ -52,11 +53,14 @@ class TextConversation:
         self._connection = connection
 
     def handle(self, frame: memoryview) -> None:
+        self._connection.timing = None
         try:
             command = decode_command(bytes(frame))
         except Malformed as error:
             self._connection.answer((error_line(error),))
             return
+        name = command.name if isinstance(command, Word) else type(command).__name__.upper()
+        self._connection.timing = self._door.meter.call(name)
         match command:
             case Pub():
                 self._publish(command)

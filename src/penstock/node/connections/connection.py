@@ -155,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "?"
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
-        self._outbox = Outbox(self._loop, transport, self._drained)
+        self._outbox = Outbox(self._loop, transport, self._drained, lambda: self.context)
         if not self._gate.admit(self):
             self.is_closed = True
             transport.abort()

@@ -31,11 +31,16 @@ class Outbox:
     """Made when the connection is, closed when it is lost."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, on_drained: Callable[[], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        on_drained: Callable[[], None],
+        context: Callable[[], dict[str, object]] = dict,
     ) -> None:
         self._loop = loop
         self._transport = transport
         self._on_drained = on_drained
+        self._context = context
         self._pieces: deque[Piece] = deque()
         self.waiting_bytes = 0
         self._is_blocked = False
@@ -99,7 +104,7 @@ class Outbox:
     def _give_up(self, error: Exception) -> None:
         """Nothing can follow half an answer, so the connection ends."""
         if not isinstance(error, ConnectionError):
-            logger.error("closing a connection: its answer cannot be sent: %s", error)
+            logger.error("closing a connection: its answer cannot be sent: %s", error, extra=self._context())
         self.close()
         self._transport.abort()
 
