@@ -60,6 +60,8 @@ def test_tests_run(broker: Broker, tmp_path: Path) -> None:
         "penstock.testing.fixtures",
         "no:schemathesis",
         "no:hypothesispytest",
+        "no:anyio",
+        "no:xdist",
         "no:cacheprovider",
     )
     run(broker, "-m", "pytest", *(word for name in plugins for word in ("-p", name)), str(script))

@@ -86,6 +86,7 @@ class AsyncConsumer:
 
     async def close(self, *, handled: bool = False) -> None:
         """Leave the group. Only with `handled` do the messages handed out last count as handled."""
+        self.blocking.stop_waiting()
         await in_thread(self.thread, functools.partial(self.blocking.close, handled=handled))
         self.thread.shutdown()
 

@@ -12,7 +12,7 @@ import asyncio
 import functools
 import weakref
 from collections.abc import AsyncIterator, Generator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -74,9 +74,10 @@ class _Arrivals:
 
     def after_poll(self) -> None:
         loop = self.loop
-        if self._settled and loop is not None and not loop.is_closed():
+        if self._settled and loop is not None:
             settled, self._settled = self._settled, []
-            loop.call_soon_threadsafe(self._tell, settled)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(self._tell, settled)
 
     def _tell(self, settled: list[tuple[AsyncDelivery, Placed | ClientError]]) -> None:
         for delivery, outcome in settled:

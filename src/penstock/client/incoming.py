@@ -21,7 +21,7 @@ from confluent_kafka import (
 )
 from confluent_kafka import Message as LibraryMessage
 
-from penstock.client.errors import BadArgument, IllegalState, NotFound, SerializationFailed
+from penstock.client.errors import BadArgument, ClientError, IllegalState, NotFound, SerializationFailed
 from penstock.client.library import configure, create, knock, ms
 from penstock.client.messages import Message, Place
 from penstock.client.options import ConsumerOptions, resolve
@@ -50,6 +50,9 @@ _PASSING = (
     KafkaError._MAX_POLL_EXCEEDED,
 )
 """Errors after which the library goes on by itself."""
+
+_SHARED_ANEW = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST")
+"""Errors of a commit that came too late: the partitions are being given out again."""
 
 
 def library_settings(options: ConsumerOptions) -> dict[str, Any]:
@@ -126,6 +129,7 @@ class Incoming:
         self._key = serializer(self.options["key_serializer"])
         self._value = serializer(self.options["value_serializer"])
         self._consumer: Consumer | None = None
+        self._is_closing = False
         self._ahead: deque[LibraryMessage] = deque()
         self._first: dict[Where, int] = {}
         self._next: dict[Where, int] = {}
@@ -199,6 +203,7 @@ class Incoming:
         for where in map(_where, places):
             self._next.pop(where, None)
             self._first.pop(where, None)
+            self._unstored.pop(where, None)
             self._at_end.discard(where)
 
     @property
@@ -229,11 +234,15 @@ class Incoming:
         """Wait until there is something to hand out. Messages handed out before now count as handled."""
         self._store_handled()
         deadline = time.monotonic() + wait_s
-        while not self._ahead:
+        while not self._ahead and not self._is_closing:
             left_s = max(0.0, deadline - time.monotonic())
             self._fetch(min(STEP_S, left_s))
             if not left_s or self.is_finished:
                 return
+
+    def stop_waiting(self) -> None:
+        """From another thread: let `fill` return, now and from now on."""
+        self._is_closing = True
 
     def take(self, records_max: int) -> list[Message]:
         """Hand out what is there, up to so many. Never waits. Messages handed out before now count as handled.
@@ -275,11 +284,33 @@ class Incoming:
             else:
                 problem = problem or error
         if self._ahead and self.options["delivery"] == "at_most_once":
-            self._commit(
-                {(topic, number): offset + 1 for topic, number, offset in map(_place_of, self._ahead)}
-            )
+            self._commit_ahead()
         if problem is not None:
             raise translate(problem, ", ".join(self.topics))
+
+    def _commit_ahead(self) -> None:
+        """For at_most_once: what is about to be handed out is committed first, or else is fetched again."""
+        first: dict[Where, int] = {}
+        after: dict[Where, int] = {}
+        for topic, number, offset in map(_place_of, self._ahead):
+            first.setdefault((topic, number), offset)
+            after[topic, number] = offset + 1
+        try:
+            self._commit(after)
+        except ClientError as error:
+            self._go_back(first)
+            if error.code not in _SHARED_ANEW:
+                raise
+            logger.warning("the group is being shared anew: %s", error, extra={"code": error.code})
+
+    def _go_back(self, first: Mapping[Where, int]) -> None:
+        """Hand these out again, where the partitions are still ours."""
+        mine = set(self.assignment())
+        for (topic, number), offset in first.items():
+            if (topic, number) in mine:
+                self.seek(topic, number, offset)
+            else:
+                self._drop_ahead({(topic, number)})
 
     def _decoded(self, message: LibraryMessage) -> Message:
         topic, number, offset = _place_of(message)
@@ -306,10 +337,13 @@ class Incoming:
         unstored, self._unstored = self._unstored, {}
         if not unstored or not self._settings["enable.auto.commit"]:
             return
-        mine = set(self.assignment())
-        places = [TopicPartition(*where, offset) for where, offset in unstored.items() if where in mine]
-        if places:
-            self._opened().store_offsets(offsets=places)
+        try:
+            self._opened().store_offsets(
+                offsets=[TopicPartition(*where, offset) for where, offset in unstored.items()]
+            )
+        except KafkaException as error:
+            if cause(error).code() != KafkaError._STATE:  # else the partition is another member's by now
+                raise translate(cause(error), "commit") from error
 
     def commit(self, messages: Iterable[Message] | None) -> None:
         """Commit up to these messages, or up to everything handed out. Raises Fenced, Refused, TimedOut."""
@@ -375,10 +409,7 @@ class Incoming:
         """After a commit go on; after an abort hand out again what was handed out for it."""
         first, self._first = self._first, {}
         if not committed:
-            mine = set(self.assignment())
-            for (topic, number), offset in first.items():
-                if (topic, number) in mine:
-                    self.seek(topic, number, offset)
+            self._go_back(first)
 
     def close(self, *, handled: bool) -> None:
         """Leave the group. `handled` says whether the program is done with the messages it was handed last."""

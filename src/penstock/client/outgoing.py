@@ -101,6 +101,8 @@ class Outgoing:
 
     def open(self) -> None:
         """Reach the broker and, for exactly_once, end what an earlier producer of this name left open."""
+        if self._producer is not None or self._stopping.is_set():
+            raise IllegalState("A producer is opened once; make another.")
         knock(self.options)
         producer = create(Producer, configure(self.options, self._settings))
         if self.is_transactional:

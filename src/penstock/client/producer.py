@@ -31,6 +31,7 @@ class Delivery(Future[Placed]):
     def __init__(self, outgoing: Outgoing) -> None:
         super().__init__()
         self._outgoing = outgoing
+        self.set_running_or_notify_cancel()  # a record that was handed over cannot be taken back
 
     def settle(self, outcome: Placed | ClientError) -> None:
         if isinstance(outcome, ClientError):

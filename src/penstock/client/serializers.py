@@ -80,7 +80,7 @@ class Avro:
         from fastavro import schemaless_writer
 
         out = io.BytesIO()
-        schemaless_writer(out, self._schema, value, strict=True)
+        schemaless_writer(out, self._schema, value, strict_allow_default=True)
         return out.getvalue()
 
     def decode(self, data: bytes, topic: str) -> Any:

@@ -108,6 +108,20 @@ def test_a_cancelled_wait_loses_nothing(broker: Broker, topic: str) -> None:
     asyncio.run(play())
 
 
+def test_closing_does_not_wait_for_a_long_poll(broker: Broker, topic: str) -> None:
+    async def play() -> None:
+        consumer = AsyncConsumer(topic, bootstrap=broker.bootstrap)
+        await consumer.start()
+        polling = asyncio.create_task(consumer.poll(86_400))
+        await asyncio.sleep(0)
+        polling.cancel()
+        await consumer.close()
+        with pytest.raises(asyncio.CancelledError):
+            await polling
+
+    asyncio.run(play())
+
+
 def test_commits(broker: Broker, topic: str) -> None:
     async def play() -> None:
         async with AsyncProducer(bootstrap=broker.bootstrap) as producer:

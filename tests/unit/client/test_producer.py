@@ -94,6 +94,7 @@ def test_a_full_queue_waits(broker: Broker, topic: str, delivery: Any, compressi
     options = {"delivery": delivery, "compression": compression}
     with Producer(bootstrap=broker.bootstrap, queue_records_max=10, linger_ms=0, **options) as producer:
         deliveries = [producer.send(topic, str(number)) for number in range(500)]
+        assert not deliveries[-1].cancel()
         producer.flush(WAIT_S)
         assert producer.waiting == 0
         assert [one.result().offset for one in deliveries] == list(range(500))

@@ -52,6 +52,11 @@ def test_avro(value: dict[str, Any]) -> None:
     assert Avro(ORDER).decode(Avro(ORDER).encode(value, "t"), "t") == value
 
 
+def test_avro_fields_with_a_default_may_be_left_out() -> None:
+    written = Avro(PRICED).encode({"id": 1, "item": "kettle"}, "t")
+    assert Avro(PRICED).decode(written, "t") == {"id": 1, "item": "kettle", "price": 1.5}
+
+
 def test_avro_schema_from_a_file_and_from_an_older_writer(tmp_path: Path) -> None:
     path = tmp_path / "order.avsc"
     path.write_text(json.dumps(ORDER))
