@@ -28,9 +28,10 @@ SAMPLES = 8
 
 
 def all_targets() -> tuple[Target, ...]:
-    from fuzz import coordinators, door, further_doors, stored, wire
+    from fuzz import coordinators, door, further_doors, http_door, stored, wire
 
-    return (*wire.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *door.TARGETS, *further_doors.TARGETS)
+    doors = (*door.TARGETS, *further_doors.TARGETS, *http_door.TARGETS)
+    return (*wire.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *doors)
 
 
 class Finding(Exception):
