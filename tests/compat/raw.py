@@ -30,15 +30,15 @@ BATCH_BYTES_MAX = 1 << 24
 FETCH_BYTES_MAX = 1 << 20
 
 
-def _built(kind: Any, values: dict[str, Any], **version: int) -> Any:
+def built(kind: Any, values: dict[str, Any], **version: int) -> Any:
     """A message from nested dicts: the library wants an object of its own at every level."""
     made: dict[str, Any] = {}
     for name, value in values.items():
         field = kind.fields[name]
         if value is not None and field.is_struct_array():
-            made[name] = [_built(field.data_class, item) for item in value]
+            made[name] = [built(field.data_class, item) for item in value]
         elif value is not None and field.is_struct():
-            made[name] = _built(field.data_class, value)
+            made[name] = built(field.data_class, value)
         else:
             made[name] = value
     return kind(**made, **version)
@@ -64,7 +64,7 @@ class RawConnection:
     def send(self, kind: type[ApiMessage], version: int, **values: Any) -> int:
         """Send a request; its correlation id names the answer."""
         self._correlation_id += 1
-        request = _built(kind, values, version=version)
+        request = built(kind, values, version=version)
         request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
         self.send_bytes(bytes(request.encode(header=True, framed=True)))
         self._asked[self._correlation_id] = request.header.get_response_class()
@@ -165,14 +165,14 @@ class RawConnection:
         self, topic: str, records: bytes | None, *, version: int = 9, acks: int = -1, partition: int = 0
     ) -> Any:
         """The one partition's answer; None for acks 0."""
-        kind = _produce_fields(topic, records, acks, partition)
+        kind = produce_fields(topic, records, acks, partition)
         if acks == 0:
             self._asked.pop(self.send(ProduceRequest, version, **kind))
             return None
         return self.call(ProduceRequest, version, **kind).responses[0].partition_responses[0]
 
     def send_produce(self, topic: str, records: bytes, *, version: int = 9, acks: int = -1) -> int:
-        return self.send(ProduceRequest, version, **_produce_fields(topic, records, acks, 0))
+        return self.send(ProduceRequest, version, **produce_fields(topic, records, acks, 0))
 
     def fetch(self, topic: str, offset: int, *, version: int = 11, **overrides: Any) -> Any:
         """The one partition's answer."""
@@ -191,7 +191,7 @@ class RawConnection:
         return answer.producer_id, answer.producer_epoch
 
 
-def _produce_fields(topic: str, records: bytes | None, acks: int, partition: int) -> dict[str, Any]:
+def produce_fields(topic: str, records: bytes | None, acks: int, partition: int) -> dict[str, Any]:
     data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
     return {"transactional_id": None, "acks": acks, "timeout_ms": 10_000, "topic_data": data}
 

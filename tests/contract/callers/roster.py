@@ -1,0 +1,11 @@
+"""Which doors there are, each with its caller. A test sees to it that no door of the broker is missing here."""
+
+from __future__ import annotations
+
+from contract.callers.caller import Caller
+from contract.callers.kafka import KafkaCaller
+from contract.callers.queue import QueueCaller
+from contract.callers.text import TextCaller
+
+CALLERS: tuple[type[Caller], ...] = (KafkaCaller, TextCaller, QueueCaller)
+NAMES = [one.door for one in CALLERS]
