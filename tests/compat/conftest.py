@@ -10,14 +10,12 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from compat.members import SESSION_MS
 from compat.raw import RawConnection
-from compat.roster import JAVA, KAFKAJS, Roster
-from compat.runtimes import java_command, node_command
+from compat.roster import Roster, do_without, required
 from compat.stages import Stage
 from compat.vocabulary import Client, CreateTopic, MissingRuntime
 from penstock.testing import running_broker
@@ -40,34 +38,17 @@ def roster(bootstrap: str) -> Iterator[Roster]:
     opened.close()
 
 
-def _do_without(missing: MissingRuntime) -> NoReturn:
-    if os.environ.get("PENSTOCK_REQUIRE_CLIENTS") == "1":
-        pytest.fail(str(missing))
-    pytest.skip(str(missing))
-
-
 def _client(roster: Roster, name: str) -> Client:
     try:
         return roster.client(name)
     except MissingRuntime as missing:
-        _do_without(missing)
+        do_without(missing)
 
 
 @pytest.fixture
 def runnable() -> Callable[[str], str]:
     """A client's name, once it is known that programs that use it can run here."""
-
-    def check(name: str) -> str:
-        try:
-            if name == JAVA:
-                java_command()
-            elif name == KAFKAJS:
-                node_command("")
-        except MissingRuntime as missing:
-            _do_without(missing)
-        return name
-
-    return check
+    return required
 
 
 @pytest.fixture

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
+
+import pytest
 
 from compat.clients.aio import AiokafkaClient
 from compat.clients.confluent import ConfluentClient
@@ -11,7 +14,7 @@ from compat.clients.driven import DrivenClient
 from compat.clients.kafka_python import KafkaPythonClient
 from compat.clients.kcat import KcatClient
 from compat.runtimes import java_command, node_command
-from compat.vocabulary import CODECS, Client
+from compat.vocabulary import CODECS, Client, MissingRuntime
 
 CONFLUENT, AIOKAFKA, KAFKA_PYTHON = "confluent-kafka", "aiokafka", "kafka-python"
 KAFKAJS, KCAT, JAVA = "kafkajs", "kcat", "java"
@@ -64,6 +67,25 @@ CODECS_OF: dict[str, tuple[str, ...]] = dict.fromkeys(NAMES, CODECS) | {KAFKAJS:
 def able(ability: str) -> list[str]:
     """Clients with an ability, in the order of NAMES."""
     return [name for name in NAMES if name in ABLE[ability]]
+
+
+def do_without(missing: MissingRuntime) -> NoReturn:
+    """Skip the test, or fail it where every client must be there."""
+    if os.environ.get("PENSTOCK_REQUIRE_CLIENTS") == "1":
+        pytest.fail(str(missing))
+    pytest.skip(str(missing))
+
+
+def required(name: str) -> str:
+    """A client's name, once it is known that programs that use it can run here."""
+    try:
+        if name == JAVA:
+            java_command()
+        elif name == KAFKAJS:
+            node_command("")
+    except MissingRuntime as missing:
+        do_without(missing)
+    return name
 
 
 class Roster:

@@ -16,11 +16,11 @@ HEAD_END = b"\r\n\r\n"
 class HttpCaller(Caller):
     door = "http"
     words: ClassVar[dict[str, str]] = {
-        "unknown topic": "404 unknown-topic",
-        "out of range": "416 offset-out-of-range",
-        "too large": "413 too-large",
-        "frame too large": "413 too-large",
-        "malformed": "400 malformed",
+        "unknown topic": "404 UnknownTopic",
+        "out of range": "416 OffsetOutOfRange",
+        "too large": "413 TooLarge",
+        "frame too large": "413 TooLarge",
+        "malformed": "400 Malformed",
     }
 
     def publish(self, topic: str, message: Message) -> int:

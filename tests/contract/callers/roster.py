@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contract.callers.caller import Caller
+from contract.callers.http import HttpCaller
 from contract.callers.kafka import KafkaCaller
 from contract.callers.queue import QueueCaller
 from contract.callers.text import TextCaller
 
-CALLERS: tuple[type[Caller], ...] = (KafkaCaller, TextCaller, QueueCaller)
+CALLERS: tuple[type[Caller], ...] = (KafkaCaller, TextCaller, QueueCaller, HttpCaller)
 NAMES = [one.door for one in CALLERS]
