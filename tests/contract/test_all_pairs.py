@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.roster import Roster
+from compat.roster import AIOKAFKA, CONFLUENT, JAVA, KAFKA_PYTHON, KAFKAJS, Roster
 from contract.callers.caller import Kept, Message
 from contract.conftest import make_topic
-from contract.ways import CANNOT, Way, all_ways
+from contract.ways import CANNOT, Way, ways_with
 from penstock.testing import Broker
 
+IN_PYTHON = [CONFLUENT, AIOKAFKA, KAFKA_PYTHON]
 Headers = tuple[tuple[str, bytes | None], ...]
 HEADERS: dict[str, Headers] = {
     "headers of any bytes": (("source", b"a shop"), ("raw", b"\0\xff\r\n=%"), ("empty", b"")),
@@ -22,19 +23,20 @@ HEADERS: dict[str, Headers] = {
 
 
 @pytest.fixture(scope="module")
-def ways(broker: Broker) -> Iterator[list[Way]]:
-    roster = Roster(broker.bootstrap)
-    yield all_ways(roster)
-    roster.close()
+def roster(broker: Broker) -> Iterator[Roster]:
+    opened = Roster(broker.bootstrap)
+    yield opened
+    opened.close()
 
 
+@pytest.mark.parametrize("clients", [IN_PYTHON, [KAFKAJS], [JAVA]], ids="+".join)
 @pytest.mark.parametrize("what", HEADERS)
-def test_all_pairs(broker: Broker, ways: list[Way], what: str) -> None:
+def test_all_pairs(broker: Broker, roster: Roster, clients: list[str], what: str) -> None:
     topic = make_topic(broker)
-    able = [way for way in ways if way.name not in CANNOT.get(what, frozenset())]
-    put_in = [put(way, broker, topic, HEADERS[what]) for way in able]
-    assert [one.offset for one in put_in] == list(range(len(able)))
-    for way in able:
+    ways = [way for way in ways_with(clients, roster) if way.name not in CANNOT.get(what, frozenset())]
+    put_in = [put(way, broker, topic, HEADERS[what]) for way in ways]
+    assert [one.offset for one in put_in] == list(range(len(ways)))
+    for way in ways:
         assert way.read(broker, topic, len(put_in)) == put_in, f"as {way.name} reads it"
 
 

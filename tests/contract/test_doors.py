@@ -97,12 +97,13 @@ def test_a_request_over_the_limit_is_refused_before_it_is_sent(
 
 
 @each_door
-def test_what_is_malformed_ends_its_connection_and_no_other(
+def test_what_is_malformed_is_refused_and_touches_nobody_else(
     broker: Broker, topic: str, kind: type[Caller]
 ) -> None:
     with kind(broker) as caller:
         caller.publish(topic, PLAIN)
         caller.send(caller.malformed())
+        caller.end()
         assert caller.last_word(caller.rest()) == kind.words["malformed"]
     assert_all_doors_work(broker, topic)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import uuid
+from collections.abc import Iterable
 from typing import Protocol
 
 from compat.roster import Roster, able, required
@@ -115,7 +116,7 @@ CANNOT: dict[str, frozenset[str]] = {
 so those of one name come together; the rest is what client libraries leave out."""
 
 
-def all_ways(roster: Roster) -> list[Way]:
-    """Doors, Penstock's clients, and those of Kafka's that can run here."""
-    of_kafka = [ClientWay(required(name), roster) for name in OF_KAFKA]
+def ways_with(clients: Iterable[str], roster: Roster) -> list[Way]:
+    """Doors, Penstock's clients, and some of Kafka's."""
+    of_kafka = [ClientWay(required(name), roster) for name in clients]
     return [*map(DoorWay, CALLERS), OwnClients(), QueueClient(), *of_kafka]

@@ -79,7 +79,7 @@ class Caller(ABC):
 
     @abstractmethod
     def malformed(self) -> bytes:
-        """Bytes after which nobody could tell where the next request begins."""
+        """Bytes that are no request in this door's language."""
 
     @abstractmethod
     def announced(self, topic: str, size_bytes: int) -> bytes:
@@ -124,6 +124,10 @@ class Caller(ABC):
         if not part:
             raise ConnectionError(f"the broker hung up on {self.door}")
         self._came += part
+
+    def end(self) -> None:
+        """Say that no more will be sent."""
+        self._socket.shutdown(socket.SHUT_WR)
 
     def rest(self) -> bytes:
         """What the broker still says, until it hangs up."""

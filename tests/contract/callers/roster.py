@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contract.callers.caller import Caller
 from contract.callers.http import HttpCaller
+from contract.callers.json_frames import JsonCaller
 from contract.callers.kafka import KafkaCaller
 from contract.callers.queue import QueueCaller
 from contract.callers.text import TextCaller
 
-CALLERS: tuple[type[Caller], ...] = (KafkaCaller, TextCaller, QueueCaller, HttpCaller)
-NAMES = [one.door for one in CALLERS]
+CALLERS: tuple[type[Caller], ...] = (KafkaCaller, TextCaller, JsonCaller, QueueCaller, HttpCaller)
