@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import sys
 
-from demo import durability, groups, transactions
+from demo import doors, durability, groups, transactions
 from demo.stage import Stage
 
 
 def main() -> int:
     """Play every act; the exit code says whether all of them held."""
     stage = Stage()
-    acts = [durability.play, groups.play, transactions.play]
+    acts = [durability.play, groups.play, transactions.play, doors.play]
     outcomes = [act(stage) for act in acts]
     held = all(outcomes)
     stage.curtain(held)
