@@ -1,4 +1,4 @@
-"""Messages one by one through the text and the JSON door, pipelined; and what it costs to have every door open."""
+"""Messages one by one through the text and the JSON door, pipelined. Durability `os`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench.figures import Figure, at_least, at_most, figure
+from bench.figures import Figure, at_least, figure
 from bench.loader import UnexpectedAnswer
 from bench.server import Server
 from bench.session import TOPIC, Session
 
 RATE_MIN = 15_000
-READY_MS_MAX = 150
-MEMORY_MB_MAX = 25
 IN_FLIGHT = 500
 AT_ONCE = 100
 VALUE = "x" * 100
-ALL_SHUT = dict.fromkeys(("text_port", "json_port", "queue_port", "http_port"), "off")
 SECONDS_MAX = 60
-STARTS = 5
 
 
 class Door(NamedTuple):
@@ -43,7 +39,7 @@ DOORS = (
 )
 
 
-def measure_rate(session: Session) -> list[Figure]:
+def measure(session: Session) -> list[Figure]:
     """The last offset proves that every answer was a good one."""
     count = session.pick(50_000, 10_000)
     figures = []
@@ -98,38 +94,3 @@ def _check_end(server: Server, expected: int) -> None:
         answer = line.recv(100)
     if answer != f"OK {expected}\r\n".encode():
         raise UnexpectedAnswer(f"the log goes on with {answer!r}, {expected} messages were acknowledged")
-
-
-def measure_cost(session: Session) -> list[Figure]:
-    """Starts with every door open and with Kafka's alone, in turns."""
-    ready_ms: list[float] = []
-    memory_mb: list[float] = []
-    for _ in range(STARTS):
-        session.step("starting with every door, and with one")
-        open_ms, open_mb = _start(session, {})
-        shut_ms, shut_mb = _start(session, ALL_SHUT)
-        ready_ms.append(max(open_ms - shut_ms, 0.0))
-        memory_mb.append(max(open_mb - shut_mb, 0.0))
-    return [
-        figure(
-            "every door open, start",
-            "ms more",
-            ready_ms,
-            "exec to ready, against Kafka's door alone",
-            at_most(READY_MS_MAX),
-        ),
-        figure("every door open, idle", "MB more", memory_mb, "resident, at ready", at_most(MEMORY_MB_MAX)),
-    ]
-
-
-def _start(session: Session, flags: dict[str, str]) -> tuple[float, float]:
-    with session.home() as home:
-        server = Server(home, session.cpus.server, **flags)
-        try:
-            return server.start(), server.resident_mb()
-        finally:
-            server.close()
-
-
-def measure(session: Session) -> list[Figure]:
-    return [*measure_rate(session), *measure_cost(session)]

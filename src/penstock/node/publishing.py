@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, InvalidTopic, Refused, TopicExists, UnknownTopic
+from penstock.core.errors import BrokerError, InvalidTopic, Offline, Refused, TopicExists, UnknownTopic
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import NewRecord, check_topic_name
 from penstock.core.records.partitioner import partition_of
@@ -134,7 +134,7 @@ class Publisher:
             self._loop.call_soon(settled, error)
             return
         self._awaiting_topic[topic] = [(record, settled, partition)]
-        self._tasks.spawn(self._create(topic))
+        self._tasks.spawn(self._create(topic), lambda error: self._not_created(topic, error))
 
     async def _create(self, topic: str) -> None:
         failure: BrokerError | None = None
@@ -149,6 +149,11 @@ class Publisher:
                 settled(failure)
             else:
                 self.publish(topic, record, settled, partition)
+
+    def _not_created(self, topic: str, error: BaseException) -> None:
+        """Creating it crashed: nobody is left waiting, and the next one tries again."""
+        for _, settled, _ in self._awaiting_topic.pop(topic, ()):
+            settled(Offline(f"topic {topic!r} could not be made: {error!r}"))
 
     # -- batches
 

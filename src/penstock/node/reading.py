@@ -6,6 +6,7 @@ records, what was aborted.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -24,6 +25,9 @@ from penstock.node.waiting import Client, Waits
 
 STEP_BYTES = 1 << 17
 """How much of the log is read at a time: what is wanted may be the first record of many."""
+
+SCAN_BYTES_MAX = 8 << 20
+"""How much of the log is looked through in one turn of the loop where nothing in it may be shown."""
 
 MEMO_BATCHES_MAX = 16
 MEMO_BATCH_BYTES_MAX = 1 << 18
@@ -73,8 +77,7 @@ class Reader:
         except BrokerError as error:
             answered(error)
             return
-        if run.records or wanted.wait_ms <= 0:
-            answered(run)
+        if self._is_answer(client, wanted, run, answered):
             return
 
         def look() -> bool:
@@ -84,25 +87,37 @@ class Reader:
             except BrokerError as error:
                 answered(error)
                 return True
-            if run.records:
-                answered(run)
-            return bool(run.records)
+            return self._is_answer(client, wanted, run, answered)
 
         self._waits.start(client, [partition], wanted.wait_ms, look, lambda: answered(run))
+
+    def _is_answer(self, client: Client, wanted: Wanted, run: Run, answered: Answered) -> bool:
+        """Whether this need not be waited for: it answers, or there is more to look through in the next turn."""
+        is_found = bool(run.records)
+        if not is_found and run.next_offset < run.end_offset:
+            onward = wanted._replace(offset=run.next_offset)
+            asyncio.get_running_loop().call_soon(self.read, client, onward, answered)
+            return True
+        if is_found or wanted.wait_ms <= 0:
+            answered(run)
+            return True
+        return False
 
     def release_waiting(self) -> None:
         """The doors are closing: answer with what there is."""
         self._waits.release()
 
     def read_now(self, partition: Partition, wanted: Wanted) -> Run:
-        """What there is, without waiting."""
+        """What there is, without waiting. Nothing found with `next_offset` before the end: there is more to look at."""
         records: list[Record] = []
+        scanned_bytes = 0
         offset, left_bytes = wanted.offset, max(wanted.bytes_max, 1)
         traffic = partition.traffic
-        while len(records) < wanted.records_max and left_bytes > 0:
+        while len(records) < wanted.records_max and left_bytes > 0 and scanned_bytes < SCAN_BYTES_MAX:
             slice_ = partition.read(offset, min(left_bytes, STEP_BYTES), wanted.isolation)
             if slice_ is None:
                 break
+            scanned_bytes += slice_.length
             before = offset
             for batch in self._batches(partition, slice_, offset, wanted.isolation):
                 for record in batch.records:

@@ -71,9 +71,9 @@ class Wait:
     def start(self, wait_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(wait_s, self.time_is_up)
         self._all[self] = None
-        self._client.on_close(self._leave)
         for partition in self._partitions:
             partition.add_listener(self._changed)
+        self._client.on_close(self._leave)
 
     def _changed(self) -> None:
         if self in self._all and self._look():

@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from node_at_hand import SETTINGS, make_topic, until, with_broker
-from penstock.core.errors import BrokerError, DiskFull, InvalidRecord, InvalidTopic, TooLarge, UnknownTopic
+from penstock.core.errors import (
+    BrokerError,
+    DiskFull,
+    InvalidRecord,
+    InvalidTopic,
+    Offline,
+    TooLarge,
+    UnknownTopic,
+)
 from penstock.core.model import Header, NewRecord
 from penstock.core.records.partitioner import partition_of
 from penstock.core.records.whole import open_batches
@@ -112,6 +120,22 @@ def test_a_topic_is_not_made_where_the_settings_forbid_it() -> None:
         assert isinstance(error, UnknownTopic) and "auto_create_topics" in str(error)
 
     with_broker(test, replace(SETTINGS, auto_create_topics=False))
+
+
+def test_a_topic_whose_making_crashes_leaves_nobody_waiting(monkeypatch: Any) -> None:
+    async def test(broker: Broker) -> None:
+        async def crash(name: str) -> None:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker, "auto_create_topic", crash)
+            told = Told(broker)
+            told.publish("new", b"1", b"2")
+            assert [type(one) for one in await told.all()] == [Offline, Offline]
+        told.publish("new", b"3")
+        assert await told.all() == [Published(0, 0)]
+
+    with_broker(test)
 
 
 def test_the_brokers_own_topics_are_not_written_to() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from handheld import turns
 from node_at_hand import make_topic, until, with_broker
 from penstock.core.errors import BrokerError, OffsetOutOfRange, UnknownTopic
@@ -12,6 +14,7 @@ from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
 from penstock.core.records.control import Marker
 from penstock.core.records.whole import build_batch
+from penstock.node import reading
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition
 from penstock.node.reading import Reader, Run, Wanted, end_of, offset_at
@@ -179,6 +182,31 @@ def test_what_was_aborted_is_left_out_and_what_is_open_is_waited_for() -> None:
         run = reader.read_now(partition, everything)
         assert (values(run), run.next_offset) == ([b"committed"], 4)
         assert values(reader.read_now(partition, dirty)) == [b"aborted", b"committed"]
+
+    with_broker(test)
+
+
+def test_much_that_must_not_be_seen_is_looked_through_in_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "SCAN_BYTES_MAX", 1)
+    monkeypatch.setattr(reading, "STEP_BYTES", 1)
+
+    async def test(broker: Broker) -> None:
+        await make_topic(broker, "orders")
+        partition, reader = broker.partition("orders", 0), Reader(broker)
+        for sequence in range(5):
+            await put_in_transaction(partition, sequence, b"aborted")
+        partition.append_marker(7, 0, Marker(is_commit=False, coordinator_epoch=0))
+        await until(lambda: partition.last_stable_offset == 6)
+        impatient = answer_to(reader, Wanted("orders", 0, 0))
+        patient = answer_to(reader, Wanted("orders", 0, 0, wait_ms=60_000))
+        assert impatient == patient == [], "not all in one turn"
+        await until(lambda: impatient)
+        assert impatient == [Run([], 6, 0, 6)]
+        await put(partition, b"seen")
+        await until(lambda: patient)
+        assert isinstance(patient[0], Run) and values(patient[0]) == [b"seen"]
 
     with_broker(test)
 

@@ -17,7 +17,17 @@ from penstock.node.connections.outbox import Piece
 from penstock.node.publishing import Published, Publisher
 from penstock.node.reading import Reader, Run, Wanted, end_of
 from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_message, encode_ok
-from penstock.wire.text.commands import FIRST, NEXT, Fetch, Pub, TextFraming, Word, decode_command
+from penstock.wire.text.commands import (
+    FIRST,
+    NAMES,
+    NEXT,
+    Fetch,
+    Pub,
+    TextFraming,
+    Word,
+    decode_command,
+    name_of,
+)
 
 FRAMING = TextFraming()
 
@@ -29,9 +39,10 @@ class TextDoor:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        meter = broker.runtime.meters.door(DOOR)
+        self.timings = {name: meter.call(name) for name in NAMES}
         self.publisher = Publisher(broker)
         self.reader = Reader(broker)
-        self.meter = broker.runtime.meters.door(DOOR)
 
     def open(self, connection: Connection) -> TextConversation:
         return TextConversation(self, connection)
@@ -57,10 +68,12 @@ class TextConversation:
         try:
             command = decode_command(bytes(frame))
         except Malformed as error:
+            self._connection.timing = None
             self._connection.answer((error_line(error),))
             return
-        name = command.name if isinstance(command, Word) else type(command).__name__.upper()
-        self._connection.timing = self._door.meter.call(name)
+        if command is None:
+            return
+        self._connection.timing = self._door.timings[name_of(command)]
         match command:
             case Pub():
                 self._publish(command)

@@ -376,7 +376,11 @@ class Connection(asyncio.BufferedProtocol):
     # -- the end
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        self._on_close[callback] = None
+        """Call back at the end; at once if that has been already."""
+        if self.is_closed:
+            callback()
+        else:
+            self._on_close[callback] = None
 
     def not_on_close(self, callback: Callable[[], None]) -> None:
         self._on_close.pop(callback, None)

@@ -57,6 +57,14 @@ class Word(NamedTuple):
 
 
 Command = Pub | Fetch | Word
+NAMES = ("PUB", "FETCH", "TOPICS", "HELP", "QUIT")
+
+
+def name_of(command: Command) -> str:
+    """The word that a request begins with."""
+    if isinstance(command, Word):
+        return command.name
+    return "PUB" if isinstance(command, Pub) else "FETCH"
 
 
 class TextFraming:

@@ -152,6 +152,18 @@ def test_a_request_in_turn_begins_when_all_before_it_are_answered() -> None:
     asyncio.run(test())
 
 
+def test_who_asks_to_be_told_of_the_end_too_late_is_told_at_once() -> None:
+    async def test() -> None:
+        wired, told = Wired(Echo()), list[int]()
+        wired.connection.on_close(lambda: told.append(1))
+        wired.line.close()
+        await turns()
+        wired.connection.on_close(lambda: told.append(2))
+        assert told == [1, 2]
+
+    asyncio.run(test())
+
+
 def test_pushes_stand_in_no_line_and_tell_when_they_have_left() -> None:
     async def test() -> None:
         echo = Echo()
