@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.client.admin import Admin as Admin
     from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
+    from penstock.client.async_broker_client import AsyncBrokerClient as AsyncBrokerClient
     from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
     from penstock.client.async_producer import AsyncProducer as AsyncProducer
     from penstock.client.broker_client import BrokerClient as BrokerClient
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Admin": "penstock.client.admin",
     "AsyncAdmin": "penstock.client.async_admin",
+    "AsyncBrokerClient": "penstock.client.async_broker_client",
     "AsyncConsumer": "penstock.client.async_consumer",
     "AsyncProducer": "penstock.client.async_producer",
     "Avro": "penstock.client.serializers",
@@ -47,6 +49,7 @@ _HOMES = {
 __all__ = [
     "Admin",
     "AsyncAdmin",
+    "AsyncBrokerClient",
     "AsyncConsumer",
     "AsyncProducer",
     "Avro",

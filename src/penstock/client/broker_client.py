@@ -11,7 +11,6 @@ subscriptions with it. What a call asked for is asked again on the new connectio
 
 from __future__ import annotations
 
-import json
 import logging
 import queue
 import threading
@@ -22,9 +21,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from penstock.client.errors import BadArgument, ClientError, IllegalState, TimedOut, Unreachable
+from penstock.client.handling import ACCEPT, REJECT, RELEASE, Reject, failure_on, held_by, tell_refused
 from penstock.client.queue_line import QueueLine, open_line, settled
 from penstock.client.queue_requests import (
     Asked,
+    Terms,
     ask_about,
     ask_create_subscription,
     ask_create_topic,
@@ -32,25 +33,24 @@ from penstock.client.queue_requests import (
     ask_publish,
     ask_redrive,
     ask_subscribe,
+    count_in,
+    described_in,
+    listed_in,
     queue_address,
+    was_created,
 )
-from penstock.client.queue_session import Answer, Held, Message
+from penstock.client.queue_session import Answer, Message
 from penstock.wire.queue.frames import MessageType
-from penstock.wire.queue.words import COUNT, EXISTED, HEARTBEAT_MS, HOLD_MS, TRUE
+
+__all__ = ["BrokerClient", "Message", "Reject"]
 
 logger = logging.getLogger("penstock.client")
 
 TICK_S = 0.25
 """How often the reader looks whether a sign of life is due."""
 RETRY_S, RETRY_S_MAX = 0.05, 1.0
-RENEWALS = 3
-"""More time is asked for so many times within the time that a message may be held."""
 
 Handler = Callable[[Message], object]
-
-
-class Reject(Exception):
-    """Raise it in a handler: this message will never be good, put it into the dead letter topic."""
 
 
 class _Subscribed(NamedTuple):
@@ -83,8 +83,7 @@ class BrokerClient:
         self._line: QueueLine | None = None
         self._is_open = False
         self._subscribed: dict[str, _Subscribed] = {}
-        self._heartbeat_s = 30.0
-        self._hold_s = 30.0
+        self._terms = Terms()
         self._inbox: queue.SimpleQueue[tuple[QueueLine | None, Message] | None] = queue.SimpleQueue()
         self._handling = threading.RLock()
         self._threads: list[threading.Thread] = []
@@ -143,7 +142,7 @@ class BrokerClient:
 
     def create_topic(self, topic: str, partitions: int | None = None) -> bool:
         """Create a topic; False if it was there already."""
-        return self._call(ask_create_topic(topic, partitions)).words.get(EXISTED) != TRUE
+        return was_created(self._call(ask_create_topic(topic, partitions)))
 
     def publish_text(self, topic: str, text: str, **properties: object) -> int:
         """Publish text, with properties as headers; returns its offset once it is as durable as the topic promises."""
@@ -188,7 +187,7 @@ class BrokerClient:
         `start_offset` counts in every partition; -1 is the end, -2 the first message there is.
         """
         asked = ask_create_subscription(name, topic, start_offset, hold_ms, max_deliveries)
-        return self._call(asked).words.get(EXISTED) != TRUE
+        return was_created(self._call(asked))
 
     def delete_subscription(self, name: str) -> None:
         self._call(ask_about(MessageType.DELETE_SUBSCRIPTION, name))
@@ -201,7 +200,7 @@ class BrokerClient:
             raise IllegalState(f"this client is subscribed to {name!r} already")
         self._subscribed[name] = _Subscribed(handler, window)
         try:
-            self._note_terms(self._call(ask_subscribe(name, window)))
+            self._terms = self._terms.joined(self._call(ask_subscribe(name, window)))
         except ClientError:
             self._subscribed.pop(name, None)
             raise
@@ -221,19 +220,15 @@ class BrokerClient:
         return name in self._subscribed
 
     def list_subscriptions(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self._call(ask_list()).body)
-        return found
+        return listed_in(self._call(ask_list()))
 
     def describe_subscription(self, name: str) -> dict[str, Any]:
         """Its terms, its members, and how far it is with every partition."""
-        found: dict[str, Any] = json.loads(
-            self._call(ask_about(MessageType.DESCRIBE_SUBSCRIPTION, name)).body
-        )
-        return found
+        return described_in(self._call(ask_about(MessageType.DESCRIBE_SUBSCRIPTION, name)))
 
     def redrive(self, name: str, count: int | None = None) -> int:
         """Bring dead letters back to their topic, for this subscription alone; returns how many."""
-        return int(self._call(ask_redrive(name, count)).words[COUNT])
+        return count_in(self._call(ask_redrive(name, count)))
 
     # -- calls
 
@@ -283,13 +278,13 @@ class BrokerClient:
             deadline,
             deliver=lambda message: self._inbox.put((holder[0] if holder else None, message)),
             end=self._ended,
-            refuse=_refused,
+            refuse=tell_refused,
         )
         holder.append(line)
         try:
             for name, (_, window) in list(self._subscribed.items()):
                 try:
-                    self._note_terms(line.ask_alone(ask_subscribe(name, window), deadline))
+                    self._terms = self._terms.joined(line.ask_alone(ask_subscribe(name, window), deadline))
                 except ClientError as error:
                     if error.retriable:
                         raise
@@ -298,10 +293,6 @@ class BrokerClient:
             line.end(Unreachable(str(error)))
             raise Unreachable(f"{self.host}:{self.port}: {error}") from None
         return line
-
-    def _note_terms(self, answer: Answer) -> None:
-        self._heartbeat_s = int(answer.words[HEARTBEAT_MS]) / 1000
-        self._hold_s = min(self._hold_s, int(answer.words[HOLD_MS]) / 1000)
 
     def _put_line(self, line: QueueLine) -> None:
         with self._state:
@@ -321,8 +312,8 @@ class BrokerClient:
                 self._reconnect()
                 continue
             try:
-                line.read(min(TICK_S, self._hold_s / RENEWALS / 2))
-                line.show_life(self._heartbeat_s, self._hold_s / RENEWALS)
+                line.read(min(TICK_S, self._terms.renewal_s / 2))
+                line.show_life(self._terms.heartbeat_s, self._terms.renewal_s)
             except (OSError, ValueError, ClientError) as error:
                 if self._is_open:
                     logger.warning("connection to %s:%d lost: %s", self.host, self.port, error)
@@ -353,19 +344,16 @@ class BrokerClient:
                     self._handle(line, message, subscribed.handler)
 
     def _handle(self, line: QueueLine, message: Message, handler: Handler) -> None:
-        outcome, reason = "accept", ""
+        outcome, reason = ACCEPT, ""
         try:
             handler(message)
         except Reject as error:
-            outcome, reason = "reject", str(error)
+            outcome, reason = REJECT, str(error)
         except Exception as error:
-            logger.exception(
-                "the handler of %r failed on %s-%d offset %d, delivery %d",
-                *(message.subscription, message.topic, message.partition, message.offset, message.delivery),
-            )
-            outcome, reason = "release", f"{type(error).__name__}: {error}"
+            logger.exception(failure_on(message))
+            outcome, reason = RELEASE, f"{type(error).__name__}: {error}"
         try:
-            line.settle(Held(message.subscription, message.partition, message.offset), outcome, reason)
+            line.settle(held_by(message), outcome, reason)
         except OSError as error:
             self._drop_line(line, Unreachable(str(error)))
 
@@ -377,10 +365,3 @@ class BrokerClient:
             logger.error("the subscription %r has ended: %s", name, error)
             if self._on_end is not None:
                 self._on_end(name, error)
-
-
-def _refused(held: Held, error: ClientError) -> None:
-    logger.warning(
-        "%r: the message at %d-%d was settled too late and is delivered again: %s",
-        *(held.subscription, held.partition, held.offset, error),
-    )

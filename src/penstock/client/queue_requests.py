@@ -5,26 +5,33 @@ Never sends anything.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.client.errors import BadArgument
-from penstock.client.queue_session import message_properties
+from penstock.client.queue_session import Answer, message_properties
 from penstock.core.model import Header
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.properties import properties_of
 from penstock.wire.queue.words import (
     COUNT,
     DELIVERIES_MAX,
+    EXISTED,
+    HEARTBEAT_MS,
     HOLD_MS,
     PARTITION,
     PARTITIONS,
     START_OFFSET,
     SUBSCRIPTION,
     TOPIC,
+    TRUE,
     WINDOW,
 )
+
+RENEWALS = 3
+"""More time is asked for so many times within the time that a message may be held."""
 
 ADDRESS_VARIABLE = "PENSTOCK_QUEUE"
 ADDRESS_DEFAULT = "localhost:9999"
@@ -109,3 +116,44 @@ def ask_list() -> Asked:
 
 def ask_redrive(name: str, count: int | None) -> Asked:
     return Asked(MessageType.REDRIVE, _words((SUBSCRIPTION, name), (COUNT, count)))
+
+
+# -- what answers say
+
+
+def was_created(answer: Answer) -> bool:
+    """Whether something is there because of this request, and was not before."""
+    return answer.words.get(EXISTED) != TRUE
+
+
+def count_in(answer: Answer) -> int:
+    return int(answer.words[COUNT])
+
+
+def listed_in(answer: Answer) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(answer.body)
+    return found
+
+
+def described_in(answer: Answer) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answer.body)
+    return found
+
+
+class Terms(NamedTuple):
+    """What a member has to keep to: how often to give a sign of life, how long it may hold a message."""
+
+    heartbeat_s: float = 30.0
+    hold_s: float = 30.0
+
+    def joined(self, answer: Answer) -> Terms:
+        """The strictest of all subscriptions so far and this one."""
+        return Terms(
+            min(self.heartbeat_s, int(answer.words[HEARTBEAT_MS]) / 1000),
+            min(self.hold_s, int(answer.words[HOLD_MS]) / 1000),
+        )
+
+    @property
+    def renewal_s(self) -> float:
+        """How old a hold may grow before more time is asked for."""
+        return self.hold_s / RENEWALS
