@@ -11,13 +11,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from penstock.client.errors import BadArgument, ClientError, IllegalState, TimedOut, Unreachable
+from penstock.client.errors import ClientError, IllegalState, TimedOut, Unreachable
 from penstock.client.handling import ACCEPT, REJECT, RELEASE, Reject, failure_on, held_by, tell_refused
+from penstock.client.queue_member import QueueMember
 from penstock.client.queue_requests import (
     Asked,
-    Terms,
     ask_about,
     ask_create_subscription,
     ask_create_topic,
@@ -28,7 +28,6 @@ from penstock.client.queue_requests import (
     count_in,
     described_in,
     listed_in,
-    queue_address,
     was_created,
 )
 from penstock.client.queue_session import Answer, Message, QueueSession
@@ -42,11 +41,6 @@ TICK_S = 0.25
 RETRY_S, RETRY_S_MAX = 0.05, 1.0
 
 Handler = Callable[[Message], Awaitable[object] | object]
-
-
-class _Subscribed(NamedTuple):
-    handler: Handler
-    window: int | None
 
 
 class _Line:
@@ -94,32 +88,12 @@ class _Line:
             self.writer.close()
 
 
-class AsyncBrokerClient:
-    """One client on one loop; handlers run one after the other.
+class AsyncBrokerClient(QueueMember[Handler]):
+    """One client on one loop; handlers run one after the other."""
 
-    Without `host` and `port` it goes to `PENSTOCK_QUEUE` (HOST:PORT), else to localhost:9999.
-    """
-
-    def __init__(
-        self,
-        host: str | None = None,
-        port: int | None = None,
-        client_id: str = "penstock-client",
-        *,
-        request_timeout_s: float = 30.0,
-        on_end: Callable[[str, ClientError], None] | None = None,
-    ) -> None:
-        if request_timeout_s <= 0:
-            raise BadArgument(f"request_timeout_s is more than 0, not {request_timeout_s}")
-        self.host, self.port = queue_address(host, port)
-        self.client_id = client_id
-        self._request_timeout_s = request_timeout_s
-        self._on_end = on_end
+    def _prepare(self) -> None:
         self._line: _Line | None = None
         self._has_line = asyncio.Event()
-        self._is_open = False
-        self._subscribed: dict[str, _Subscribed] = {}
-        self._terms = Terms()
         self._inbox: asyncio.Queue[tuple[_Line, Message]] = asyncio.Queue()
         self._handling = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -223,11 +197,7 @@ class AsyncBrokerClient:
         self, name: str, handler: Handler, *, window: int | None = None
     ) -> None:
         """Join a subscription: its messages come to `handler`, at most `window` of them ahead of it."""
-        if not callable(handler):
-            raise BadArgument(f"a handler is something to call, not {handler!r}")
-        if name in self._subscribed:
-            raise IllegalState(f"this client is subscribed to {name!r} already")
-        self._subscribed[name] = _Subscribed(handler, window)
+        self._enter(name, handler, window)
         try:
             self._terms = self._terms.joined(await self._call(ask_subscribe(name, window)))
         except ClientError:
@@ -236,15 +206,11 @@ class AsyncBrokerClient:
 
     async def unsubscribe_from_subscription(self, name: str) -> None:
         """Leave a subscription, once the handler is done with what it works on. Not to be called by a handler."""
-        if self._subscribed.pop(name, None) is None:
-            raise IllegalState(f"this client is not subscribed to {name!r}")
+        self._strike(name)
         async with self._handling:
             if self._line is not None:
                 self._line.session.forget(name)
             await self._call(ask_about(MessageType.UNSUBSCRIBE, name))
-
-    def is_subscribed(self, name: str) -> bool:
-        return name in self._subscribed
 
     async def list_subscriptions(self) -> list[dict[str, Any]]:
         return listed_in(await self._call(ask_list()))
@@ -373,13 +339,6 @@ class AsyncBrokerClient:
             logger.exception(failure_on(message))
             outcome, reason = RELEASE, f"{type(error).__name__}: {error}"
         line.send(line.session.settle(held_by(message), outcome, reason))
-
-    def _ended(self, name: str, error: ClientError) -> None:
-        """The broker has ended a subscription. One that it only cannot serve now comes back with the connection."""
-        if not error.retriable and self._subscribed.pop(name, None) is not None:
-            logger.error("the subscription %r has ended: %s", name, error)
-            if self._on_end is not None:
-                self._on_end(name, error)
 
 
 async def _read(line: _Line) -> None:

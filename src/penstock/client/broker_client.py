@@ -18,14 +18,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as NoAnswer
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from penstock.client.errors import BadArgument, ClientError, IllegalState, TimedOut, Unreachable
+from penstock.client.errors import ClientError, IllegalState, TimedOut, Unreachable
 from penstock.client.handling import ACCEPT, REJECT, RELEASE, Reject, failure_on, held_by, tell_refused
 from penstock.client.queue_line import QueueLine, open_line, settled
+from penstock.client.queue_member import QueueMember
 from penstock.client.queue_requests import (
     Asked,
-    Terms,
     ask_about,
     ask_create_subscription,
     ask_create_topic,
@@ -36,7 +36,6 @@ from penstock.client.queue_requests import (
     count_in,
     described_in,
     listed_in,
-    queue_address,
     was_created,
 )
 from penstock.client.queue_session import Answer, Message
@@ -53,37 +52,12 @@ RETRY_S, RETRY_S_MAX = 0.05, 1.0
 Handler = Callable[[Message], object]
 
 
-class _Subscribed(NamedTuple):
-    handler: Handler
-    window: int | None
+class BrokerClient(QueueMember[Handler]):
+    """One client. Its methods may be called from any thread; handlers run one after the other in one thread."""
 
-
-class BrokerClient:
-    """One client. Its methods may be called from any thread; handlers run one after the other in one thread.
-
-    Without `host` and `port` it goes to `PENSTOCK_QUEUE` (HOST:PORT), else to localhost:9999.
-    """
-
-    def __init__(
-        self,
-        host: str | None = None,
-        port: int | None = None,
-        client_id: str = "penstock-client",
-        *,
-        request_timeout_s: float = 30.0,
-        on_end: Callable[[str, ClientError], None] | None = None,
-    ) -> None:
-        if request_timeout_s <= 0:
-            raise BadArgument(f"request_timeout_s is more than 0, not {request_timeout_s}")
-        self.host, self.port = queue_address(host, port)
-        self.client_id = client_id
-        self._request_timeout_s = request_timeout_s
-        self._on_end = on_end
+    def _prepare(self) -> None:
         self._state = threading.Condition()
         self._line: QueueLine | None = None
-        self._is_open = False
-        self._subscribed: dict[str, _Subscribed] = {}
-        self._terms = Terms()
         self._inbox: queue.SimpleQueue[tuple[QueueLine | None, Message] | None] = queue.SimpleQueue()
         self._handling = threading.RLock()
         self._threads: list[threading.Thread] = []
@@ -194,11 +168,7 @@ class BrokerClient:
 
     def subscribe_to_subscription(self, name: str, handler: Handler, *, window: int | None = None) -> None:
         """Join a subscription: its messages come to `handler`, at most `window` of them ahead of it."""
-        if not callable(handler):
-            raise BadArgument(f"a handler is something to call, not {handler!r}")
-        if name in self._subscribed:
-            raise IllegalState(f"this client is subscribed to {name!r} already")
-        self._subscribed[name] = _Subscribed(handler, window)
+        self._enter(name, handler, window)
         try:
             self._terms = self._terms.joined(self._call(ask_subscribe(name, window)))
         except ClientError:
@@ -207,17 +177,12 @@ class BrokerClient:
 
     def unsubscribe_from_subscription(self, name: str) -> None:
         """Leave a subscription, once the handler is done with what it works on. The rest goes to other members."""
-        if self._subscribed.pop(name, None) is None:
-            raise IllegalState(f"this client is not subscribed to {name!r}")
+        self._strike(name)
         with self._handling:
             line = self._line
             if line is not None:
                 line.forget(name)
             self._call(ask_about(MessageType.UNSUBSCRIBE, name))
-
-    def is_subscribed(self, name: str) -> bool:
-        """Whether messages of this subscription come to this client, now or once it is connected again."""
-        return name in self._subscribed
 
     def list_subscriptions(self) -> list[dict[str, Any]]:
         return listed_in(self._call(ask_list()))
@@ -356,12 +321,3 @@ class BrokerClient:
             line.settle(held_by(message), outcome, reason)
         except OSError as error:
             self._drop_line(line, Unreachable(str(error)))
-
-    def _ended(self, name: str, error: ClientError) -> None:
-        """The broker has ended a subscription. One that it only cannot serve now comes back with the connection."""
-        if error.retriable:
-            return
-        if self._subscribed.pop(name, None) is not None:
-            logger.error("the subscription %r has ended: %s", name, error)
-            if self._on_end is not None:
-                self._on_end(name, error)
