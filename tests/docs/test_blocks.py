@@ -14,7 +14,7 @@ import pytest
 from penstock.testing import Broker, running_broker
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("clients.md", "testing.md")
+PAGES = ("clients.md", "queue.md", "testing.md")
 RUN_S_MAX = 120
 TESTS = "def test_"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,7 +31,12 @@ def broker() -> Iterator[Broker]:
 
 
 def run(broker: Broker, *words: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PENSTOCK_BOOTSTRAP": broker.bootstrap}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "src"),
+        "PENSTOCK_BOOTSTRAP": broker.bootstrap,
+        "PENSTOCK_QUEUE": f"{broker.host}:{broker.queue_port}",
+    }
     ran = subprocess.run(
         [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=RUN_S_MAX
     )

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -17,11 +17,11 @@ import pytest
 
 from penstock import BrokerClient
 from penstock.testing import Broker, running_broker
+from waiting import WAIT_S_MAX, until
 
 MEMBER = Path(__file__).with_name("queue_member.py")
 SUBSCRIPTION = "work"
 PARTITIONS = 2
-WAIT_S_MAX = 120.0
 PAUSE_S_MAX = 0.4
 
 
@@ -88,13 +88,6 @@ class Publishing:
         self._stopping.set()
         self._thread.join(WAIT_S_MAX)
         assert not self._thread.is_alive()
-
-
-def until(what: Callable[[], object], words: str) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not what():
-        assert time.monotonic() < deadline, words
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -31,7 +31,12 @@ def start(broker: Broker, name: str, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PENSTOCK_BOOTSTRAP": broker.bootstrap},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "PENSTOCK_BOOTSTRAP": broker.bootstrap,
+            "PENSTOCK_QUEUE": f"{broker.host}:{broker.queue_port}",
+        },
     )
 
 
@@ -79,3 +84,10 @@ def test_exactly_once(broker: Broker) -> None:
 
 def test_group(broker: Broker) -> None:
     assert run(broker, "group.py") == "60 parcels packed by ada and bob; 0 behind\n"
+
+
+def test_queue_workers(broker: Broker) -> None:
+    told = run(broker, "queue_workers.py").splitlines()
+    shares = [int(count) for count in re.findall(r"did (\d+)", "\n".join(told))]
+    assert (sum(shares), len(shares)) == (40, 2)
+    assert told[-1] == "dead letters brought back: 1"

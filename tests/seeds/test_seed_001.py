@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,21 +19,13 @@ import pytest
 from penstock import BrokerClient
 from penstock.client.queue_session import Message
 from penstock.testing import Broker, running_broker
-
-WAIT_S_MAX = 60.0
+from waiting import WAIT_S_MAX, until
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     with running_broker(tmp_path) as one:
         yield one
-
-
-def until(what: Callable[[], object], words: str) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not what():
-        assert time.monotonic() < deadline, words
-        time.sleep(0.01)
 
 
 def test_publishing_messages(broker: Broker) -> None:

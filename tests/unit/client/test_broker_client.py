@@ -15,15 +15,7 @@ from penstock.client import errors
 from penstock.client.broker_client import Reject
 from penstock.client.queue_session import Message
 from penstock.testing import Broker, running_broker
-
-WAIT_S_MAX = 60.0
-
-
-def until(what: Callable[[], object], words: str) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not what():
-        assert time.monotonic() < deadline, words
-        time.sleep(0.01)
+from waiting import WAIT_S_MAX, until
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,50 @@
+"""A queue with two workers and a message that no worker can do: turns and a dead letter. Needs a running broker."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from penstock import BrokerClient
+from penstock.client.broker_client import Message, Reject
+
+TOPIC, SUBSCRIPTION, TASKS = "tasks", "workers", 40
+
+done: Counter[str] = Counter()
+all_done = threading.Event()
+
+
+def worker(name: str) -> BrokerClient:
+    """A member of the subscription."""
+
+    def work(message: Message) -> None:
+        if message.text == "impossible":
+            raise Reject("nobody can do this")
+        done[name] += 1
+        if done.total() == TASKS:
+            all_done.set()
+
+    client = BrokerClient(client_id=name)
+    client.connect()
+    client.subscribe_to_subscription(SUBSCRIPTION, work)
+    return client
+
+
+def main() -> None:
+    with BrokerClient(client_id="boss") as boss:
+        boss.create_topic(TOPIC)
+        boss.create_subscription(SUBSCRIPTION, TOPIC)
+        workers = [worker("ada"), worker("bob")]
+        boss.publish_text(TOPIC, "impossible", urgency="high")
+        for number in range(TASKS):
+            boss.publish_text(TOPIC, f"task {number}")
+        all_done.wait()
+        for client in workers:
+            client.disconnect()
+        for name, count in sorted(done.items()):
+            print(f"{name} did {count}")
+        print(f"dead letters brought back: {boss.redrive(SUBSCRIPTION)}")
+
+
+if __name__ == "__main__":
+    main()
