@@ -67,6 +67,8 @@ class Doorways:
             port = getattr(settings, setting_of(name))
             if port is not None:
                 self.listeners[name] = Listener(self.gate, port, partial(make, broker, self.gate))
+        for name in self.listeners:
+            broker.runtime.meters.door(name)  # shown from the start, not from the first client on
 
     async def open(self) -> dict[str, Address]:
         """Take every port; returns the real addresses by the name of the door. Raises StartError in words."""

@@ -24,6 +24,9 @@ from penstock.wire.http.response import CONTINUE, Response, encode_response
 BODY_BYTES_MAX = 16 << 20
 """A body is taken apart in one turn of the loop; larger ones would hold everybody up."""
 
+EARLY_BYTES_MAX = 64 << 10
+"""What a client may send behind its wish for a WebSocket before that is granted."""
+
 
 class Door(Protocol):
     """What a conversation needs of its door."""
@@ -117,7 +120,7 @@ class HttpConversation:
     def _keep_early(self, content: bytes) -> None:
         """A client may speak before it has heard that its wish was granted, but only a little."""
         self._early += content
-        if len(self._early) > BODY_BYTES_MAX >> 8:
+        if len(self._early) > EARLY_BYTES_MAX:
             raise TooLarge("too much was sent before the answer to the upgrade")
 
     def become(self, tail: Tail) -> None:

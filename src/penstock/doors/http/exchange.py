@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import BrokerError
@@ -52,7 +53,12 @@ class Exchange:
     __slots__ = ("_now_ms", "_origins", "_place", "connection", "parts", "query", "request")
 
     def __init__(
-        self, connection: Connection, place: Place, request: Request, origins: Origins, now_ms: Any
+        self,
+        connection: Connection,
+        place: Place,
+        request: Request,
+        origins: Origins,
+        now_ms: Callable[[], int],
     ) -> None:
         self.connection = connection
         self.request = request

@@ -410,6 +410,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(str(error))
             return
         self._log(str(error))
+        self.timing = None
         self.answer(words)
         self.finish()
 

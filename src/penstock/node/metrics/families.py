@@ -100,6 +100,8 @@ def _groups(broker: Broker) -> Samples:
 
 
 def _per_group(read: Callable[[Lag], int | None]) -> Callable[[Broker], Samples]:
+    """What a coordinator whose partition is offline would say is left out, as above."""
+
     def samples(broker: Broker) -> Samples:
         for shard in broker.coordination.groups.shards:
             for group_id in shard.roster.offsets.group_ids:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -37,6 +38,12 @@ def json_response(value: Any, status: int = 200, headers: Sequence[tuple[str, st
     return Response(status, json_bytes(value), JSON, headers)
 
 
+@lru_cache(maxsize=2)
+def _date(unix_s: int) -> str:
+    """Many answers go out in one second, and say the same of it."""
+    return formatdate(unix_s, usegmt=True)
+
+
 def encode_response(
     response: Response, *, unix_s: float, keeps_alive: bool, is_head: bool = False, is_old: bool = False
 ) -> bytes:
@@ -44,7 +51,7 @@ def encode_response(
     status = response.status
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
-        f"Date: {formatdate(unix_s, usegmt=True)}",
+        f"Date: {_date(int(unix_s))}",
     ]
     if status not in (101, 204):
         lines += [f"Content-Type: {response.content_type}", f"Content-Length: {len(response.body)}"]
