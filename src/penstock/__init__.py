@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
     from penstock.client.async_broker_client import AsyncBrokerClient as AsyncBrokerClient
     from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
+    from penstock.client.async_pipe import async_pipe as async_pipe
     from penstock.client.async_producer import AsyncProducer as AsyncProducer
     from penstock.client.broker_client import BrokerClient as BrokerClient
     from penstock.client.consumer import Consumer as Consumer
@@ -33,6 +34,7 @@ _HOMES = {
     "AsyncBrokerClient": "penstock.client.async_broker_client",
     "AsyncConsumer": "penstock.client.async_consumer",
     "AsyncProducer": "penstock.client.async_producer",
+    "async_pipe": "penstock.client.async_pipe",
     "Avro": "penstock.client.serializers",
     "BrokerClient": "penstock.client.broker_client",
     "ClientError": "penstock.client.errors",
@@ -61,6 +63,7 @@ __all__ = [
     "Record",
     "Serializer",
     "__version__",
+    "async_pipe",
     "pipe",
     "table",
 ]

@@ -14,14 +14,14 @@ import pytest
 from penstock.testing import Broker, running_broker
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("clients.md", "queue.md", "testing.md")
+PAGES = ("README.md", "docs/clients.md", "docs/queue.md", "docs/testing.md")
 RUN_S_MAX = 120
 TESTS = "def test_"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> list[str]:
-    return _BLOCK.findall((ROOT / "docs" / page).read_text("utf-8"))
+    return _BLOCK.findall((ROOT / page).read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def run(broker: Broker, *words: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_run(broker: Broker, page: str, tmp_path: Path) -> None:
     """One process for a page, one namespace for each block."""
-    plain = [block for block in blocks(page) if not block.startswith(TESTS)]
+    plain = [block for block in blocks(page) if TESTS not in block]
     assert plain
     script = tmp_path / "page.py"
     script.write_text(
@@ -55,9 +55,10 @@ def test_blocks_run(broker: Broker, page: str, tmp_path: Path) -> None:
     run(broker, str(script))
 
 
-def test_tests_run(broker: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
+def test_tests_run(broker: Broker, page: str, tmp_path: Path) -> None:
     """Blocks that are tests run as such, with the plugin and without others that happen to be installed."""
-    (found,) = [block for block in blocks("testing.md") if block.startswith(TESTS)]
+    (found,) = [block for block in blocks(page) if TESTS in block]
     script = tmp_path / "test_block.py"
     script.write_text(found)
     plugins = (
@@ -74,6 +75,6 @@ def test_tests_run(broker: Broker, tmp_path: Path) -> None:
 
 def test_every_option_of_the_page_is_one() -> None:
     page = (ROOT / "docs" / "client-options.md").read_text("utf-8")
-    used = set(re.findall(r"(\w+)=", "".join(blocks("clients.md"))))
+    used = set(re.findall(r"(\w+)=", "".join(blocks("docs/clients.md"))))
     calls = {"key", "headers", "partitions", "configs", "if_not_exists", "records_max", "wait_s"}
     assert [name for name in sorted(used - calls) if f"| `{name}` |" not in page] == []

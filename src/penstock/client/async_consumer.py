@@ -39,13 +39,13 @@ class AsyncConsumer:
     async def batch(self, records_max: int = 500, wait_s: float = 1.0) -> list[Message]:
         """Up to so many messages, as soon as there are any; empty when none has come in time."""
         if self._filling is not None or not self.blocking.has_ahead:
-            await self._fill(wait_s)
+            await self._fill(records_max, wait_s)
         return self.blocking.take(records_max)
 
-    async def _fill(self, wait_s: float) -> None:
+    async def _fill(self, records_max: int, wait_s: float) -> None:
         """Wait in the thread. Whoever is cancelled meanwhile leaves the waiting to the next call."""
         if self._filling is None:
-            filling = functools.partial(self.blocking.fill, wait_s)
+            filling = functools.partial(self.blocking.fill, records_max, wait_s)
             self._filling = asyncio.ensure_future(in_thread(self.thread, filling))
         try:
             await asyncio.shield(self._filling)

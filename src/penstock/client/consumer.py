@@ -33,7 +33,7 @@ class Consumer:
     def batch(self, records_max: int = 500, wait_s: float = 1.0) -> list[Message]:
         """Up to so many messages, as soon as there are any; empty when none has come in time."""
         if not self.incoming.has_ahead:
-            self.incoming.fill(wait_s)
+            self.incoming.fill(records_max, wait_s)
         return self.incoming.take(records_max)
 
     def __iter__(self) -> Self:

@@ -230,13 +230,13 @@ class Incoming:
         """Whether `take` has something to hand out without waiting."""
         return bool(self._ahead)
 
-    def fill(self, wait_s: float) -> None:
+    def fill(self, records_max: int, wait_s: float) -> None:
         """Wait until there is something to hand out. Messages handed out before now count as handled."""
         self._store_handled()
         deadline = time.monotonic() + wait_s
         while not self._ahead and not self._is_closing:
             left_s = max(0.0, deadline - time.monotonic())
-            self._fetch(min(STEP_S, left_s))
+            self._fetch(max(records_max, self.options["read_ahead_records_max"]), min(STEP_S, left_s))
             if not left_s or self.is_finished:
                 return
 
@@ -262,13 +262,13 @@ class Incoming:
             self._hand_out(self._ahead.popleft())
         return taken
 
-    def _fetch(self, wait_s: float) -> None:
+    def _fetch(self, records_max: int, wait_s: float) -> None:
         """Wait for one message, then take what is there besides."""
         consumer = self._opened()
         try:
             found = consumer.consume(1, wait_s)
             if found:
-                found += consumer.consume(self.options["read_ahead_records_max"] - 1, 0)
+                found += consumer.consume(records_max - 1, 0)
         except KafkaException as raised:
             raise translate(cause(raised), ", ".join(self.topics)) from raised
         problem: KafkaError | None = None

@@ -133,7 +133,13 @@ class ConsumerOptions(ConnectionOptions, total=False):
         float | None, Option(None, "iteration ends when nothing has come for so long", 0.01, 86_400)
     ]
     read_ahead_records_max: Annotated[
-        int, Option(100, "how many messages are taken from the library at once", 1, 100_000)
+        int,
+        Option(
+            100,
+            "how many messages are taken from the library at once, unless `batch` asks for more",
+            1,
+            100_000,
+        ),
     ]
     read_ahead_bytes_max: Annotated[
         int, Option(64 * 1024 * 1024, "how much is fetched ahead; then fetching waits", 1024, 2**31 - 1)

@@ -45,6 +45,11 @@ def pipe(
                             producer.send_record(record)
                 count += len(messages)
         except Aborted as error:
-            logger.warning("a transaction is run again: %s", error, extra={"code": error.code})
+            run_again(error)
         if consumer.is_finished:
             return count
+
+
+def run_again(error: Aborted) -> None:
+    """Say why the same messages go through once more."""
+    logger.warning("a transaction is run again: %s", error, extra={"code": error.code})
