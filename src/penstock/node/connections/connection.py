@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Protocol, cast
 
 from penstock.core.errors import BrokerError
@@ -54,13 +55,13 @@ class Admission(Protocol):
 class Place:
     """One request's place in the line of answers."""
 
-    __slots__ = ("_connection", "_on_first", "_started_at", "_timing", "pieces")
+    __slots__ = ("_connection", "_on_first", "_started_s", "_timing", "pieces")
 
     def __init__(self, connection: Connection, on_first: Callable[[Place], None] | None = None) -> None:
         self._connection = connection
         self._on_first = on_first
         self._timing = connection.timing
-        self._started_at = connection.active_at
+        self._started_s = connection.arrived_s
         self.pieces: Sequence[Piece] | None = None
 
     def answer(self, pieces: Sequence[Piece]) -> None:
@@ -68,7 +69,7 @@ class Place:
         assert self.pieces is None, "answered twice"
         if self._connection.keep(pieces):
             if self._timing is not None:
-                self._connection.time(self._timing, self._started_at)
+                self._timing.observe(perf_counter() - self._started_s)
             self.pieces = pieces
             self._connection.advance()
 
@@ -104,6 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         "_unfinished_at",
         "active_at",
         "address",
+        "arrived_s",
         "client_id",
         "dialect_name",
         "is_closed",
@@ -137,6 +139,8 @@ class Connection(asyncio.BufferedProtocol):
         self.address = self.peer = "?"
         self.client_id: str | None = None
         self.software = ""
+        self.arrived_s = 0.0
+        """When the last bytes came, on a finer clock than the loop's: that one may tell no more than milliseconds."""
         self.timing: Histogram | None = None
         """Set by conversations: where the time of the request that is being handled is counted."""
         self.dialect_name = dialect.name
@@ -170,6 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         room_before = len(intake.room())
         intake.received(nbytes)
         self.active_at = self._loop.time()
+        self.arrived_s = perf_counter()
         self._sends_soon = True
         self._work()
         self._send_ready()
@@ -280,13 +285,9 @@ class Connection(asyncio.BufferedProtocol):
             self.reserve().answer(pieces)
         elif self.keep(pieces):
             if self.timing is not None:
-                self.time(self.timing, self.active_at)
+                self.timing.observe(perf_counter() - self.arrived_s)
             self._ready += pieces
             self._send_soon()
-
-    def time(self, timing: Histogram, started_at: float) -> None:
-        """A request that came in at that time is answered now."""
-        timing.observe(self._loop.time() - started_at)
 
     def push(self, pieces: Sequence[Piece]) -> None:
         """Send of the server's own accord, without a place in line. Whoever pushes looks at `waiting_bytes` first."""

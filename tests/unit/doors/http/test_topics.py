@@ -129,6 +129,7 @@ def test_metrics_count_what_was_asked(play: Play) -> None:
         }
         for call in ("publish", "read", "unknown"):
             assert samples["penstock_request_seconds_count", "http", call] == 1
+            assert samples["penstock_request_seconds_sum", "http", call] > 0
         assert samples["penstock_topic_records_in_total", "orders"] == 1
         assert samples["penstock_topic_bytes_out_total", "orders"] == 1
         assert samples["penstock_connections", "http"] == 1
