@@ -1,0 +1,111 @@
+"""Real clusters on loopback, from the package that pip brought: a standalone Master with a Worker, a Connect server.
+
+Never more than one core and a little memory each; everything ends with its block.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from penstock.spark.java import find_java
+
+READY_S_MAX = 120.0
+STOP_S_MAX = 30.0
+POLL_S = 0.1
+SPARK_HOME = Path(pyspark.__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def environment() -> dict[str, str]:
+    """What every process of a cluster is started with."""
+    home = find_java()
+    return {
+        **os.environ,
+        **({"JAVA_HOME": str(home)} if home is not None else {}),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests"))),
+    }
+
+
+@contextmanager
+def standalone(home: Path) -> Iterator[str]:
+    """The URL of a master with one worker of two cores."""
+    with ExitStack() as stack:
+        master = [_script("spark-class"), "org.apache.spark.deploy.master.Master"]
+        where = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        log = stack.enter_context(_running([*master, *where], home / "master.log"))
+        url = _await(log, r"Starting Spark master at (spark://\S+)")
+        worker = [_script("spark-class"), "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1"]
+        sizes = ["--cores", "2", "--memory", "1g", "--webui-port", "0", "--work-dir", str(home / "work")]
+        log = stack.enter_context(_running([*worker, *sizes, url], home / "worker.log"))
+        _await(log, r"(Successfully registered) with master")
+        yield url
+
+
+@contextmanager
+def connect_server(home: Path, master: str) -> Iterator[str]:
+    """The URL of a Spark Connect server whose jobs run on this master."""
+    port = _free_port()
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.memory": "600m",
+        "spark.executor.memory": "600m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    server = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command = [_script("spark-submit"), "--master", master, *words, *server, "spark-internal"]
+    with _running(command, home / "connect.log") as log:
+        _await(log, r"(Spark Connect server started)")
+        yield f"sc://127.0.0.1:{port}"
+
+
+def _script(name: str) -> str:
+    return str(SPARK_HOME / "bin" / name)
+
+
+@contextmanager
+def _running(command: list[str], log: Path) -> Iterator[Path]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment(), cwd=log.parent)
+    try:
+        yield log
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await(log: Path, pattern: str) -> str:
+    deadline_s = time.monotonic() + READY_S_MAX
+    while time.monotonic() < deadline_s:
+        found = re.search(pattern, log.read_text(errors="replace"))
+        if found is not None:
+            return found[1]
+        time.sleep(POLL_S)
+    raise RuntimeError(f"{log.name} never says {pattern}\n{log.read_text(errors='replace')[-3000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
