@@ -21,10 +21,11 @@ def connected(broker: Broker) -> Cluster:
 
 
 def create(cluster: Cluster, topic: str, partitions: int = 1, **configs: str) -> None:
+    """A topic that keeps its records, however old their times are."""
     request = messages.CreateTopicsRequest
     named = [
         request.CreatableTopicConfig(name=name.replace("_", "."), value=value)
-        for name, value in configs.items()
+        for name, value in {"retention_ms": "-1", **configs}.items()
     ]
     wanted = request.CreatableTopic(
         name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=named

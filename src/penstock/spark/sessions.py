@@ -28,6 +28,7 @@ ANYWHERE = {
 
 OF_THE_DRIVER = {
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS_ON_DISK,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
