@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from penstock.core.model import Durability, Storage
+from penstock.node import settings_loader
 from penstock.node.settings import DEFINITIONS, LogLevel, Settings
 from penstock.node.settings_loader import SettingsError, load_settings
 
@@ -209,6 +211,18 @@ def test_service_links_are_not_settings() -> None:
         "PENSTOCK_BOOTSTRAP": "a:1",
     }
     assert load_settings(environment=environment).settings == Settings()
+
+
+def test_every_variable_that_the_code_names_is_let_through() -> None:
+    """One that only the command line or a client reads must not keep a broker from starting."""
+    source = Path(settings_loader.__file__).parents[1]
+    named = {
+        name
+        for path in source.rglob("*.py")
+        for name in re.findall(r'"(PENSTOCK_[A-Z_]*[A-Z])"', path.read_text())
+    }
+    settings = {f"PENSTOCK_{definition.name.upper()}" for definition in DEFINITIONS}
+    assert named - settings - set(settings_loader.OTHER_VARIABLES) == set()
 
 
 def test_empty_variables_are_problems() -> None:
