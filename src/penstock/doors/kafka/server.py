@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.dispatch import Dispatch
@@ -19,17 +20,13 @@ FRAMING = LengthPrefixed()
 class KafkaConversation:
     """One client that speaks Kafka's protocol. It has no words for an error outside of an answer."""
 
-    __slots__ = ("_connection", "_dispatch")
+    __slots__ = ("handle",)
 
     framing = FRAMING
     answers_after_end = False
 
     def __init__(self, dispatch: Dispatch, connection: Connection) -> None:
-        self._dispatch = dispatch
-        self._connection = connection
-
-    def handle(self, frame: memoryview) -> None:
-        self._dispatch.handle(self._connection, frame)
+        self.handle = partial(dispatch.handle, connection)
 
     def last_words(self, error: BrokerError) -> Sequence[Piece]:
         return ()

@@ -214,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Handle the whole frames that are there, as far as the limits allow."""
-        intake = self._intake
+        intake, handle = self._intake, self._conversation.handle
         try:
             while not self.is_closed and not self._is_ending:
                 if self._is_over_limits():
@@ -223,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
                 frame = intake.take()
                 if frame is None:
                     break
-                self._conversation.handle(frame)
+                handle(frame)
         except BrokerError as error:
             self.fail(error)
             return

@@ -47,11 +47,22 @@ class Budget:
 class Intake:
     """One buffer: bytes are received behind `_end`, frames are taken from `_start`."""
 
-    __slots__ = ("_budget", "_buffer", "_end", "_frame_bytes_max", "_framing", "_start", "_view", "taken")
+    __slots__ = (
+        "_budget",
+        "_buffer",
+        "_end",
+        "_frame_bytes_max",
+        "_prefix_bytes",
+        "_size",
+        "_start",
+        "_view",
+        "taken",
+    )
 
     def __init__(self, budget: Budget, frame_bytes_max: int, framing: Framing) -> None:
         self._budget = budget
-        self._framing = framing
+        self._size = framing.size
+        self._prefix_bytes = framing.prefix_bytes
         self._frame_bytes_max = min(frame_bytes_max, budget.bytes_max)
         self._buffer = bytearray(FIRST_BYTES)
         self._view = memoryview(self._buffer)
@@ -79,19 +90,19 @@ class Intake:
 
     def _begun_bytes(self) -> int:
         """The size of the frame that has begun, if it can be told."""
-        return self._framing.size(self._buffer, self._start, self._end, self._frame_bytes_max)
+        return self._size(self._buffer, self._start, self._end, self._frame_bytes_max)
 
     def take(self) -> memoryview | None:
         """The next whole frame, or None. It is valid until the next call."""
         start, end = self._start, self._end
         if start == end:
             return None
-        size = self._framing.size(self._buffer, start, end, self._frame_bytes_max)
+        size = self._size(self._buffer, start, end, self._frame_bytes_max)
         if not 0 < size <= end - start:
             return None
         self._start = start + size
         self.taken += 1
-        return self._view[start + self._framing.prefix_bytes : start + size]
+        return self._view[start + self._prefix_bytes : start + size]
 
     def make_room(self) -> bool:
         """Move or grow so that more can be received; False when the budget does not allow it now."""

@@ -94,7 +94,7 @@ def test_a_handler_that_refuses_later_ends_the_connection(node: Node) -> None:
         async def refuse(call: Any, request: Any) -> Any:
             raise InvalidRequest("no")
 
-        caller.connection._conversation._dispatch._handlers[ApiKey.METADATA] = refuse  # type: ignore[attr-defined]
+        caller.doors.kafka._dispatch._handlers[ApiKey.METADATA] = refuse
         with pytest.raises(Closed):
             await caller.ask(ApiKey.METADATA, 12, metadata())
 
@@ -106,7 +106,7 @@ def test_a_defect_ends_its_connection_and_no_other(node: Node, caplog: pytest.Lo
         async def crash(call: Any, request: Any) -> Any:
             raise ZeroDivisionError
 
-        handlers = caller.connection._conversation._dispatch._handlers  # type: ignore[attr-defined]
+        handlers = caller.doors.kafka._dispatch._handlers
         healthy, handlers[ApiKey.METADATA] = handlers[ApiKey.METADATA], crash
         with pytest.raises(Closed):
             await caller.ask(ApiKey.METADATA, 12, metadata())

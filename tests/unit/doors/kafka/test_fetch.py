@@ -185,7 +185,7 @@ def test_a_client_that_leaves_takes_its_wait_along(orders: Node) -> None:
 def test_a_door_that_closes_lets_waits_go(orders: Node) -> None:
     async def talk(caller: Caller) -> Any:
         caller.send(FETCH, 12, fetch(("orders", 0, 0), wait_ms=60_000))
-        caller.connection._conversation._dispatch.release_waiting()  # type: ignore[attr-defined]
+        caller.doors.kafka._dispatch.release_waiting()
         return only(await caller.answer())
 
     assert orders.talk(talk).error_code == 0
