@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock.spark
 from penstock.testing import Broker, running_broker
+from spark.shop import Shop
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +25,9 @@ def spark() -> Iterator[Any]:
 def broker() -> Iterator[Broker]:
     with running_broker(storage="memory") as running:
         yield running
+
+
+@pytest.fixture
+def shop(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
+    """The broker of this file with topics and a directory of one test alone."""
+    return Shop(broker, tmp_path, request.node.name.translate(str.maketrans("[]", "--")))

@@ -18,6 +18,12 @@ from penstock.spark.pipelines.running import started, watch
 from penstock.testing import Broker
 
 Record = dict[str, Any]
+SCHEMA = "id bigint, customer string, amount double"
+
+
+def order(number: int, **more: Any) -> dict[str, Any]:
+    """One order with the columns of SCHEMA."""
+    return {"id": number, "customer": f"c{number % 3}", "amount": number + 0.5, **more}
 
 
 class Shop:

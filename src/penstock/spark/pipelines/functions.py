@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from penstock.spark.pipelines.problems import Problems, suggestion
@@ -14,10 +15,8 @@ from penstock.spark.pipelines.problems import Problems, suggestion
 def find_function(word: str, path: str, home: Path, problems: Problems) -> Callable[..., Any] | None:
     """The function of that name; modules beside the definition's file come first. Notes what is wrong."""
     module_name, _, name = word.partition(":")
-    if str(home) not in sys.path:
-        sys.path.insert(0, str(home))
     try:
-        module = importlib.import_module(module_name)
+        module = _import(module_name, home)
     except ImportError as error:
         problems.add(
             path, f"cannot import {module_name}: {error}.", f"Put {module_name}.py beside the definition."
@@ -32,6 +31,26 @@ def find_function(word: str, path: str, home: Path, problems: Problems) -> Calla
         problems.add(path, f"{module_name} has no function {name}.", suggestion(name, known) if known else "")
         return None
     return found  # type: ignore[no-any-return]
+
+
+def _import(name: str, home: Path) -> ModuleType:
+    """A module; one beside the definition is that one, whatever else has its name, and travels to Spark's workers."""
+    file = (home / name.replace(".", "/")).with_suffix(".py")
+    if not file.is_file():
+        return importlib.import_module(name)
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__file__", None) != str(file):
+        del sys.modules[name]
+    sys.path.insert(0, str(home))
+    try:
+        importlib.invalidate_caches()
+        module = importlib.import_module(name)
+    finally:
+        sys.path.remove(str(home))
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return module
 
 
 def get_function(word: str | Callable[..., Any], home: Path) -> Callable[..., Any]:

@@ -29,20 +29,25 @@ class Progress:
         return asdict(self)
 
 
-def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_before: int, state: str) -> Progress:
-    """What a progress report of Spark means; `rows_before` is the count of the batches before it."""
+def rows_in(told: Mapping[str, Any]) -> int:
+    """Rows that the batch of a report read."""
+    return sum(source.get("numInputRows") or 0 for source in told.get("sources") or [])
+
+
+def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_total: int, state: str) -> Progress:
+    """What the last progress report of Spark means; `rows_total` is the count of all batches so far."""
     if told is None:
-        return Progress(pipeline, state, rows_total=rows_before)
+        return Progress(pipeline, state, rows_total=rows_total)
     sources = told.get("sources") or []
     operators = told.get("stateOperators") or []
-    rows = sum(source.get("numInputRows") or 0 for source in sources)
+    rows = rows_in(told)
     batch_ms = int((told.get("durationMs") or {}).get("triggerExecution", 0))
     return Progress(
         pipeline=pipeline,
         state=state,
         batch=int(told.get("batchId", -1)),
         rows=rows,
-        rows_total=rows_before + rows,
+        rows_total=rows_total,
         rows_per_s=round(rows * 1000 / batch_ms, 1) if batch_ms else 0.0,
         batch_ms=batch_ms,
         lag=_lag(sources),

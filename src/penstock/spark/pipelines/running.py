@@ -13,7 +13,7 @@ from penstock.spark.pipelines.batches import BatchWriter
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import run_history
 from penstock.spark.pipelines.problems import RunFailed
-from penstock.spark.pipelines.progress import Progress, read_progress
+from penstock.spark.pipelines.progress import Progress, read_progress, rows_in
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.steps import output_mode
 from penstock.spark.pipelines.topics import source_options, topic_options
@@ -59,19 +59,21 @@ class Running:
     state: PipelineState
     query: StreamingQuery
     gate: Gate | None
-    rows_before: int = 0
-    batch: int = -1
+    rows_total: int = 0
+    seen_until: str = ""
     last: Progress = field(default_factory=lambda: Progress("", "starting"))
 
     def look(self) -> Progress:
-        """How it is doing now."""
-        told: Any = self.query.lastProgress
+        """How it is doing now. Several batches may have ended since the last look."""
+        reports: list[Any] = list(self.query.recentProgress)
+        for report in reports:
+            if report["timestamp"] > self.seen_until:
+                self.rows_total += rows_in(report)
+                self.seen_until = report["timestamp"]
         state = "running" if self.query.isActive else "stopped"
-        report = None if told is None else told if isinstance(told, dict) else dict(told)
-        if report is not None and int(report["batchId"]) != self.batch:
-            self.rows_before = self.last.rows_total
-            self.batch = int(report["batchId"])
-        self.last = read_progress(self.pipeline.name, report, self.rows_before, state)
+        self.last = read_progress(
+            self.pipeline.name, reports[-1] if reports else None, self.rows_total, state
+        )
         return self.last
 
     def failure(self) -> RunFailed | None:

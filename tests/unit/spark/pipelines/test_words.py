@@ -70,7 +70,7 @@ def test_progress_reads_what_spark_tells() -> None:
         "stateOperators": [{"numRowsTotal": 5, "memoryUsedBytes": 1000}],
         "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
     }
-    look = read_progress("p", told, 200, "running")
+    look = read_progress("p", told, 300, "running")
     assert (look.batch, look.rows, look.rows_total, look.rows_per_s, look.lag) == (
         3,
         100,
