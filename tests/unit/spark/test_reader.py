@@ -1,0 +1,146 @@
+"""What a batch read plans and what its tasks read, against a real broker and without Spark's JVM."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from feeding import NOW_MS, connected, create, numbered, put
+from penstock.client.cluster import Cluster
+from penstock.client.errors import BadArgument, RecordsLost
+from penstock.client.fetching import Span
+from penstock.spark.bounds import cut
+from penstock.spark.options import ReadOptions, read_options
+from penstock.spark.reader import NarrowingReader, Reader, make_reader
+from penstock.testing import Broker, running_broker
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker(storage="memory") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: Broker) -> Iterator[Cluster]:
+    with connected(broker) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    name = f"orders-{next(_numbers)}"
+    create(cluster, name, 2)
+    put(cluster, name, numbered(100))
+    put(cluster, name, numbered(10), partition=1)
+    return name
+
+
+def options(broker: Broker, topic: str, **more: str) -> ReadOptions:
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, **more}
+    return read_options(given, is_stream=False, pushes_filters=True)
+
+
+def planned(reader: Reader) -> list[tuple[int, int, int]]:
+    spans = [one.value for one in reader.partitions()]
+    return [(span.partition, span.start_offset, span.end_offset) for span in spans]
+
+
+def test_tasks_read_what_was_planned(broker: Broker, topic: str) -> None:
+    reader = pickle.loads(pickle.dumps(Reader(options(broker, topic, minPartitions="5"))))
+    found = []
+    for task in reader.partitions():
+        for batch in reader.read(task):
+            columns = (batch.column(name).to_pylist() for name in ("partition", "offset"))
+            found += list(zip(*columns, strict=True))
+    assert sorted(found) == [(0, n) for n in range(100)] + [(1, n) for n in range(10)]
+    assert len(reader.partitions()) >= 5
+
+
+def test_bounds_by_offset_and_by_time(broker: Broker, topic: str) -> None:
+    begin, end = f'{{"{topic}":{{"0":90,"1":-2}}}}', f'{{"{topic}":{{"0":95,"1":-1}}}}'
+    exact = Reader(options(broker, topic, startingOffsets=begin, endingOffsets=end))
+    assert planned(exact) == [(0, 90, 95), (1, 0, 10)]
+    times = {"startingTimestamp": str(NOW_MS + 8), "endingTimestamp": str(NOW_MS + 50)}
+    assert planned(Reader(options(broker, topic, **times))) == [(0, 8, 50), (1, 8, 10)]
+    late = {"startingTimestamp": str(NOW_MS + 50)}
+    with pytest.raises(BadArgument, match="partition 1 has no record at or after"):
+        planned(Reader(options(broker, topic, **late)))
+    lenient = {**late, "startingOffsetsByTimestampStrategy": "latest"}
+    assert planned(Reader(options(broker, topic, **lenient))) == [(0, 50, 100)]
+
+
+def test_offsets_that_the_log_does_not_have(broker: Broker, topic: str) -> None:
+    beyond = f'{{"{topic}":{{"0":2,"1":11}}}}'
+    with pytest.raises(RecordsLost, match="holds offsets 0 to 10, 11 was asked for"):
+        planned(Reader(options(broker, topic, startingOffsets=beyond)))
+    lenient = options(broker, topic, startingOffsets=beyond, failOnDataLoss="false")
+    assert planned(Reader(lenient)) == [(0, 2, 100)]
+    with pytest.raises(BadArgument, match="partition 1 is missing"):
+        planned(Reader(options(broker, topic, startingOffsets=f'{{"{topic}":{{"0":2}}}}')))
+    with pytest.raises(BadArgument, match="partition 2, which is not read or not there"):
+        surplus = f'{{"{topic}":{{"0":2,"1":1,"2":1}}}}'
+        planned(Reader(options(broker, topic, startingOffsets=surplus)))
+
+
+@pytest.mark.parametrize(
+    ("filters", "left", "spans"),
+    [
+        ([EqualTo(("partition",), 1)], 0, [(1, 0, 10)]),
+        ([GreaterThanOrEqual(("offset",), 5), LessThan(("offset",), 8)], 0, [(0, 5, 8), (1, 5, 8)]),
+        ([GreaterThan(("offset",), 5), LessThanOrEqual(("offset",), 6)], 0, [(0, 6, 7), (1, 6, 7)]),
+        ([EqualTo(("offset",), 50)], 0, [(0, 50, 51)]),
+        ([In(("partition",), (0, 7)), EqualTo(("partition",), 1)], 0, []),
+        ([EqualTo(("topic",), "another")], 0, []),
+        ([IsNotNull(("offset",)), EqualTo(("key",), b"k")], 2, [(0, 0, 100), (1, 0, 10)]),
+        (
+            [GreaterThanOrEqual(("timestamp",), datetime.fromtimestamp((NOW_MS + 20) / 1000, UTC))],
+            1,
+            [(0, 20, 100)],
+        ),
+    ],
+)
+def test_filters_narrow_what_is_read(
+    broker: Broker, topic: str, filters: list[Filter], left: int, spans: list[tuple[int, int, int]]
+) -> None:
+    reader = make_reader(options(broker, topic))
+    assert isinstance(reader, NarrowingReader)
+    assert len(list(reader.pushFilters(filters))) == left
+    assert planned(reader) == spans
+
+
+@given(
+    lengths=st.lists(st.integers(1, 1000), min_size=1, max_size=6),
+    least=st.integers(1, 40),
+    most=st.none() | st.integers(1, 300),
+)
+def test_cuts_leave_nothing_out(lengths: list[int], least: int, most: int | None) -> None:
+    given_options = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "minPartitions": str(least)}
+    if most is not None:
+        given_options["maxRecordsPerPartition"] = str(most)
+    spans = [Span("t", number, 7, 7 + length) for number, length in enumerate(lengths)]
+    pieces = cut(spans, read_options(given_options, is_stream=False))
+    assert len(pieces) >= min(least, sum(lengths))
+    assert all(piece.end_offset > piece.start_offset for piece in pieces)
+    if most is not None:
+        assert all(piece.end_offset - piece.start_offset <= most for piece in pieces)
+    read = [(piece.partition, n) for piece in pieces for n in range(piece.start_offset, piece.end_offset)]
+    assert read == [(span.partition, n) for span in spans for n in range(span.start_offset, span.end_offset)]
