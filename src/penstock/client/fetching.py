@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from penstock.core.errors import BrokerError
 from penstock.core.records.columns import Aborted, Loops, Wanted, decode_columns
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
-_FETCH_VERSION_MAX = 12
+FETCH_VERSION_MAX = 12
 """The last version that names topics and not their ids."""
 
 _LOG = logging.getLogger("penstock.client")
@@ -55,6 +55,26 @@ class Terms:
     progress_ms_max: int = 120_000
     with_headers: bool = False
     fails_on_loss: bool = True
+
+
+def fetch_request(
+    offsets: Mapping[Place, int], isolation: int, *, wait_ms: int, bytes_max: int, partition_bytes_max: int
+) -> Any:
+    """Asks one broker for what partitions have from these offsets on; it may wait until there is anything."""
+    request = messages.FetchRequest
+    topics: dict[str, list[Any]] = {}
+    for place, offset in sorted(offsets.items()):
+        part = request.FetchPartition(
+            partition=place.partition, fetch_offset=offset, partition_max_bytes=partition_bytes_max
+        )
+        topics.setdefault(place.topic, []).append(part)
+    return request(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=bytes_max,
+        isolation_level=isolation,
+        topics=[request.FetchTopic(topic=topic, partitions=parts) for topic, parts in topics.items()],
+    )
 
 
 def fetch_span(cluster: Cluster, span: Span, terms: Terms, loops: Loops) -> Iterator[Any]:
@@ -139,21 +159,15 @@ class _SpanReader:
 
     def _ask(self) -> None:
         connection = self._cluster.connection_to(Leader(*self._span.place))
-        request = messages.FetchRequest
         terms = self._terms
-        part = request.FetchPartition(
-            partition=self._span.partition,
-            fetch_offset=self._position,
-            partition_max_bytes=terms.partition_bytes_max,
+        body = fetch_request(
+            {self._span.place: self._position},
+            terms.isolation,
+            wait_ms=terms.wait_ms,
+            bytes_max=terms.fetch_bytes_max,
+            partition_bytes_max=terms.partition_bytes_max,
         )
-        body = request(
-            max_wait_ms=terms.wait_ms,
-            min_bytes=1,
-            max_bytes=terms.fetch_bytes_max,
-            isolation_level=terms.isolation,
-            topics=[request.FetchTopic(topic=self._span.topic, partitions=[part])],
-        )
-        connection.send(ApiKey.FETCH, body, version=connection.version_of(ApiKey.FETCH, _FETCH_VERSION_MAX))
+        connection.send(ApiKey.FETCH, body, version=connection.version_of(ApiKey.FETCH, FETCH_VERSION_MAX))
         self._asked = connection
 
     def _ask_ahead(self) -> None:

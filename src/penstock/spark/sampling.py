@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.client.cluster import Cluster, Leader, Place
-from penstock.client.fetching import Terms
-from penstock.core.records.batch import decode_header, size_at
-from penstock.wire.kafka import ApiKey, messages
+from penstock.client.fetching import FETCH_VERSION_MAX, Terms, fetch_request
+from penstock.core.records.batch import PREFIX_BYTES, decode_header, size_at
+from penstock.wire.kafka import ApiKey
 
 SAMPLE_BYTES = 64 << 10
 SAMPLES_MAX = 8
 """So many partitions are looked at; more would say little more."""
-
-_FETCH_VERSION_MAX = 12
-_HEADER_BYTES = 61
 
 
 def bytes_per_offset(cluster: Cluster, starts: Mapping[Place, int], terms: Terms) -> float:
@@ -27,22 +24,14 @@ def bytes_per_offset(cluster: Cluster, starts: Mapping[Place, int], terms: Terms
 
 
 def _sample(cluster: Cluster, place: Place, start: int, terms: Terms) -> tuple[int, int]:
-    request = messages.FetchRequest
-    part = request.FetchPartition(
-        partition=place.partition, fetch_offset=start, partition_max_bytes=SAMPLE_BYTES
+    body = fetch_request(
+        {place: start}, terms.isolation, wait_ms=0, bytes_max=SAMPLE_BYTES, partition_bytes_max=SAMPLE_BYTES
     )
-    body = request(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=SAMPLE_BYTES,
-        isolation_level=terms.isolation,
-        topics=[request.FetchTopic(topic=place.topic, partitions=[part])],
-    )
-    answer = cluster.ask(ApiKey.FETCH, body, Leader(*place), version_max=_FETCH_VERSION_MAX)
+    answer = cluster.ask(ApiKey.FETCH, body, Leader(*place), version_max=FETCH_VERSION_MAX)
     records = answer.responses[0].partitions[0].records if answer.responses else None
     content = memoryview(records or b"")
     position = offsets = 0
-    while len(content) - position >= _HEADER_BYTES:
+    while len(content) - position >= PREFIX_BYTES and len(content) - position >= size_at(content, position):
         header = decode_header(content, position)
         offsets += header.last_offset_delta + 1
         position += size_at(content, position)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import select
 from collections.abc import Mapping
-from typing import Any
 
 from penstock.client.access import Access
 from penstock.client.cluster import Cluster, Node, Place
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
-from penstock.wire.kafka import ApiKey, messages
-
-_FETCH_VERSION_MAX = 12
+from penstock.client.fetching import FETCH_VERSION_MAX, fetch_request
+from penstock.wire.kafka import ApiKey
 
 
 class Tail:
@@ -46,16 +44,7 @@ class Tail:
         if stale is not None:
             stale.close()
         connection = self._cluster.connection_to(Node(node_id))
-        version = connection.version_of(ApiKey.FETCH, _FETCH_VERSION_MAX)
-        connection.send(ApiKey.FETCH, _request(offsets, isolation, wait_ms), version=version)
+        version = connection.version_of(ApiKey.FETCH, FETCH_VERSION_MAX)
+        body = fetch_request(offsets, isolation, wait_ms=wait_ms, bytes_max=1, partition_bytes_max=1)
+        connection.send(ApiKey.FETCH, body, version=version)
         self._open[node_id] = connection
-
-
-def _request(offsets: Mapping[Place, int], isolation: int, wait_ms: int) -> Any:
-    request = messages.FetchRequest
-    topics: dict[str, list[Any]] = {}
-    for place, offset in sorted(offsets.items()):
-        part = request.FetchPartition(partition=place.partition, fetch_offset=offset, partition_max_bytes=1)
-        topics.setdefault(place.topic, []).append(part)
-    wanted = [request.FetchTopic(topic=topic, partitions=parts) for topic, parts in topics.items()]
-    return request(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1, isolation_level=isolation, topics=wanted)
