@@ -1,0 +1,38 @@
+"""How fast Spark writes a topic: exactly once, at least once, and Spark's own connector. In turns."""
+
+from __future__ import annotations
+
+from bench.figures import Figure, at_least, figure
+from bench.loader import Loader
+from bench.session import TOPIC, Session
+from bench.spark_child import connector_jars, run_spark
+from bench.spark_writes import AT_LEAST_ONCE, CONNECTOR, EXACTLY_ONCE, VALUE_BYTES
+
+PARTITIONS = 2
+RATIOS_MIN = {EXACTLY_ONCE: 0.7, AT_LEAST_ONCE: 1.0}
+
+
+def measure(session: Session) -> list[Figure]:
+    rows = session.pick(5_000_000, 500_000)
+    with session.broker(durability="os", default_partitions=PARTITIONS) as server:
+        with Loader(server.address) as loader:
+            loader.create_topics([TOPIC])
+        session.step("spark-write: all ways in turns")
+        wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "rows": rows, "repeats": session.pick(3, 2)}
+        found = run_spark("bench.spark_writes", {**wanted, "jars": connector_jars()})
+    return [one for way in RATIOS_MIN for one in _figures(found, way, rows)]
+
+
+def _figures(found: dict[str, list[float]], way: str, rows: int) -> list[Figure]:
+    words = f"Spark write, {way.replace('_', ' ')}"
+    beside = f"{rows:,} rows of {VALUE_BYTES} bytes, local[2]"
+    figures = [figure(words, "rows/s", found[way], beside)]
+    if CONNECTOR in found:
+        theirs = found[CONNECTOR]
+        ratios = [one / other for one, other in zip(found[way], theirs, strict=True)]
+        pace = figure("bare", "rows/s", theirs, "").value
+        beside = f"Spark's own connector, at least once, same topic, in turns: {pace:,.0f} rows/s"
+        figures.append(
+            figure(f"{words}, against the connector", "×", ratios, beside, at_least(RATIOS_MIN[way]))
+        )
+    return figures
