@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -181,3 +182,20 @@ def test_a_topic_that_is_not_there_is_missed_with_the_nearest_name(
 ) -> None:
     with pytest.raises(Exception, match=f"Did you mean '{topic}'"):
         write(numbers(spark, 1), broker, topic + "x")
+
+
+def test_a_query_that_is_stopped_leaves_nothing_open_for_long(
+    spark: Any, broker: Broker, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 2000).load()
+    where = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic}
+    writer = rows.selectExpr("cast(value as string) value").writeStream.format("penstock").options(**where)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    while (query.lastProgress or {"batchId": -1})["batchId"] < 2:
+        assert query.isActive
+        time.sleep(0.05)
+    query.stop()
+    deadline = time.monotonic() + 60
+    while open_ids(cluster, f"penstock-sink-{query.id}"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
