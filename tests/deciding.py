@@ -79,7 +79,7 @@ class Stage:
 
     def task(self, cluster: Cluster, batch: int, task: int) -> Written | None:
         """What a task does; None if the batch counts already."""
-        if last_batch(cluster, self.name) >= batch:
+        if last_batch(cluster, self.name, TIMEOUT_MS) >= batch:
             return None
         hold = take(cluster, task_name(self.name, task), TIMEOUT_MS)
         author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)

@@ -6,6 +6,7 @@ ClientError(message, retriable, code)
 ├ IllegalState          a call at the wrong moment, such as one on a closed client
 ├ Unreachable           nobody answers at the address                                  retriable
 ├ TimedOut              no answer within the time given; it may have happened or not   retriable
+├ Pending               a transaction is open that is about to change what was asked    retriable
 ├ DeliveryFailed        records that were handed over and are not in the log
 ├ Aborted               the transaction did not happen; run it again                   retriable
 ├ Fenced                another client has taken this one's place: end, or start anew
@@ -56,6 +57,12 @@ class Unreachable(ClientError):
 
 class TimedOut(ClientError):
     """No answer within the time given. What was asked for may have happened or not."""
+
+    retriable = True
+
+
+class Pending(ClientError):
+    """A transaction is open that is about to change what was asked for. Told to those only who do not wait for it."""
 
     retriable = True
 

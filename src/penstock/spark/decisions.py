@@ -14,13 +14,14 @@ in one transaction with the mark.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import NamedTuple
 
 from penstock.client.batches import produce, read_raw
 from penstock.client.cluster import Cluster, Place
-from penstock.client.errors import Aborted, Fenced, OffsetOutOfRange, Refused
+from penstock.client.errors import Aborted, Fenced, OffsetOutOfRange, Pending, Refused
 from penstock.client.positions import Committed, committed
 from penstock.client.transactions import Hold, add_partitions, commit_offsets, end, open_ids, standing, take
 from penstock.core.records.batch import BatchHeader
@@ -32,6 +33,10 @@ NEVER = -1
 METADATA_BYTES_MAX = 4_000
 """What goes beside an offset; brokers take 4096 bytes unless told otherwise."""
 
+DECIDING_S_MAX = 2.0
+"""How long a task waits for a decision that is under way when it starts."""
+
+_PAUSE_S = 0.02
 _SEQUENCES = 1 << 31
 
 
@@ -80,8 +85,19 @@ def mark(cluster: Cluster, batch: int, one: Written, by: Hold) -> None:
     commit_offsets(cluster, by, one.hold.transactional_id, offsets)
 
 
-def last_batch(cluster: Cluster, name: str) -> int:
-    """The newest batch that is decided, or NEVER."""
+def last_batch(cluster: Cluster, name: str, timeout_ms: int) -> int:
+    """The newest batch that is decided, or NEVER.
+
+    A decision that is under way is waited for, but not for long: a driver that is alive decides within moments, and no
+    task of its own runs meanwhile. One that died in the middle is fenced, and with it goes what it had not decided.
+    """
+    deadline_s = time.monotonic() + DECIDING_S_MAX
+    while time.monotonic() < deadline_s:
+        try:
+            return _newest(cluster, name, waits=False).offset
+        except Pending:
+            time.sleep(_PAUSE_S)
+    take(cluster, name, timeout_ms)
     return _newest(cluster, name).offset
 
 
@@ -213,8 +229,8 @@ class Decisions:
         return Decision(newest.offset, _read_written(self._cluster, self._name, newest))
 
 
-def _newest(cluster: Cluster, group: str) -> Committed:
-    return max(committed(cluster, group).values(), default=Committed(NEVER, ""))
+def _newest(cluster: Cluster, group: str, *, waits: bool = True) -> Committed:
+    return max(committed(cluster, group, waits=waits).values(), default=Committed(NEVER, ""))
 
 
 def _signature(hold: Hold) -> str:

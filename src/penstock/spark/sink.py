@@ -57,8 +57,10 @@ class Sink:
     def write_rows(self, turn: Turn, batches: Iterable[Any]) -> Report:
         """A task: its rows into its own transaction, which stays open; or at least once, if that was asked for."""
         cluster = kept_cluster(self._options.access)
-        if turn.batch != NEVER and last_batch(cluster, turn.name) >= turn.batch:
-            return Report(turn, is_skipped=True)
+        if turn.batch != NEVER:
+            decided = last_batch(cluster, turn.name, self._options.transaction_ms_max)
+            if decided >= turn.batch:
+                return Report(turn, is_skipped=True)
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
         if first is None:

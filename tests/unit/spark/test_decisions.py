@@ -52,6 +52,21 @@ def test_death_at_every_moment_leaves_each_record_once(access: Access) -> None:
         stage.assert_nothing_open()
 
 
+def test_death_at_every_moment_of_the_second_batch_leaves_each_record_once(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is an older decision then, and a newer one under way hides it until somebody ends it."""
+    monkeypatch.setattr("penstock.spark.decisions.DECIDING_S_MAX", 0.1)
+    for moment in every_moment(access):
+        stage = Stage(access)
+        stage.play(never, 0)
+        with pytest.raises(Died):
+            stage.play(death_at(moment), 1)
+        stage.play(never, 1)
+        assert stage.readable() == stage.expected(2), f"died at {moment}"
+        stage.assert_nothing_open()
+
+
 def test_a_second_death_while_the_first_is_made_good_leaves_each_record_once(access: Access) -> None:
     moments = every_moment(access)
     for first in moments[1::7]:
@@ -121,7 +136,7 @@ def decided_at(access: Access) -> int:
         with pytest.raises(Died):
             stage.play(death_at(moment))
         with Cluster(access) as cluster:
-            if last_batch(cluster, stage.name) == 0:
+            if last_batch(cluster, stage.name, TIMEOUT_MS) == 0:
                 return moment
     raise AssertionError("no batch was ever decided")
 
