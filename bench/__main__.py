@@ -29,6 +29,7 @@ from bench.rows import (
     replaying,
     requests,
     spark_reading,
+    spark_writing,
     starting,
     transacting,
 )
@@ -70,6 +71,9 @@ ROWS = {
     "transactions": Entry(transacting.measure, "transactions of 100 records a second with fsync", (10, 6)),
     "spark-read": Entry(
         spark_reading.measure, "10 M records of 100 bytes into Spark, batch and stream", (2, 2)
+    ),
+    "spark-write": Entry(
+        spark_writing.measure, "5 M rows of 100 bytes out of Spark, exactly and at least once", (1, 1)
     ),
 }
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from bench.figures import Figure, at_least, figure
 from bench.frames import make_batch, produce_frame
 from bench.loader import Loader
 from bench.session import TOPIC, Session
+from bench.spark_child import connector_jars, run_spark
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 5_000
 VALUE_BYTES = 100
 PARTITIONS = (0, 1)
-READS_S_MAX = 3_600
 
 
 def measure(session: Session) -> list[Figure]:
@@ -30,7 +23,8 @@ def measure(session: Session) -> list[Figure]:
             answer_bytes = loader.produce(frame)
             loader.pipeline_s(frame, answer_bytes, rows // RECORDS // len(PARTITIONS) - 1, 16)
         session.step("spark-read: all ways in turns")
-        found = _reads(server.bootstrap, rows, session.pick(3, 2))
+        wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "rows": rows, "repeats": session.pick(3, 2)}
+        found = run_spark("bench.spark_reads", {**wanted, "jars": connector_jars()})
     return [one for kind in ("batch", "stream") for one in _figures(found, kind, rows)]
 
 
@@ -53,30 +47,3 @@ def _figures(found: dict[str, list[float]], kind: str, rows: int) -> list[Figure
         words = f"Spark's own connector, same topic, in turns: {pace:,.0f} rows/s"
         figures.append(figure(f"Spark {kind} read, against the connector", "×", ratios, words, at_least(1.0)))
     return figures
-
-
-def _reads(bootstrap: str, rows: int, repeats: int) -> dict[str, list[float]]:
-    paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    wanted = {"bootstrap": bootstrap, "topic": TOPIC, "rows": rows, "repeats": repeats, "jars": _connector()}
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.spark_reads", json.dumps(wanted)],
-        env=environment, capture_output=True, text=True, timeout=READS_S_MAX, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f"Spark failed\n{done.stderr[-4000:]}")
-    found: dict[str, list[float]] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
-
-
-def _connector() -> str:
-    """The jars of Spark's own connector; nothing where Maven Central cannot be reached."""
-    sys.path.append(str(ROOT / "tests"))
-    from compat.runtimes import maven_jars
-    from compat.vocabulary import MissingRuntime
-
-    try:
-        lib = maven_jars(ROOT / "tests" / "spark" / "connector" / "pom.xml")
-    except (MissingRuntime, RuntimeError):
-        return ""
-    return ",".join(str(path) for path in sorted(lib.glob("*.jar")))

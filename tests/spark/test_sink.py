@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from penstock import Admin
 from penstock.client.access import read_access
 from penstock.client.batches import read_raw
 from penstock.client.cluster import Cluster, Place, codes_in
@@ -20,6 +21,7 @@ from penstock.client.transactions import open_ids
 from penstock.core.model import Header, Record
 from penstock.core.records.murmur2 import partition_of
 from penstock.core.records.whole import open_batch
+from penstock.spark.sink_options import PRODUCER_OPTIONS, SINK_OPTIONS
 from penstock.testing import Broker
 from penstock.wire.kafka import ApiKey, messages
 from spark.kills import TopicTally
@@ -184,18 +186,27 @@ def test_a_topic_that_is_not_there_is_missed_with_the_nearest_name(
         write(numbers(spark, 1), broker, topic + "x")
 
 
-def test_a_query_that_is_stopped_leaves_nothing_open_for_long(
-    spark: Any, broker: Broker, cluster: Cluster, topic: str, tmp_path: Path
+def test_the_blocks_of_the_page_about_writing_run(
+    spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = spark.readStream.format("rate").option("rowsPerSecond", 2000).load()
-    where = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic}
-    writer = rows.selectExpr("cast(value as string) value").writeStream.format("penstock").options(**where)
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    while (query.lastProgress or {"batchId": -1})["batchId"] < 2:
-        assert query.isActive
-        time.sleep(0.05)
-    query.stop()
-    deadline = time.monotonic() + 60
-    while open_ids(cluster, f"penstock-sink-{query.id}"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    with Admin(bootstrap=broker.bootstrap) as admin:
+        admin.create_topic("orders", PARTITIONS)
+    write(numbers(spark, 20), broker, "orders")
+    where = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "orders"}
+    names: dict[str, Any] = {
+        "orders": spark.read.format("penstock").options(**where).load(),
+        "stream": spark.readStream.format("penstock").options(**where, startingOffsets="earliest").load(),
+    }
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
+    blocks = page.partition("## Writing a topic")[2].partition("## When")[0]
+    for block in re.findall(r"```python\n(.*?)```", blocks, re.DOTALL):
+        exec(block.replace("127.0.0.1:9092", broker.bootstrap), names)
+    assert values(broker, "shipped") == Counter({str(number): 3 for number in range(20)})
+
+
+def test_every_option_for_writing_has_its_row() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
+    table = page.partition("### Options for writing")[2].partition("## When")[0]
+    written = set(re.findall(r"`([A-Za-z.]+)`", table))
+    assert {*SINK_OPTIONS, *(f"kafka.{name}" for name in PRODUCER_OPTIONS)} <= written

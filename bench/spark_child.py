@@ -1,0 +1,43 @@
+"""Spark in a process of its own for the rows that measure it, and the jars of its own connector. Never measures.
+
+The child prints one line of JSON last: rows a second of each way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RUN_S_MAX = 3_600
+
+
+def run_spark(module: str, wanted: dict[str, Any]) -> dict[str, list[float]]:
+    """What the module says when it was given this."""
+    paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    done = subprocess.run(
+        [sys.executable, "-m", module, json.dumps(wanted)],
+        env=environment, capture_output=True, text=True, timeout=RUN_S_MAX, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"Spark failed\n{done.stderr[-4000:]}")
+    found: dict[str, list[float]] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def connector_jars() -> str:
+    """The jars of Spark's own connector; nothing where Maven Central cannot be reached."""
+    sys.path.append(str(ROOT / "tests"))
+    from compat.runtimes import maven_jars
+    from compat.vocabulary import MissingRuntime
+
+    try:
+        lib = maven_jars(ROOT / "tests" / "spark" / "connector" / "pom.xml")
+    except (MissingRuntime, RuntimeError):
+        return ""
+    return ",".join(str(path) for path in sorted(lib.glob("*.jar")))
