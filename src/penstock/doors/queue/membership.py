@@ -61,6 +61,8 @@ class Membership:
     def join(self, live: LiveSubscription, member_id: str, window: int) -> None:
         if live.name in self._seats:
             raise InvalidRequest(f"this connection is a member of {live.name!r} already")
+        if self._connection.is_closed:
+            raise InvalidRequest("the connection is gone, it cannot be a member")
         live.join(member_id, window, self)
         if not self._seats:
             self._connection.on_close(self._lost)

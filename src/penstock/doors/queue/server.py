@@ -29,7 +29,17 @@ from penstock.wire.queue.frames import (
     frame_bytes,
 )
 from penstock.wire.queue.properties import NULL_BODY, Properties, headers_in, key_in
-from penstock.wire.queue.words import CLIENT, PARTITION, REQUEST, STATUS, SUCCESS, TOPIC, Words, words_of
+from penstock.wire.queue.words import (
+    CLIENT,
+    KNOWN,
+    PARTITION,
+    REQUEST,
+    STATUS,
+    SUCCESS,
+    TOPIC,
+    Words,
+    words_of,
+)
 
 
 class QueueFraming:
@@ -52,6 +62,8 @@ class QueueDoor:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._numbers = count(1)
+        meter = broker.runtime.meters.door(self.name)
+        self.timings = {kind: meter.call(kind.name) for kind in KNOWN}
         self.publisher = Publisher(broker)
         self.calls = Calls(broker)
         self.meter = broker.runtime.meters.door(DOOR)

@@ -117,6 +117,29 @@ def test_a_member_that_leaves_gives_back_and_one_that_is_cut_off_is_counted() ->
     at_the_queue_door(talk)
 
 
+def test_a_client_that_is_gone_before_it_is_a_member_is_none() -> None:
+    async def talk(doors: Doorways, broker: Broker) -> None:
+        peer, other = Peer(doors), Peer(doors)
+        await prepare(peer, count=1)
+        peer.send(M.SUBSCRIBE, "@subscription=s")
+        peer.connection.close("before its request has had its turn")
+        await other.subscribe("s")
+        assert dict((await other.read())[0].properties)["@delivery"] == "1"
+        assert [one["id"] for one in json.loads((await described(other)).body)["members"]] == ["member-2"]
+
+    at_the_queue_door(talk)
+
+
+def test_requests_are_timed() -> None:
+    async def talk(doors: Doorways, broker: Broker) -> None:
+        peer = Peer(doors)
+        await prepare(peer, count=3)
+        calls = broker.runtime.meters.door("queue").calls
+        assert [sum(calls[name].counts) for name in ("PUBLISH", "CREATE_TOPIC", "ACK")] == [3, 1, 0]
+
+    at_the_queue_door(talk)
+
+
 def test_a_member_that_says_nothing_is_gone_and_one_that_beats_is_not() -> None:
     async def talk(doors: Doorways, broker: Broker) -> None:
         silent, alive = Peer(doors), Peer(doors)
