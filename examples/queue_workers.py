@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 
 from penstock import BrokerClient
@@ -39,6 +40,8 @@ def main() -> None:
         for number in range(TASKS):
             boss.publish_text(TOPIC, f"task {number}")
         all_done.wait()
+        while sum(one["unsettled_count"] for one in boss.describe_subscription(SUBSCRIPTION)["partitions"]):
+            time.sleep(0.05)
         for client in workers:
             client.disconnect()
         for name, count in sorted(done.items()):

@@ -59,6 +59,8 @@ def test_publish_many_at_once_subscribe_fail_reject_and_leave(tmp_path: Path) ->
         assert not client.is_subscribed("s")
         described = await client.describe_subscription("s")
         assert (described["members"], described["partitions"][0]["held_count"]) == ([], 0)
+        while (await client.describe_subscription("s"))["partitions"][0]["unsettled_count"]:
+            await asyncio.sleep(0.01)
         assert await client.redrive("s") == 1
         assert [one["name"] for one in await client.list_subscriptions()] == ["s"]
         await client.delete_subscription("s")

@@ -16,6 +16,7 @@ from penstock.core.errors import BrokerError, InvalidRequest, NotCoordinator, Un
 from penstock.core.machines.group_kinds import NEVER_MS, Decision
 from penstock.core.machines.subscription import DeadLetter, Delivery, Outcome
 from penstock.core.machines.subscription_definitions import Definition
+from penstock.core.machines.subscription_events import Freed
 from penstock.core.model import Record
 from penstock.node.coordinators.subscription_feed import SubscriptionFeed
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
@@ -252,8 +253,10 @@ class LiveSubscription:
         events = [event for _, decision in decisions for event in decision.events]
         if not events:
             return
-        self.shard.keep(events)
+        end_offset = self.shard.keep(events)
         for feed, decision in decisions:
+            if any(isinstance(event, Freed) and event.is_ready for event in decision.events):
+                feed.returned_upto = end_offset
             letters = cast("list[DeadLetter]", decision.answer)
             if letters:
                 self._bury(feed, letters)
@@ -291,8 +294,8 @@ class LiveSubscription:
 
     def _deal_from(self, feed: SubscriptionFeed, count_max: int, parcels: dict[str, list[Delivered]]) -> None:
         machine = feed.machine
-        if machine.ready and not self.shard.is_kept:
-            self.shard.when_kept(lambda _: self._turn_soon())
+        if machine.ready and self.shard.partition.high_watermark < feed.returned_upto:
+            self.shard.partition.when_durable(feed.returned_upto, lambda _: self._turn_soon())
             return
         available = feed.available(count_max, TURN_BYTES_MAX)
         if not machine.ready and available.upto_offset <= machine.cursor:

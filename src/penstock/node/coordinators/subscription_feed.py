@@ -34,6 +34,8 @@ class SubscriptionFeed:
         """What members said since the machine was last told."""
         self.complaints: dict[int, str] = {}
         """Offset → the last words of a member that gave the message back."""
+        self.returned_upto = 0
+        """What must be durable on the subscriptions' topic before messages that came back are delivered again."""
         self._ahead: list[Record] = []
         self._read_upto = -1
 

@@ -35,24 +35,23 @@ class SubscriptionShard:
     def check_ready(self) -> None:
         self._shard.check_ready()
 
-    def keep(self, events: Iterable[Any]) -> None:
-        """Append what is kept, then apply everything. Raises, with nothing applied, when it cannot append."""
+    def keep(self, events: Iterable[Any]) -> int:
+        """Append what is kept, then apply everything; returns the offset that must be durable before it counts.
+
+        Raises, with nothing applied, when it cannot append.
+        """
         self._shard.check_ready()
         events = list(events)
         kept = [event for event in events if BOOK_RECORDS.keeps(event)]
         if kept:
             self._end_offset = self._shard.append(kept)
         self.apply(events)
+        return self._end_offset
 
     def apply(self, events: Iterable[Any]) -> None:
         """Make events happen of which nothing is kept."""
         for event in events:
             self.book.apply(event)
-
-    @property
-    def is_kept(self) -> bool:
-        """Is everything durable that was decided so far?"""
-        return self.partition.high_watermark >= self._end_offset
 
     def when_kept(self, settled: Settled) -> None:
         """Call back once everything that was decided so far is durable; at once, if it is."""

@@ -108,16 +108,17 @@ class Subscriptions:
         self._shards = [SubscriptionShard(partition, self._runtime) for partition in partitions]
         for shard in self._shards:
             shard.recover()
-            for definition in shard.book.definitions:
-                self._revive(shard, definition)
+            if shard.partition.failure is None:
+                for definition in shard.book.definitions:
+                    self._revive(shard, definition)
 
     def _revive(self, shard: SubscriptionShard, definition: Definition) -> None:
         """A subscription to a topic whose deletion was cut short goes now; all others are at work again."""
         topic = self._catalog.find(definition.topic)
         if topic is None or topic.id != definition.topic_id:
-            shard.keep(shard.book.decide_remove(definition.name))
+            _keep_or_leave(shard, shard.book.decide_remove(definition.name))
             return
-        shard.keep(shard.book.decide_extend(definition.name, topic.partition_count))
+        _keep_or_leave(shard, shard.book.decide_extend(definition.name, topic.partition_count))
         self._start(shard, definition, is_recovering=True)
 
     def _start(self, shard: SubscriptionShard, definition: Definition, *, is_recovering: bool) -> None:
@@ -228,6 +229,8 @@ class Subscriptions:
 
     def list(self) -> list[Definition]:
         """Every subscription there is, sorted by name."""
+        for shard in self._shards:
+            shard.check_ready()
         found = [definition for shard in self._shards for definition in shard.book.definitions]
         return sorted(found, key=lambda one: one.name)
 

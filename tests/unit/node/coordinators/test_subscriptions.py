@@ -15,11 +15,14 @@ from penstock.core.errors import (
     InvalidTopic,
     NotCoordinator,
     NotHeld,
+    Offline,
     OffsetOutOfRange,
     UnknownGroup,
     UnknownTopic,
 )
 from penstock.core.machines.subscription import Outcome
+from penstock.core.model import NewRecord
+from penstock.core.records.whole import build_batch
 from penstock.node.coordinators.subscriptions import EARLIEST, LATEST, Wish
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -394,3 +397,48 @@ def test_what_the_log_lets_go_of_nobody_has_to_settle() -> None:
             member.say(member.given[0])
 
     on_a_node(play)
+
+
+def test_what_came_back_waits_for_its_own_flush_and_for_no_other() -> None:
+    """Others on the same topic write all the time: a message that came back is delivered all the same."""
+
+    async def play(node: Node) -> None:
+        broker = node.broker
+        live = await subscribe(broker)
+        member = Member(live, "one")
+        await publish(broker, b"a")
+        await turns()
+        member.say(member.given[0], Outcome.RELEASE)
+        for number in range(200):
+            live.shard.keep(live.shard.book.decide_redriven(SUBSCRIPTION, number))
+            await asyncio.sleep(0.0005)
+            if len(member.given) == 2:
+                break
+        assert member.numbers == [(0, 1), (0, 2)]
+
+    on_a_node(play)
+
+
+def test_a_damaged_topic_stops_no_broker_and_is_said() -> None:
+    async def first(machine: Machine) -> None:
+        node = await start_node(machine)
+        live = await subscribe(node.broker)
+        live.shard.partition.append_own(build_batch([NewRecord(b"\x03\xe8bad", b"")], 1_000))
+        await node.broker.stop()
+
+    async def second(machine: Machine) -> None:
+        node = await start_node(machine)
+        assert node.broker.catalog.find("t") is not None
+        for ask in (node.broker.subscriptions.find, node.broker.subscriptions.progress):
+            with pytest.raises(Offline):
+                ask(SUBSCRIPTION)
+        with pytest.raises(Offline):
+            node.broker.subscriptions.list()
+        await node.broker.change(lambda catalog: catalog.decide_delete_topic("t"))
+
+    async def main(loop: SimLoop) -> None:
+        machine = Machine(loop, "node")
+        await machine.boot(first)
+        await machine.boot(second)
+
+    run(6, main)
