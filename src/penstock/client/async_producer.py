@@ -92,12 +92,12 @@ class AsyncProducer:
         self._arrivals = _Arrivals()
         self._outgoing = Outgoing(options, self._arrivals.after_poll)
         self._thread = new_thread("producer-calls")
+        self._unclosed = weakref.finalize(self, self._outgoing.abandon)
 
     async def start(self) -> None:
         """Reach the broker. Raises Unreachable."""
         self._arrivals.loop = asyncio.get_running_loop()
         await in_thread(self._thread, self._outgoing.open)
-        self._unclosed = weakref.finalize(self, self._outgoing.abandon)
 
     async def send(self, topic: str, value: Any, **fields: Unpack[RecordFields]) -> AsyncDelivery:
         """Hand a record over; waits only where the queue is full. The future tells its place, or why it failed."""

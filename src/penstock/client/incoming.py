@@ -60,6 +60,8 @@ def library_settings(options: ConsumerOptions) -> dict[str, Any]:
     group, delivery, reset = options["group"], options["delivery"], options["reset"]
     if group is None and delivery != "at_least_once":
         raise BadArgument(f"Consumer: delivery={delivery!r} needs group: without one nothing is committed.")
+    if group is None and options["instance_id"] is not None:
+        raise BadArgument("Consumer: instance_id names a member of a group; it needs group.")
     if group == "":
         raise BadArgument("Consumer: group cannot be empty; leave it out to read alone.")
     if group is not None and options["partitions"] is not None:

@@ -22,7 +22,8 @@ Partitioner = Callable[[str, bytes | None, int], int]
 """Topic, key as bytes and number of partitions to the partition."""
 
 LibraryValue = str | int | float | bool
-_MS_MAX = 2**31 - 1
+RETRIES_MAX = 2**31 - 1
+_BYTES_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,10 @@ class ProducerOptions(ConnectionOptions, total=False):
     linger_ms: Annotated[
         float, Option(5.0, "how long a record may wait for others to share a batch with", 0, 900_000)
     ]
-    batch_bytes_max: Annotated[int, Option(1_000_000, "how large a batch may grow", 1, _MS_MAX)]
+    batch_bytes_max: Annotated[int, Option(1_000_000, "how large a batch may grow", 1, _BYTES_MAX)]
     batch_records_max: Annotated[int, Option(10_000, "how many records a batch may hold", 1, 1_000_000)]
     compression: Annotated[Compression, Option("none", "how batches are compressed")]
-    retries: Annotated[int, Option(_MS_MAX, "how often a batch is sent again", 0, _MS_MAX)]
+    retries: Annotated[int, Option(RETRIES_MAX, "how often a batch is sent again", 0, RETRIES_MAX)]
     retry_backoff_ms: Annotated[int, Option(100, "how long to wait before the first repetition", 1, 300_000)]
     delivery_s_max: Annotated[
         float, Option(120.0, "after this a record that is not acknowledged has failed", 0.1, 86_400)
@@ -142,7 +143,7 @@ class ConsumerOptions(ConnectionOptions, total=False):
         ),
     ]
     read_ahead_bytes_max: Annotated[
-        int, Option(64 * 1024 * 1024, "how much is fetched ahead; then fetching waits", 1024, 2**31 - 1)
+        int, Option(64 * 1024 * 1024, "how much is fetched ahead; then fetching waits", 1024, _BYTES_MAX)
     ]
     session_ms: Annotated[
         int, Option(45_000, "without a heartbeat for so long, a member has left its group", 1_000, 1_800_000)

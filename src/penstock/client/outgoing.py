@@ -27,7 +27,7 @@ from penstock.client.errors import (
 )
 from penstock.client.library import address, configure, create, knock, ms
 from penstock.client.messages import Placed, Record
-from penstock.client.options import ProducerOptions, resolve
+from penstock.client.options import RETRIES_MAX, ProducerOptions, resolve
 from penstock.client.partitions import APPEARS_S_MAX, PartitionChoice
 from penstock.client.serializers import encode, serializer
 from penstock.client.translation import cause, translate
@@ -76,7 +76,9 @@ def library_settings(options: ProducerOptions) -> dict[str, Any]:
         own["transactional.id"] = options["transactional_id"]
         own["transaction.timeout.ms"] = ms(options["transaction_s_max"])
         own["message.timeout.ms"] = min(own["message.timeout.ms"], own["transaction.timeout.ms"])
-    elif options["transactional_id"] is not None:
+    if delivery == "at_most_once" and 0 < options["retries"] < RETRIES_MAX:
+        raise BadArgument("Producer: delivery='at_most_once' never sends again; retries contradicts it.")
+    if delivery != "exactly_once" and options["transactional_id"] is not None:
         raise BadArgument("Producer: transactional_id is for delivery='exactly_once'.")
     return own
 
@@ -314,8 +316,8 @@ class Outgoing:
 
     def _end(self, producer: Producer) -> None:
         self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()  # the collector of garbage may have come by in that very thread
         producer.purge()
         producer.poll(0)
         self._after_poll()

@@ -209,5 +209,7 @@ def test_wrong_moments_and_wrong_options(broker: Broker, topic: str) -> None:
             await AsyncConsumer(topic, bootstrap=broker.bootstrap).poll(0)
         with pytest.raises(Unreachable):
             await AsyncProducer(bootstrap="127.0.0.1:1", connect_s_max=0.1).start()
+        await AsyncProducer(bootstrap=broker.bootstrap).close()
+        await AsyncConsumer(topic, bootstrap=broker.bootstrap).close()
 
     asyncio.run(play())

@@ -214,6 +214,7 @@ def test_calls_at_the_wrong_moment(broker: Broker, topic: str) -> None:
         ([], {}, "one name or a list of names"),
         ("t", {"groups": "g"}, "Did you mean 'group'"),
         ("t", {"group": ""}, "cannot be empty"),
+        ("t", {"instance_id": "i"}, "needs group"),
         ("t", {"group": "g", "partitions": [0]}, "exclude each other"),
         ("t", {"partitions": ["0"]}, "a list of numbers"),
         ("t", {"delivery": "at_most_once"}, "needs group"),

@@ -179,6 +179,7 @@ def test_values_that_cannot_be_written(broker: Broker, topic: str) -> None:
         ({"bootstrap": "somewhere"}, "HOST:PORT"),
         ({"delivery": "exactly_once"}, "needs transactional_id"),
         ({"delivery": "exactly_once", "transactional_id": "t", "acks": "leader"}, "needs acks='all'"),
+        ({"delivery": "at_most_once", "retries": 3}, "never sends again"),
         ({"transactional_id": "t"}, "is for delivery='exactly_once'"),
     ],
 )
