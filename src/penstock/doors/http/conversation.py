@@ -12,7 +12,7 @@ from typing import Protocol
 from wsproto.frame_protocol import CloseReason
 
 from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge, words_of
-from penstock.doors.http.errors import problem, problem_of
+from penstock.doors.http.errors import problem_of
 from penstock.doors.http.tail import Tail
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import Unframed
@@ -144,7 +144,5 @@ class HttpConversation:
         if isinstance(error, TooLarge) and self._reader.is_in_head:
             return problem_of(error, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         if isinstance(error, TimedOut):
-            if not self._reader.is_midway:
-                return problem(HTTPStatus.REQUEST_TIMEOUT, error.code, words_of(error), "Connect again.")
             return problem_of(error, HTTPStatus.REQUEST_TIMEOUT)
         return problem_of(error)

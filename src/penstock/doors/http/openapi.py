@@ -18,7 +18,9 @@ _PARTS: dict[str, dict[str, Any]] = {
     "partition": {"type": "integer", "minimum": 0},
     "group": {"type": "string", "minLength": 1},
 }
-_ALWAYS = (400,)
+_ALWAYS = (400, 408, 429, 431, 500, 503, 507)
+"""What any request may be told: not understood, not whole in time, or nothing that it could help."""
+
 _WITH_BODY = (411, 413, 415)
 
 
@@ -85,7 +87,8 @@ def _responses(route: Route) -> dict[str, Any]:
         elif route.call == "metrics":
             content = {CONTENT_TYPE: {"schema": {"type": "string"}}}
         responses[str(status)] = {"description": "Done.", **({"content": content} if content else {})}
-    for status in sorted({*_ALWAYS, *route.problems, *(_WITH_BODY if route.body else ())}):
+    problems = {*_ALWAYS, *route.problems, *(_WITH_BODY if route.body else ())}
+    for status in sorted(problems - route.answers.keys()):
         responses[str(status)] = {
             "description": "Refused; the body says why and what to do.",
             "content": {PROBLEM: {"schema": _ref("Problem")}},

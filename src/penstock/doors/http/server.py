@@ -32,6 +32,8 @@ from penstock.wire.http.response import JSON, Response, json_response
 logger = logging.getLogger("penstock.http")
 
 UNKNOWN_CALL = "unknown"
+CLIENT_CHARS_MAX = 200
+"""How much of what a client says of itself goes into the log."""
 
 
 class HttpDoor:
@@ -83,7 +85,7 @@ class HttpDoor:
         route = self._route(request, match)
         connection.timing = self._unknown if route is None else self._timings[route.call]
         if "user-agent" in request.headers:
-            connection.client_id = request.headers["user-agent"]
+            connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
         if route is not None and route.is_write:
             self._run(connection, request, match, route, connection.reserve())
         else:
