@@ -127,6 +127,7 @@ def test_commits_are_fenced_by_the_members_epoch(caller: Caller) -> None:
     caller.join("m")
     assert commit(caller, "m", 1) == 0
     assert commit(caller, "m", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(caller, "m", 2, version=8) == ErrorCode.UNSUPPORTED_VERSION, "it knows no epochs of members"
     assert commit(caller, "stranger", 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert caller.beat("m", -1).error_code == 0
     assert commit(caller, "", -1) == 0, "an empty group takes commits from outside"

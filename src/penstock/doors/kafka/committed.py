@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, UnknownGroup, UnknownTopic, UnknownTopicId
+from penstock.core.errors import BrokerError, StaleMember, UnknownGroup, UnknownTopic, UnknownTopicId
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.machines.offsets import NO_OFFSET, Committed, Place
 from penstock.core.model import NO_EPOCH
@@ -17,7 +17,12 @@ from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOff
 from penstock.wire.kafka import ErrorCode, messages
 
 _BY_ID_FROM = 10
-_UNKNOWN_GROUP_FROM = 9
+_NEW_WORDS_FROM = 9
+_BEFORE_9: dict[type[BrokerError], ErrorCode] = {
+    UnknownGroup: ErrorCode.ILLEGAL_GENERATION,
+    StaleMember: ErrorCode.UNSUPPORTED_VERSION,
+}
+"""What a commit is answered in the versions that are older than consumer groups."""
 _MANY_GROUPS_FROM = 8
 _GROUP_ERROR_FROM = 2
 
@@ -212,10 +217,8 @@ class CommittedHandlers:
 def _fill(call: Call, answers: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:
     """Give every partition its own error, or all of them the one that concerns all."""
     if isinstance(outcome, BrokerError):
-        if isinstance(outcome, UnknownGroup) and call.version < _UNKNOWN_GROUP_FROM:
-            code = int(ErrorCode.ILLEGAL_GENERATION)
-        else:
-            code = coordinator_code_of(outcome)
+        older_word = _BEFORE_9.get(type(outcome)) if call.version < _NEW_WORDS_FROM else None
+        code = coordinator_code_of(outcome) if older_word is None else int(older_word)
         for answer in answers:
             answer.error_code = code
         return
