@@ -279,7 +279,7 @@ class BrokerClient(QueueMember[Handler]):
             try:
                 line.read(min(TICK_S, self._terms.renewal_s / 2))
                 line.show_life(self._terms.heartbeat_s, self._terms.renewal_s)
-            except (OSError, ValueError, ClientError) as error:
+            except (OSError, ClientError) as error:
                 if self._is_open:
                     logger.warning("connection to %s:%d lost: %s", self.host, self.port, error)
                 self._drop_line(line, Unreachable(f"the connection was lost: {error}"))

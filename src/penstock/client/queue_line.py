@@ -5,7 +5,7 @@ Whoever sends does not hold the lock of the session, so that the reader can go o
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
 import threading
 import time
@@ -26,6 +26,8 @@ class QueueLine:
 
     def __init__(self, connection: socket.socket, session: QueueSession) -> None:
         self._socket = connection
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(connection, selectors.EVENT_READ)
         self._sending = threading.Lock()
         self._thinking = threading.RLock()
         self._session = session
@@ -74,8 +76,7 @@ class QueueLine:
 
     def read(self, wait_s: float) -> None:
         """Take in what comes within the time. Raises Unreachable when the connection has ended."""
-        readable, _, _ = select.select([self._socket], [], [], max(0.0, wait_s))
-        if not readable:
+        if not self._selector.select(max(0.0, wait_s)):
             return
         content = self._socket.recv(READ_BYTES)
         if not content:
