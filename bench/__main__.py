@@ -67,7 +67,7 @@ ROWS = {
         doors.measure, "publishes through the text and the JSON door, one by one, pipelined", (10, 6)
     ),
     "http": Entry(http_publishing.measure, "messages a second published over HTTP, in batches", (5, 3)),
-    "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 5)),
+    "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 3)),
     "transactions": Entry(transacting.measure, "transactions of 100 records a second with fsync", (10, 6)),
     "spark-read": Entry(
         spark_reading.measure, "10 M records of 100 bytes into Spark, batch and stream", (2, 2)

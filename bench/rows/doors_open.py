@@ -23,7 +23,7 @@ def measure(session: Session) -> list[Figure]:
     idle: list[float] = []
     used: list[float] = []
     alone: list[float] = []
-    for _ in range(session.pick(7, 5)):
+    for _ in range(session.pick(7, 3)):
         session.step("starts with and without the further doors")
         without = _start(session, dict.fromkeys(_FURTHER, "off"))
         with_all = _start(session, {})

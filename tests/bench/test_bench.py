@@ -53,15 +53,6 @@ def test_a_row_names_its_machine_its_samples_and_what_they_are_compared_with(tmp
         ("group-recovery", [], "an empty broker is ready"),
         ("http", ["messages over HTTP, batches of 100, fsync"], "the same records in Kafka's batches"),
         (
-            "doors-open",
-            [
-                "all doors open: time to ready",
-                "all doors open: memory at ready",
-                "all doors in use: memory",
-            ],
-            "the Kafka door alone",
-        ),
-        (
             "transactions",
             ["transactions of 100 × 1 KB, V1, fsync", "transactions of 100 × 1 KB, V2, fsync"],
             "the same batch without one",
@@ -81,6 +72,19 @@ def test_the_coordinators_rows_judge_what_was_promised_beside_the_plain_path(
     assert [one["name"] for one in figures if one["bound"] is not None] == judged
     assert any(beside in one["compared_with"] for one in figures)
     assert list(tmp_path.iterdir()) == [out], "the data of the run is gone"
+
+
+def test_what_doors_add_is_a_difference_that_may_be_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    done = run("-m", "bench", "doors-open", "--quick", "--dir", str(tmp_path), "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(out.read_text())["rows"]
+    assert [one["name"] for one in row["figures"]] == [
+        "all doors open: time to ready",
+        "all doors open: memory at ready",
+        "all doors in use: memory",
+    ]
+    assert all("the Kafka door alone" in one["compared_with"] for one in row["figures"])
 
 
 def test_an_unknown_row_is_refused_with_the_names_there_are() -> None:
