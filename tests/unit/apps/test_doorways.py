@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -74,3 +76,14 @@ def test_a_port_that_is_taken_is_named_with_the_flag_that_changes_it(
                 assert word in str(refused.value)
 
         with_broker(test, replace(FREE, **{setting: port}))
+
+
+def test_the_code_of_further_doors_is_not_loaded_at_start() -> None:
+    """In a process of its own: this one may have loaded anything."""
+    listed = "import sys, penstock.apps.serve; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", listed], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "penstock.doors.kafka.server" in loaded
+    further = ("penstock.doors.", "penstock.wire.")
+    assert [name for name in loaded if name.startswith(further) and ".kafka" not in name] == []
