@@ -175,7 +175,7 @@ class QueueSession:
         try:
             for frame in self._stream.feed(content):
                 self._take(frame, now_s)
-        except BrokerError as error:
+        except (BrokerError, KeyError, ValueError) as error:
             raise Unreachable(f"whoever answers there does not speak the queue protocol: {error}") from None
 
     def lose(self, error: ClientError) -> None:
