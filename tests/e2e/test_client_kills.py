@@ -135,6 +135,29 @@ def test_a_producer_over_broker_kills_makes_no_double_and_loses_nothing(broker: 
         assert numbers == sorted(numbers)
 
 
+def test_an_at_most_once_producer_over_a_kill_makes_no_double_and_tells_of_each_loss(broker: Broker) -> None:
+    make_topics(broker, "thrown")
+    acked, failed = set(), set()
+    with Producer(
+        bootstrap=broker.bootstrap,
+        delivery="at_most_once",
+        linger_ms=1,
+        batch_records_max=20,
+        librdkafka={"reconnect.backoff.max.ms": 100},
+    ) as producer:
+        first = [(str(number), producer.send("thrown", str(number))) for number in range(500)]
+        assert first[0][1].result(WAIT_S).offset == 0
+        broker.kill()
+        second = [(str(number), producer.send("thrown", str(number))) for number in range(500, 600)]
+        broker.start()
+        for value, delivery in first + second:
+            (acked if delivery.exception(WAIT_S) is None else failed).add(value)
+    found = Counter(value for _, value in read(broker, "thrown"))
+    assert max(found.values()) == 1
+    assert acked <= found.keys() and len(acked) + len(failed) == 600
+    assert {str(number) for number in range(600)} - found.keys() <= failed
+
+
 def await_more(sent: list[str], count: int) -> None:
     wanted, deadline = len(sent) + count, time.monotonic() + WAIT_S
     while len(sent) < wanted:

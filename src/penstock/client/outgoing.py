@@ -95,6 +95,7 @@ class Outgoing:
         self._lock = threading.Lock()
         self._failed: list[ClientError] = []
         self._failed_count = 0
+        self._unseen: set[int] = set()
         self._in_transaction = False
         self._stopping = threading.Event()
         self._room = threading.Event()
@@ -183,6 +184,7 @@ class Outgoing:
         if not isinstance(told, Aborted):
             with self._lock:
                 self._failed_count += 1
+                self._unseen.add(id(told))
                 if len(self._failed) < REASONS_MAX:
                     self._failed.append(told)
             logger.error("a record was not delivered: %s", told, extra={"topic": topic, "code": told.code})
@@ -191,7 +193,8 @@ class Outgoing:
     def seen(self, told: ClientError) -> None:
         """The program has been given this error: it need not be told of it again."""
         with self._lock:
-            if any(told is one for one in self._failed):
+            if id(told) in self._unseen:
+                self._unseen.discard(id(told))
                 self._failed = [one for one in self._failed if one is not told]
                 self._failed_count -= 1
 
@@ -199,16 +202,20 @@ class Outgoing:
         """Raise DeliveryFailed for what failed and was told to nobody yet."""
         with self._lock:
             reasons, count = tuple(self._failed), self._failed_count
-            self._failed, self._failed_count = [], 0
+            self._forget_failures()
         if count:
             what = f"{count} records were" if count > 1 else "1 record was"
             raise DeliveryFailed(
-                f"{what} not delivered; the first: {reasons[0]}",
+                f"{what} not delivered" + (f"; the first: {reasons[0]}" if reasons else ""),
                 retriable=all(one.retriable for one in reasons),
-                code=reasons[0].code,
+                code=reasons[0].code if reasons else "",
                 count=count,
                 reasons=reasons,
             )
+
+    def _forget_failures(self) -> None:
+        self._failed, self._failed_count = [], 0
+        self._unseen.clear()
 
     def flush(self, seconds_max: float | None) -> None:
         """Until everything is settled. Raises TimedOut, DeliveryFailed."""
@@ -265,7 +272,7 @@ class Outgoing:
         except ClientError as error:
             why.add_note(f"The transaction could not be aborted, the broker will: {error}")
         with self._lock:
-            self._failed, self._failed_count = [], 0
+            self._forget_failures()
         if consumed is not None:
             consumed.transaction_ended(committed=False)
 

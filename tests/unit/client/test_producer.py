@@ -129,6 +129,20 @@ def test_what_no_future_told_the_end_tells(broker: Broker, new_topic: Callable[.
     assert [one.value for one in read(broker, topic)] == [b"small"]
 
 
+def test_more_failures_than_reasons_are_kept(broker: Broker, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(max_message_bytes="1000")
+    with Producer(bootstrap=broker.bootstrap, linger_ms=0) as producer:
+        failing = [producer.send(topic, b"x" * 2_000) for _ in range(150)]
+        assert all(isinstance(one.exception(WAIT_S), Refused) for one in failing)
+        producer.flush(WAIT_S)
+        failing = [producer.send(topic, b"x" * 2_000) for _ in range(150)]
+        assert isinstance(failing[0].exception(WAIT_S), Refused)
+        with pytest.raises(DeliveryFailed, match="149 records") as told:
+            producer.flush(WAIT_S)
+        assert told.value.count == 149 and 0 < len(told.value.reasons) <= 100
+        assert isinstance(failing[1].exception(), Refused)
+
+
 def test_an_error_of_the_program_is_not_hidden(broker: Broker, new_topic: Callable[..., str]) -> None:
     topic = new_topic(max_message_bytes="1000")
     with pytest.raises(KeyError) as raised, Producer(bootstrap=broker.bootstrap) as producer:
