@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 
@@ -34,7 +35,8 @@ def environment() -> dict[str, str]:
         **({"JAVA_HOME": str(home)} if home is not None else {}),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": "600m",
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests"))),
     }
@@ -46,12 +48,12 @@ def standalone(home: Path) -> Iterator[str]:
     with ExitStack() as stack:
         master = [_script("spark-class"), "org.apache.spark.deploy.master.Master"]
         where = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        log = stack.enter_context(_running([*master, *where], home / "master.log"))
-        url = _await(log, r"Starting Spark master at (spark://\S+)")
+        started = stack.enter_context(_running([*master, *where], home / "master.log"))
+        url = _await(started, r"Starting Spark master at (spark://\S+)")
         worker = [_script("spark-class"), "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1"]
         sizes = ["--cores", "2", "--memory", "1g", "--webui-port", "0", "--work-dir", str(home / "work")]
-        log = stack.enter_context(_running([*worker, *sizes, url], home / "worker.log"))
-        _await(log, r"(Successfully registered) with master")
+        started = stack.enter_context(_running([*worker, *sizes, url], home / "worker.log"))
+        _await(started, r"(Successfully registered) with master")
         yield url
 
 
@@ -62,7 +64,6 @@ def connect_server(home: Path, master: str) -> Iterator[str]:
     conf = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
-        "spark.driver.memory": "600m",
         "spark.executor.memory": "600m",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -71,8 +72,8 @@ def connect_server(home: Path, master: str) -> Iterator[str]:
     words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     server = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command = [_script("spark-submit"), "--master", master, *words, *server, "spark-internal"]
-    with _running(command, home / "connect.log") as log:
-        _await(log, r"(Spark Connect server started)")
+    with _running(command, home / "connect.log") as started:
+        _await(started, r"(Spark Connect server started)")
         yield f"sc://127.0.0.1:{port}"
 
 
@@ -80,12 +81,19 @@ def _script(name: str) -> str:
     return str(SPARK_HOME / "bin" / name)
 
 
+class Started(NamedTuple):
+    """A process and where it writes."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
 @contextmanager
-def _running(command: list[str], log: Path) -> Iterator[Path]:
+def _running(command: list[str], log: Path) -> Iterator[Started]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment(), cwd=log.parent)
     try:
-        yield log
+        yield Started(process, log)
     finally:
         process.terminate()
         try:
@@ -95,14 +103,15 @@ def _running(command: list[str], log: Path) -> Iterator[Path]:
             process.wait()
 
 
-def _await(log: Path, pattern: str) -> str:
+def _await(started: Started, pattern: str) -> str:
     deadline_s = time.monotonic() + READY_S_MAX
-    while time.monotonic() < deadline_s:
-        found = re.search(pattern, log.read_text(errors="replace"))
+    while time.monotonic() < deadline_s and started.process.poll() is None:
+        found = re.search(pattern, started.log.read_text(errors="replace"))
         if found is not None:
             return found[1]
         time.sleep(POLL_S)
-    raise RuntimeError(f"{log.name} never says {pattern}\n{log.read_text(errors='replace')[-3000:]}")
+    said = started.log.read_text(errors="replace")[-3000:]
+    raise RuntimeError(f"{started.log.name} does not say {pattern}\n{said}")
 
 
 def _free_port() -> int:
