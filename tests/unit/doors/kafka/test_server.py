@@ -1,4 +1,4 @@
-"""The limits of the doors: how many connections, for how long, and how it shuts."""
+"""The limits that a client of the Kafka door meets: how many connections, for how long, and how the doors shut."""
 
 from __future__ import annotations
 
