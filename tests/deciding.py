@@ -6,6 +6,7 @@ this one waits. Never asserts what must come out; it says what should, and what 
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from itertools import count
@@ -18,7 +19,7 @@ from penstock.client.batches import read_raw
 from penstock.client.cluster import Cluster, Place, Target, codes_in
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
-from penstock.client.transactions import open_ids, take
+from penstock.client.transactions import open_ids, standing, take
 from penstock.core.records.packing import Author
 from penstock.core.records.whole import open_batch
 from penstock.spark.decisions import Decisions, Written, last_batch, mark, task_name
@@ -28,6 +29,7 @@ from penstock.wire.kafka import ApiKey, messages
 TASKS = 2
 PARTITIONS = 2
 TIMEOUT_MS = 60_000
+PAUSE_S = 0.01
 Fate = Callable[[int], None]
 
 
@@ -114,8 +116,12 @@ class Stage:
         return len(last)
 
     def readable(self) -> list[str]:
-        """The values that a reader of committed records sees; none may be open or aborted below them."""
+        """The values that a reader of committed records sees, once the markers of all that was decided stand."""
         found = []
+        with Cluster(self.access) as cluster:
+            for task in range(TASKS):
+                while _is_being_completed(cluster, task_name(self.name, task)):
+                    time.sleep(PAUSE_S)
         for partition in range(PARTITIONS):
             with Cluster(self.access) as cluster:
                 found += [value.decode() for value in committed_values(cluster, Place(self.topic, partition))]
@@ -128,6 +134,12 @@ class Stage:
     def assert_nothing_open(self) -> None:
         with Cluster(self.access) as cluster:
             assert open_ids(cluster, self.name) == []
+
+
+def _is_being_completed(cluster: Cluster, transactional_id: str) -> bool:
+    """Is it decided how the transaction ends, and are markers missing? Kafka answers before they all stand."""
+    found = standing(cluster, transactional_id)
+    return found is not None and found.state.startswith("Prepare")
 
 
 def committed_values(cluster: Cluster, place: Place) -> list[bytes]:
