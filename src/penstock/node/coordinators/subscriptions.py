@@ -235,18 +235,18 @@ class Subscriptions:
         return sorted(found, key=lambda one: one.name)
 
     def progress(self, name: str) -> Sequence[PartitionProgress]:
-        """How far a subscription is, partition by partition."""
-        return [
-            PartitionProgress(
-                feed.partition.index,
-                start := feed.machine.start_offset or 0,
-                feed.partition.high_watermark,
-                max(0, feed.partition.high_watermark - start - feed.machine.settled_count),
-                len(feed.machine.held),
-                len(feed.machine.dying),
+        """How far a subscription is, partition by partition. What is dying is not settled before it is buried."""
+        found = []
+        for feed in self.find(name).feeds:
+            machine, end_offset = feed.machine, feed.partition.high_watermark
+            start, dying = machine.start_offset or 0, len(machine.dying)
+            unsettled = max(0, end_offset - start - machine.settled_count + dying)
+            found.append(
+                PartitionProgress(
+                    feed.partition.index, start, end_offset, unsettled, len(machine.held), dying
+                )
             )
-            for feed in self.find(name).feeds
-        ]
+        return found
 
     async def redrive(self, name: str, count_max: int | None = None) -> int:
         """Bring dead letters back to their topic, for this subscription alone; returns how many."""

@@ -333,6 +333,8 @@ def test_a_deleted_subscription_buries_nobody_in_the_name_of_its_successor() -> 
         await turns()
         member.say(member.given[0], Outcome.REJECT)
         await asyncio.sleep(0)
+        progress = broker.subscriptions.progress(SUBSCRIPTION)[0]
+        assert (progress.dying_count, progress.unsettled_count) == (1, 1)
         await broker.subscriptions.remove(SUBSCRIPTION)
         again = await subscribe(broker)
         assert again is not live
