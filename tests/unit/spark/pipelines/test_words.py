@@ -16,7 +16,7 @@ from penstock.spark.pipelines.dead_letters import reason
 from penstock.spark.pipelines.history import pieces
 from penstock.spark.pipelines.metrics import PipelineMetrics
 from penstock.spark.pipelines.problems import WrongDefinition
-from penstock.spark.pipelines.progress import read_progress
+from penstock.spark.pipelines.progress import read_progress, rows_in
 from penstock.spark.pipelines.running import in_words
 from penstock.spark.pipelines.topics import starting_offsets
 
@@ -89,6 +89,13 @@ def test_progress_reads_what_spark_tells() -> None:
         == 20
     )
     assert read_progress("p", None, 7, "running").rows_total == 7
+
+
+def test_rows_are_counted_by_offsets() -> None:
+    later = {"startOffset": '{"a": {"0": 5}}', "endOffset": '{"a": {"0": 9}}', "numInputRows": 8}
+    first = {"startOffset": None, "endOffset": '{"#from": {"a": {"0": 2}}, "a": {"0": 5}}', "numInputRows": 6}
+    grown = {"startOffset": {"a": {"0": 5}}, "endOffset": {"#from": {"a": {"1": 0}}, "a": {"0": 6, "1": 4}}}
+    assert [rows_in({"sources": [one]}) for one in (later, first, grown, {"numInputRows": 3})] == [4, 3, 5, 3]
 
 
 def test_avro_values_and_what_is_wrong_with_them() -> None:

@@ -1,0 +1,59 @@
+"""Orders that are made up: the same ones in every run, a few of them bad. Never talks to a broker."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+OPENED = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
+MINUTES = 8
+BAD_EVERY = 250
+CLOSING_ID = 999_999
+
+
+class Order(NamedTuple):
+    """One record: its key, its value, and what it adds to which minute if it is a good one."""
+
+    customer: str
+    value: bytes
+    minute: str | None
+    amount: float
+
+
+def make_orders(count: int, seed: int = 2) -> Iterator[Order]:
+    """Orders over a few minutes, in order of time, and one at closing time that lets the last minute end."""
+    chance = random.Random(seed)
+    for number in range(count):
+        moment = OPENED + timedelta(seconds=MINUTES * 60 * number / count)
+        customer = f"customer-{chance.randint(1, 200)}"
+        amount = round(chance.uniform(3, 120), 2)
+        if number % BAD_EVERY == BAD_EVERY - 1:
+            yield Order(customer, _bad(number, chance), None, 0.0)
+            continue
+        yield Order(customer, _value(number, customer, amount, moment), moment.strftime("%H:%M"), amount)
+    closing = OPENED + timedelta(hours=1)
+    yield Order("closing", _value(CLOSING_ID, "closing", 1.0, closing), None, 0.0)
+
+
+def _value(number: int, customer: str, amount: float, moment: datetime) -> bytes:
+    order = {
+        "order_id": number,
+        "customer": customer,
+        "country": "DE" if number % 3 else "AT",
+        "amount": amount,
+        "ordered_at": moment.isoformat(),
+    }
+    return json.dumps(order).encode()
+
+
+def _bad(number: int, chance: random.Random) -> bytes:
+    """What does arrive in shops: half an order, words for a number, money given away."""
+    kinds = (
+        b'{"order_id": %d, "customer": "half an or' % number,
+        b'{"order_id": %d, "customer": "c", "amount": "a lot"}' % number,
+        b'{"order_id": %d, "customer": "c", "amount": -5, "ordered_at": "2026-11-16T09:01:00Z"}' % number,
+    )
+    return chance.choice(kinds)
