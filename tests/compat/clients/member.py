@@ -218,8 +218,10 @@ class KafkaPython:
             reconnect_backoff_max_ms=RECONNECT_MS_MAX,
         )
         for topic in options["topics"]:
-            # A member that joins before it knows its topics never applies the assignment that it is given.
-            self._consumer.partitions_for_topic(topic)
+            # A member that joins before it knows its topics never applies the assignment that it is given; and the
+            # first answer may well be that it knows none yet.
+            while not self._consumer.partitions_for_topic(topic):
+                continue
         self._consumer.subscribe(options["topics"], listener=Listener())
 
     def run(self) -> None:
