@@ -23,11 +23,13 @@ RECORDS = 300
 
 
 def jars_of(pom: Path) -> Path:
-    """What Maven Central has; a skip with the reason where it cannot be reached."""
+    """What Maven Central has; a skip with Maven's own reason where it cannot be had."""
     try:
         return maven_jars(pom)
     except (MissingRuntime, RuntimeError) as error:
-        pytest.skip(f"Maven Central cannot be reached: {str(error).splitlines()[0]}")
+        said = str(error).splitlines()
+        reason = next((line for line in said if "ERROR" in line), said[0])
+        pytest.skip(f"the jars cannot be had from Maven Central: {reason[:400]}")
 
 
 def fill(cluster: Cluster, topic: str) -> None:
