@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 
+from shop import story
+
 from demo import doors, durability, groups, transactions
 from demo.stage import Stage
-from shop import story
 
 
 def main() -> int:
