@@ -32,14 +32,16 @@ def test_the_blocks_run(spark: Any, broker: Broker, tmp_path: Path, monkeypatch:
     with connected(broker) as cluster:
         create(cluster, "orders")
         put(cluster, "orders", [json.dumps({"status": "new", "id": one}).encode() for one in range(5)])
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PENSTOCK_BOOTSTRAP", broker.bootstrap)
     names: dict[str, Any] = {}
     assert len(blocks()) >= len(SECTIONS)
     for block in blocks():
-        exec(block.replace("127.0.0.1:9092", broker.bootstrap), names)
+        here = block.replace("127.0.0.1:9092", broker.bootstrap)
+        for name in ("orders-table", "orders-checkpoint"):  # Spark's own directory is where it was started
+            here = here.replace(f'"{name}"', f'"{tmp_path}/{name}"')
+        exec(here, names)
     assert names["spark"] is spark or names["spark"].sparkContext is spark.sparkContext
-    assert spark.read.parquet("orders-table").count() == 5
+    assert spark.read.parquet(f"{tmp_path}/orders-table").count() == 5
 
 
 def test_every_option_has_its_row() -> None:

@@ -186,9 +186,7 @@ def test_a_topic_that_is_not_there_is_missed_with_the_nearest_name(
         write(numbers(spark, 1), broker, topic + "x")
 
 
-def test_the_blocks_of_the_page_about_writing_run(
-    spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_blocks_of_the_page_about_writing_run(spark: Any, broker: Broker, tmp_path: Path) -> None:
     with Admin(bootstrap=broker.bootstrap) as admin:
         admin.create_topic("orders", PARTITIONS)
     write(numbers(spark, 20), broker, "orders")
@@ -197,11 +195,11 @@ def test_the_blocks_of_the_page_about_writing_run(
         "orders": spark.read.format("penstock").options(**where).load(),
         "stream": spark.readStream.format("penstock").options(**where, startingOffsets="earliest").load(),
     }
-    monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
     blocks = page.partition("## Writing a topic")[2].partition("## When")[0]
-    for block in re.findall(r"```python\n(.*?)```", blocks, re.DOTALL):
-        exec(block.replace("127.0.0.1:9092", broker.bootstrap), names)
+    here = blocks.replace("127.0.0.1:9092", broker.bootstrap).replace('"shipped-', f'"{tmp_path}/shipped-')
+    for block in re.findall(r"```python\n(.*?)```", here, re.DOTALL):
+        exec(block, names)
     assert values(broker, "shipped") == Counter({str(number): 3 for number in range(20)})
 
 
