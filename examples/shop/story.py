@@ -16,7 +16,7 @@ from demo.stage import Stage
 
 from penstock.spark.pipelines import load_project
 from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.place import spark_at
+from penstock.spark.pipelines.place import spark_for
 from penstock.spark.pipelines.running import started, watch
 from penstock.testing import running_broker
 from shop.orders import Order, make_orders
@@ -60,15 +60,12 @@ def _send(bootstrap: str, orders: list[Order]) -> None:
 def _run_pipelines(stage: Stage) -> None:
     began_s = time.monotonic()
     project = load_project(Path(__file__).with_name("pipelines.yaml"))
-    spark = spark_at(project)
-    stage.say(f"Spark is up after {time.monotonic() - began_s:.1f} s; two pipelines read the same topic.")
-    try:
+    with spark_for(project) as spark:
+        stage.say(f"Spark is up after {time.monotonic() - began_s:.1f} s; two pipelines read the same topic.")
         with started(spark, project, project.pipelines, is_once=True) as running:
             watch(running, lambda looks: None, lambda: False)
         for one in running:
             stage.say(f"{one.pipeline.name}: {one.last.rows_total:,} records in {one.last.batch + 1} batches")
-    finally:
-        spark.stop()
 
 
 def _read_revenue(bootstrap: str, expected: int) -> dict[str, float]:

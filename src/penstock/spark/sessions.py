@@ -42,6 +42,12 @@ class CannotStart(Exception):
     """Spark cannot start; the message says what is missing and what to do."""
 
 
+def is_running() -> bool:
+    """Whether this process has a Spark already."""
+    sql = sys.modules.get("pyspark.sql")
+    return sql is not None and sql.SparkSession.getActiveSession() is not None
+
+
 def make_session(master: str, app_name: str, conf: dict[str, str]) -> Any:
     """A session on `master`: `local[*]`, any other of Spark's, or `sc://host` for Spark Connect.
 

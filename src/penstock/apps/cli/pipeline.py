@@ -65,8 +65,9 @@ def validate(file: Path, deep: bool) -> None:
         project = _load(file)
         if deep:
             from penstock.spark.pipelines.analysis import analyse
+            from penstock.spark.pipelines.place import spark_for
 
-            with _spark(project) as spark:
+            with spark_for(project) as spark:
                 analyse(spark, project, project.pipelines)
     click.echo(f"{file}: {len(project.pipelines)} pipelines, nothing wrong.")
 
@@ -130,6 +131,7 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
     """
     from penstock.apps.cli.pipeline_view import view
     from penstock.spark.pipelines.metrics import PipelineMetrics
+    from penstock.spark.pipelines.place import spark_for
 
     with in_words():
         project = _load(file)
@@ -139,7 +141,7 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
             port = metrics.serve(METRICS_HOST, metrics_port)
             click.echo(f"metrics: http://{METRICS_HOST}:{port}/metrics", err=True)
         stop = _stop_on_signals()
-        with _spark(project) as spark, view() as show:
+        with spark_for(project) as spark, view() as show:
             _run(spark, project, chosen, once, stop, [show, metrics.show])
 
 
@@ -213,6 +215,7 @@ def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) 
 def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, again: bool) -> None:
     """Write the rows of a pipeline's table to a topic: order, keys, headers and times as they were."""
     from penstock.apps.cli.pipeline_view import replay_bar
+    from penstock.spark.pipelines.place import spark_for
     from penstock.spark.pipelines.replay import Replay
     from penstock.spark.pipelines.replay import replay as replay_table
 
@@ -220,7 +223,7 @@ def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, ag
         project = _load(file)
         chosen = _named(project, name)
         asked = Replay(topic, rate, not by_key, again)
-        with _spark(project) as spark, replay_bar(f"{name} → {topic}") as show:
+        with spark_for(project) as spark, replay_bar(f"{name} → {topic}") as show:
             rows = replay_table(spark, project, chosen, asked, show)
     click.echo(f"{name}: {rows} offsets replayed to {topic}.")
 
@@ -232,12 +235,14 @@ def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, ag
 @output_option
 def redrive(name: str, file: Path, dry_run: bool, output: str) -> None:
     """Send a pipeline's dead letters back to the topics they came from, each once."""
+    from penstock.spark.pipelines.place import spark_for
     from penstock.spark.pipelines.redrive import redrive as redrive_letters
 
     with in_words():
         project = _load(file)
-        with _spark(project) as spark:
-            done = redrive_letters(spark, project, _named(project, name), is_dry=dry_run)
+        chosen = _named(project, name)
+        with spark_for(project) as spark:
+            done = redrive_letters(spark, project, chosen, is_dry=dry_run)
     if output == "json":
         click.echo(json.dumps({"pipeline": name, "sent": not dry_run, **asdict(done)}))
         return
@@ -261,18 +266,6 @@ def _named(project: Project, name: str) -> Pipeline:
     raise NotFound(
         f"There is no pipeline {name}. {suggestion(name, [one.name for one in project.pipelines])}"
     )
-
-
-@contextmanager
-def _spark(project: Project) -> Iterator[SparkSession]:
-    """Spark where the project wants it, for as long as the command runs."""
-    from penstock.spark.pipelines.place import spark_at
-
-    spark = spark_at(project)
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.spark.pipelines.definition import Project
@@ -11,10 +13,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def spark_at(project: Project) -> SparkSession:
-    """A session at the project's place. Raises PipelineError with what is missing."""
-    from penstock.spark.sessions import CannotStart, make_session
+@contextmanager
+def spark_for(project: Project) -> Iterator[SparkSession]:
+    """A session at the project's place for as long as the block runs; one that was there before stays.
 
+    Raises PipelineError with what is missing.
+    """
+    from penstock.spark.sessions import CannotStart, is_running, make_session
+
+    was_running = is_running()
     place = project.spark
     try:
         spark: SparkSession = make_session(
@@ -22,4 +29,8 @@ def spark_at(project: Project) -> SparkSession:
         )
     except CannotStart as error:
         raise PipelineError(str(error)) from error
-    return spark
+    try:
+        yield spark
+    finally:
+        if not was_running:
+            spark.stop()
