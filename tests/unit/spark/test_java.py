@@ -81,6 +81,8 @@ def test_the_wheels_java_is_wrapped_once() -> None:
 
 
 def test_a_session_says_why_it_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Other tests of this process may have a Spark, which would be returned as it is.
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     with pytest.raises(sessions.CannotStart, match="need bash"):
         sessions.make_session("local[1]", "none", {})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
