@@ -1,7 +1,7 @@
 # The same words here and on the build machine. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs bench race fuzz crash chaos spark-proof clean
+.PHONY: help setup demo test spark check format docs bench race fuzz crash chaos spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -26,6 +26,9 @@ demo: setup ## a broker, a few thousand orders, a kill -9, and nothing lost
 test: setup ## every test that takes seconds (JOBS=0: one after another; TESTS=tests/unit: some of them)
 	@$(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
 
+spark: setup ## the tests that need a Spark of their own, one after another
+	@$(PY) -m pytest -q -k "not many" tests/spark
+
 check: setup ## lint, format, strict types, and the walls between the rooms
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -49,7 +52,7 @@ fuzz: setup ## broken bytes at every decoder and the whole door (FUZZ_SECONDS=12
 	@PYTHONPATH=src:tests $(PY) -m fuzz --seconds $(FUZZ_SECONDS)
 
 crash: setup ## the long proofs: hundreds of kills, none may lose an acknowledged record
-	@$(PY) -m pytest -q -m slow tests
+	@$(PY) -m pytest -q -m slow --ignore tests/spark tests
 
 chaos: setup ## clients and brokers killed under load, every history judged (CHAOS_RUNS=30 CHAOS_SECONDS=20)
 	@PYTHONPATH=tests $(PY) -m checker run --runs $(CHAOS_RUNS) --seconds $(CHAOS_SECONDS) \

@@ -13,6 +13,14 @@ from penstock.testing import Broker, running_broker
 from spark.shop import Shop
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a Spark of their own have their own word, `make spark`: Spark gives its Python workers ten seconds to
+    start, which two cores that also run everything else do not always keep."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one session of this process, on two cores."""
