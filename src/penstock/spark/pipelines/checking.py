@@ -115,6 +115,13 @@ def _check_state(pipeline: Pipeline, path: str, problems: Problems) -> None:
             "cannot be told apart behind another dedup, window or stateful.",
             "Split it: let one pipeline write to a topic, and another read that.",
         )
+    times = [each.time for step in pipeline.steps if (each := step.dedup or step.window)]
+    if len(times) > len(set(times)):
+        problems.add(
+            f"{path}.steps",
+            "has dedup and window over one time, and Spark gives a time one watermark.",
+            "Split it: let one pipeline write to a topic, and another read that.",
+        )
     if pipeline.keeps_state and pipeline.decode.schema == "infer":
         problems.add(
             f"{path}.decode.schema", "cannot be infer with dedup, window or stateful.", "Give the columns."

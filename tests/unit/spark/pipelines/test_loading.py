@@ -93,6 +93,10 @@ WINDOW: dict[str, Any] = {"size": "1m", "watermark": "10s", "compute": {"n": "co
             "late: goes with emit: final.",
         ),
         (
+            {**LAKE, "steps": [{"dedup": {"by": "id", "within": "1m"}}, {"window": WINDOW}]},
+            "steps: has dedup and window over one time",
+        ),
+        (
             {
                 **changed(source={"history": {"table": "x"}}),
                 "steps": [{"dedup": {"by": "id", "within": "1m"}}],
