@@ -50,10 +50,23 @@ public final class Member implements ConsumerRebalanceListener {
             Member member = new Member(consumer, options);
             watchInput();
             while (!closed) {
-                member.work(consumer.poll(POLL));
+                member.work(member.poll());
             }
         }
         System.exit(0);
+    }
+
+    /**
+     * What has come. With the new protocol the client's two threads may trip over each other while a position is being
+     * reset: it then throws this out of poll, and is well again with the next.
+     */
+    private ConsumerRecords<String, String> poll() {
+        try {
+            return consumer.poll(POLL);
+        } catch (IllegalStateException error) {
+            System.err.println("polling again: " + error);
+            return ConsumerRecords.empty();
+        }
     }
 
     /** The end of the input is the word to leave. */
