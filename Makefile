@@ -59,7 +59,7 @@ chaos: setup ## clients and brokers killed under load, every history judged (CHA
 		--mode $(CHAOS_MODES) --crash-seconds 10
 
 spark-proof: setup ## Spark pipelines killed again and again: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1)
-	@SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py
+	@SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py tests/spark/test_lake_kills.py
 
 clean: ## remove what can be made again
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
