@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.client.loops import compiled_loops
 from penstock.core.model import Header, Record
 from penstock.core.records import packing_loops
 from penstock.core.records.batch import LOG_APPEND_TIME, check_produced, decode_header, stamp_append_time
@@ -21,14 +22,10 @@ from penstock.core.records.whole import open_batch
 
 
 def both_loops() -> list[Any]:
+    """The plain loops, and the compiled ones where they were built."""
     found: list[Any] = [pytest.param(packing_loops, id="interpreted")]
-    try:
-        from penstock.core.records import packing_compiled
-    except ModuleNotFoundError:
-        return found
-    if packing_compiled.IS_COMPILED:
-        found.append(pytest.param(packing_compiled, id="compiled"))
-    return found
+    compiled = compiled_loops("packing")
+    return found if compiled is None else [*found, pytest.param(compiled, id="compiled")]
 
 
 pytestmark = pytest.mark.parametrize("loops", both_loops())
