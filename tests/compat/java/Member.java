@@ -58,7 +58,7 @@ public final class Member implements ConsumerRebalanceListener {
 
     /**
      * What has come. With the new protocol the client's two threads may trip over each other while a position is being
-     * reset: it then throws this out of poll, and is well again with the next.
+     * reset, and throw this out of poll. The records that were not handed out are still to come, which the tests count.
      */
     private ConsumerRecords<String, String> poll() {
         try {
