@@ -1,7 +1,7 @@
 # The same words here and on the build machine. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test spark check format docs bench race fuzz crash chaos spark-proof clean
+.PHONY: help setup demo test spark check format docs bench race steady fuzz crash chaos spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -45,8 +45,11 @@ docs: setup ## write the pages that derive from the code
 bench: setup ## speed and memory, next to what they are compared with
 	@$(PY) -m bench
 
-race: setup ## Penstock beside Kafka, NATS, Redis and RabbitMQ, in turns (QUICK=1: five minutes; RACE_OUT=dir: write the result)
-	@$(PY) -m bench.race $(if $(QUICK),--quick) $(if $(RACE_OUT),--out $(RACE_OUT))
+race: setup ## Penstock beside Kafka, NATS, Redis and RabbitMQ, in turns, into docs/benchmarks.md (QUICK=1: a look, into build/race; ROWS=replay)
+	@$(PY) -m penstock bench compare $(if $(QUICK),--quick --out build/race,--page docs/benchmarks.md) $(ROWS)
+
+steady: setup ## ten minutes of writing and reading: memory may not grow
+	@$(PY) -m penstock bench compare steady-memory
 
 fuzz: setup ## broken bytes at every decoder and the whole door (FUZZ_SECONDS=120; uses atheris where it is installed)
 	@PYTHONPATH=src:tests $(PY) -m fuzz --seconds $(FUZZ_SECONDS)

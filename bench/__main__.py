@@ -12,8 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from bench import machine, report
-from bench.figures import Figure
+from bench import report
 from bench.rows import (
     committing,
     delivering,
@@ -34,6 +33,9 @@ from bench.rows import (
     transacting,
 )
 from bench.session import Row, Session
+from penstock.apps.measuring import machine
+from penstock.apps.measuring.figures import Figure
+from penstock.apps.measuring.header import show_header
 
 PAGE_COLUMNS = 150
 """How wide the table is where there is no terminal to fit it to."""
@@ -102,7 +104,7 @@ def main(rows: tuple[str, ...], quick: bool, json_path: Path | None, directory: 
     chosen = list(rows) or list(ROWS)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory) as scratch:
         facts = machine.describe(Path(scratch), cpus)
-        report.show_header(console, facts)
+        show_header(console, facts)
         figures, others = _run(console, chosen, Path(scratch), cpus, quick)
     report.show(console, figures, others)
     if json_path is not None:

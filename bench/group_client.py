@@ -13,7 +13,7 @@ from bench.group_frames import (
     offsets_frame,
     sync_frame,
 )
-from bench.loader import SIZE_BYTES, Loader, UnexpectedAnswer, body_of
+from penstock.apps.measuring.loader import SIZE_BYTES, Loader, UnexpectedAnswer, body_of
 
 GROUPS_TOPIC = "__consumer_offsets"
 

@@ -13,8 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from bench.loader import ANSWER_S_MAX
-from bench.machine import on_cpu
+from penstock.apps.measuring.loader import ANSWER_S_MAX
+from penstock.apps.measuring.machine import on_cpu
 
 PIECE_BYTES = 1 << 20
 """About the size of a full librdkafka batch."""

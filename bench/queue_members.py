@@ -10,7 +10,7 @@ import socket
 import time
 from struct import Struct
 
-from bench.loader import UnexpectedAnswer
+from penstock.apps.measuring.loader import UnexpectedAnswer
 from penstock.wire.queue.frames import Frame, FrameStream, MessageType, encode
 
 _HEAD = Struct(">IIq")

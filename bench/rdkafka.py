@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from bench.frames import VALUE_BYTES
-from bench.machine import on_cpu
+from penstock.apps.measuring.frames import VALUE_BYTES
+from penstock.apps.measuring.machine import on_cpu
 
 QUEUE_RECORDS = 100_000
 POLL_RECORDS = 10_000

@@ -9,17 +9,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Figure, Target
+from penstock.apps.measuring.figures import Figure, Target
 
 OTHERS_MAX = 0.2
 """Foreign work above this many processors is worth a word."""
-
-
-def show_header(console: Console, facts: Mapping[str, str]) -> None:
-    grid = Table.grid(padding=(0, 2))
-    for name, text in facts.items():
-        grid.add_row(f"[dim]{name}", text)
-    console.print(grid)
 
 
 def show(console: Console, figures: Mapping[str, list[Figure]], others: Mapping[str, float]) -> None:

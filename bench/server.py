@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.machine import TICKS_PER_S, on_cpu
+from penstock.apps.measuring.machine import TICKS_PER_S, on_cpu
 
 READY_S_MAX = 120.0
 STOP_S_MAX = 60.0

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from bench.figures import Figure
-from bench.loader import Loader, UnexpectedAnswer
-from bench.machine import Cpus
 from bench.server import Server, running
+from penstock.apps.measuring.figures import Figure
+from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
+from penstock.apps.measuring.machine import Cpus
 
 T = TypeVar("T")
 TOPIC = "bench"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bench.frames import frame_of
+from penstock.apps.measuring.frames import frame_of
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
 from penstock.wire.kafka import ApiKey, messages
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bench.figures import Figure, at_least, figure
-from bench.frames import make_batch, produce_frame
 from bench.group_client import commit_once, find_coordinator, join_alone, kept_records, offsets_of
 from bench.group_frames import commit_frame
-from bench.loader import Loader, UnexpectedAnswer
 from bench.session import TOPIC, Session, check_end
+from penstock.apps.measuring.figures import Figure, at_least, figure
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
 
 RATE_MIN = 5_000
 IN_FLIGHT = 1_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from bench.figures import Figure, at_least, figure
-from bench.frames import make_batch, produce_frame
-from bench.loader import Loader, UnexpectedAnswer
 from bench.queue_members import QueueMembers, ask
 from bench.session import TOPIC, Session
+from penstock.apps.measuring.figures import Figure, at_least, figure
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
 from penstock.client.broker_client import BrokerClient
 from penstock.wire.queue.frames import MessageType
 

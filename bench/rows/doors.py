@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench.figures import Figure, at_least, figure
-from bench.loader import UnexpectedAnswer
 from bench.server import Server
 from bench.session import TOPIC, Session
+from penstock.apps.measuring.figures import Figure, at_least, figure
+from penstock.apps.measuring.loader import UnexpectedAnswer
 
 RATE_MIN = 15_000
 IN_FLIGHT = 500

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import socket
 
-from bench.figures import Figure, at_most, figure
-from bench.loader import ANSWER_S_MAX
 from bench.server import FREE_PORTS, Server
 from bench.session import Session
+from penstock.apps.measuring.figures import Figure, at_most, figure
+from penstock.apps.measuring.loader import ANSWER_S_MAX
 
 START_MS_MAX = 150
 MEMORY_MB_MAX = 25

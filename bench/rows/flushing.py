@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench.figures import Figure, at_least, at_most, figure, percentile
-from bench.frames import make_batch, produce_frame
-from bench.loader import Loader
-from bench.machine import Disk, on_cpu
-from bench.null_server import null_server
 from bench.rows.requests import nothing
 from bench.session import TOPIC, Session, check_end
+from penstock.apps.measuring.figures import Figure, at_least, at_most, figure, percentile
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader
+from penstock.apps.measuring.machine import Disk, on_cpu
+from penstock.apps.measuring.null_server import null_server
 
 FLUSHES_MAX = 1.3
 GAIN_MIN = 20.0

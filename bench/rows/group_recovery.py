@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from statistics import median
 
-from bench.figures import Figure, at_most, figure
 from bench.group_client import (
     commit_all,
     find_coordinator,
@@ -14,9 +13,10 @@ from bench.group_client import (
     offsets_of,
 )
 from bench.group_frames import commit_frame
-from bench.loader import Loader, UnexpectedAnswer
 from bench.server import Server
 from bench.session import TOPIC, Session
+from penstock.apps.measuring.figures import Figure, at_most, figure
+from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
 
 READY_S_MAX = 3.0
 PARTITIONS = 10

@@ -7,10 +7,10 @@ import socket
 import time
 from io import BufferedReader
 
-from bench.figures import Figure, at_least, figure
-from bench.frames import make_batch, produce_frame
-from bench.loader import ANSWER_S_MAX, RECEIVE_BYTES, Loader, UnexpectedAnswer, no_collector
 from bench.session import TOPIC, Session, check_end
+from penstock.apps.measuring.figures import Figure, at_least, figure
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import ANSWER_S_MAX, RECEIVE_BYTES, Loader, UnexpectedAnswer, no_collector
 
 RATE_MIN = 20_000
 BATCH = 100

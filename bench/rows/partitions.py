@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from bench.figures import Figure, at_most, figure
-from bench.frames import make_batch, produce_frame
-from bench.loader import Loader, UnexpectedAnswer
 from bench.server import Server
 from bench.session import Session
+from penstock.apps.measuring.figures import Figure, at_most, figure
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
 
 PARTITIONS = 10
 OPEN_FILES_MAX = 1_024

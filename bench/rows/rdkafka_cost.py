@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from struct import Struct
 
-from bench.figures import Figure, at_most, figure
-from bench.frames import VALUE_BYTES
 from bench.kernel_floor import floor_s_per_gb
 from bench.rdkafka import run_client
 from bench.server import Server
 from bench.session import TOPIC, Session, data_file
+from penstock.apps.measuring.figures import Figure, at_most, figure
+from penstock.apps.measuring.frames import VALUE_BYTES
 
 IN_MAX = 1.0
 OUT_MAX = 0.5

@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from bench.figures import Figure, at_most, figure
-from bench.frames import make_batch, produce_frame
 from bench.group_client import expect, find_coordinator
 from bench.group_frames import NOBODY, heartbeat_frame, join_frame, sync_frame
-from bench.loader import Address, Loader, UnexpectedAnswer, body_of, no_collector
 from bench.session import TOPIC, Session
+from penstock.apps.measuring.figures import Figure, at_most, figure
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Address, Loader, UnexpectedAnswer, body_of, no_collector
 from penstock.core.machines.consumer_protocol import decode_assignment
 from penstock.wire.kafka import ErrorCode
 

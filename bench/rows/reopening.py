@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from statistics import median
 
-from bench.figures import Figure, at_most, figure
-from bench.frames import VALUE_BYTES, make_batch, produce_frame
 from bench.server import Server
 from bench.session import TOPIC, Session, data_file, fill
+from penstock.apps.measuring.figures import Figure, at_most, figure
+from penstock.apps.measuring.frames import VALUE_BYTES, make_batch, produce_frame
 
 CLEAN_S_MAX = 1.0
 KILLED_S_MAX = 5.0

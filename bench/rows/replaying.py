@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench.figures import Figure, figure
-from bench.frames import VALUE_BYTES, make_batch, produce_frame
-from bench.loader import Reader, UnexpectedAnswer
-from bench.null_server import Body, null_server
 from bench.server import Server
 from bench.session import TOPIC, Session, data_file, fill
+from penstock.apps.measuring.figures import Figure, figure
+from penstock.apps.measuring.frames import VALUE_BYTES, make_batch, produce_frame
+from penstock.apps.measuring.loader import Reader, UnexpectedAnswer
+from penstock.apps.measuring.null_server import Body, null_server
 
 RECORDS = 100
 FETCH_BYTES = 1 << 20

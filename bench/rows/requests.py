@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bench.figures import Figure, at_least, at_most, figure, percentile
-from bench.frames import make_batch, produce_frame
-from bench.loader import Loader
-from bench.null_server import null_server
 from bench.session import TOPIC, Session, check_end
+from penstock.apps.measuring.figures import Figure, at_least, at_most, figure, percentile
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader
+from penstock.apps.measuring.null_server import null_server
 
 RATE_MIN = 25_000
 P50_US_MAX = 150

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bench.figures import Figure, at_least, figure
-from bench.frames import make_batch, produce_frame
-from bench.loader import Loader
 from bench.session import TOPIC, Session
 from bench.spark_child import connector_jars, run_spark
+from penstock.apps.measuring.figures import Figure, at_least, figure
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader
 
 RECORDS = 5_000
 VALUE_BYTES = 100

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bench.figures import Figure, at_least, figure
-from bench.loader import Loader
 from bench.session import TOPIC, Session
 from bench.spark_child import connector_jars, run_spark
 from bench.spark_writes import AT_LEAST_ONCE, CONNECTOR, EXACTLY_ONCE, VALUE_BYTES
+from penstock.apps.measuring.figures import Figure, at_least, figure
+from penstock.apps.measuring.loader import Loader
 
 PARTITIONS = 2
 RATIOS_MIN = {EXACTLY_ONCE: 0.7, AT_LEAST_ONCE: 1.0}

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 
-from bench.figures import Figure, at_most, figure
-from bench.frames import make_batch, produce_frame
-from bench.loader import Loader
-from bench.machine import on_cpu
 from bench.server import Server
 from bench.session import TOPIC, Session
+from penstock.apps.measuring.figures import Figure, at_most, figure
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader
+from penstock.apps.measuring.machine import on_cpu
 
 READY_MS_MAX = 300
 IDLE_MB_MAX = 60

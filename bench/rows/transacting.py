@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench import transaction_frames as frames
-from bench.figures import Figure, at_least, figure
-from bench.frames import make_batch, produce_frame
-from bench.loader import Loader, UnexpectedAnswer, body_of, no_collector
 from bench.rows.requests import nothing
 from bench.server import Server
 from bench.session import TOPIC, Session
+from penstock.apps.measuring.figures import Figure, at_least, figure
+from penstock.apps.measuring.frames import make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader, UnexpectedAnswer, body_of, no_collector
 from penstock.wire.kafka import messages
 
 RATE_MIN = 300

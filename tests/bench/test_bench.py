@@ -107,5 +107,7 @@ def test_an_unknown_row_is_refused_with_the_names_there_are() -> None:
     ],
 )
 def test_the_median_is_judged_and_the_spread_is_named(expression: str, expected: str) -> None:
-    done = run("-c", f"from bench.figures import at_least, at_most, figure; print({expression})")
+    done = run(
+        "-c", f"from penstock.apps.measuring.figures import at_least, at_most, figure; print({expression})"
+    )
     assert done.stdout.strip() == expected, done.stderr

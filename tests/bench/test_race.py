@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from bench.race import chart, tables
-from bench.race.lanes.kafka import KafkaLane
-from bench.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_s, ingest_s, replay_s
-from bench.race.lanes.nats import Lines
-from bench.race.payload import payload
-from bench.race.servers.installing import Missing, prepared, run
-from bench.race.standing import Standing
+from rich.console import Console
 
+from penstock.apps.measuring.machine import Cpus
+from penstock.apps.race import chart, contest, result, tables
+from penstock.apps.race.course import Course
+from penstock.apps.race.entrants import ENTRANTS, Entrant
+from penstock.apps.race.lanes.kafka import KafkaLane
+from penstock.apps.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_s, ingest_s, replay_s
+from penstock.apps.race.lanes.nats import Lines
+from penstock.apps.race.payload import payload
+from penstock.apps.race.servers.installing import Missing, prepared, run
+from penstock.apps.race.standing import Standing
 from penstock.testing import Broker, running_broker
 
 FACTS = {"date": "today"}
@@ -46,10 +53,76 @@ def test_a_target_that_is_not_met_is_said() -> None:
 
 
 def test_the_page_names_everybody_who_ran_and_who_did_not() -> None:
-    page = tables.markdown([standing([30, 30], [20, 20])], FACTS, {"RabbitMQ": "only root may install it"})
+    missing, broken = {"RabbitMQ": "only root may install it"}, {"replay": "no disk"}
+    page = tables.markdown([standing([30, 30], [20, 20])], FACTS, missing, broken)
     assert "| # | row | unit | Penstock | Kafka | Redis | ours ÷ best |" in page
     assert "**RabbitMQ is missing**: only root may install it" in page
-    assert "NATS did not run: it has no such thing" in page
+    assert "**replay could not be run**: no disk" in page
+    assert "Row 1, NATS: it has no such thing" in page
+
+
+def test_some_must_be_beaten_besides_the_best_and_some_bounds_are_ours_alone() -> None:
+    one = replace(standing([10, 10], [20, 20], target=0.7), over={"Kafka": 5.0})
+    assert tables.verdict(one) == "0.50 × Redis, NOT met (≥ 0.7); 10.00 × Kafka, met (≥ 5)"
+    assert tables.verdict(replace(one, bound_max=9.0)) == "NOT met (≤ 9)"
+    assert tables.verdict(replace(one, bound_max=10.0)) == "met (≤ 10)"
+
+
+def test_a_broken_lap_is_told_and_the_others_run_on(tmp_path: Path) -> None:
+    course = Course(tmp_path, Cpus(0, 0), False, ENTRANTS, lambda _doing: None)
+    ran: list[str] = []
+
+    def run(entrant: Entrant) -> float | None:
+        name = entrant.runner.name
+        ran.append(name)
+        if name == "Kafka" or (name == "Redis" and ran.count(name) == 2):
+            raise OSError("the connection\nended")
+        return None if name == "NATS" else 1.0
+
+    samples = course.take_turns("a row", run)
+    assert {name: len(laps) for name, laps in samples.items()} == {"Penstock": 5, "Redis": 4, "RabbitMQ": 5}
+    assert ran.count("Kafka") == 2, "who breaks twice is out"
+    breaks = course.take_breaks()
+    assert breaks["Redis"] == "lap 2 broke: OSError: the connection ended"
+    assert list(breaks) == ["Kafka", "Redis"]
+    assert course.take_breaks() == {}
+
+
+def test_a_row_that_breaks_does_not_end_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_course: Course) -> list[Standing]:
+        raise Missing("no such package")
+
+    monkeypatch.setitem(contest.ROWS, "replay", broken)
+    monkeypatch.setitem(contest.ROWS, "fan-out", lambda _course: [standing([30, 30], [20, 20])])
+    told = io.StringIO()
+    seen: list[int] = []
+    outcome = contest.hold_race(
+        Console(file=told, width=200), ["replay", "fan-out"], "", lambda out: seen.append(len(out.standings)),
+        is_quick=True,
+    )  # fmt: skip
+    assert outcome.broken == {"replay": "Missing: no such package"}
+    assert seen == [0, 1], "there is a result after every row"
+    assert "replay broke: Missing: no such package" in told.getvalue()
+    assert "1.50 × Redis, met (≥ 1)" in told.getvalue()
+
+
+def test_the_result_has_its_place_in_a_page_and_leaves_the_rest_alone(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text("# By hand\n<!-- race: begin -->\nold\n<!-- race: end -->\n\n## Why\n")
+    outcome = contest.Outcome({"date": "today"}, {}, [standing([30, 30], [20, 20])])
+    for _ in range(2):
+        result.write_page(page, outcome)
+    text = page.read_text()
+    assert text.startswith("# By hand\n<!-- race: begin -->\nRun of today.\n")
+    assert text.endswith("<!-- race: end -->\n\n## Why\n")
+    assert "old" not in text
+    assert text.count("| 1 | a row |") == 1
+    found = json.loads((tmp_path / "benchmarks" / "race.json").read_text())
+    assert found["rows"][0]["ratio"] == 1.5
+    assert sorted(one.name for one in (tmp_path / "benchmarks").iterdir()) == ["race.json", "race.svg"]
+    page.write_text("no marks")
+    with pytest.raises(result.NoPlace, match="has no place for the result"):
+        result.write_page(page, outcome)
 
 
 def test_the_best_of_a_row_has_the_longest_bar() -> None:
@@ -62,7 +135,7 @@ def test_the_best_of_a_row_has_the_longest_bar() -> None:
 
 
 def test_lines_are_counted_wherever_they_are_cut() -> None:
-    content = b"MSG a 1 3\r\nxyz\r\n" * 50
+    content = b"MSG a 1 3\r\nxyz\r\n" * 20 + b"PING\r\n" + b"MSG a 1 3\r\nxyz\r\n" * 30
     for cut in range(1, 40):
         lines = Lines()
         pieces = [content[at : at + cut] for at in range(0, len(content), cut)]

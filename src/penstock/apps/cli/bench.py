@@ -1,4 +1,4 @@
-"""`penstock bench`: how fast is the broker at this address, Penstock or any other that speaks Kafka. Never judges."""
+"""`penstock bench`: how fast is the broker at this address, and Penstock beside others. Never judges."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +19,8 @@ from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
 from penstock.node.units import parse_bytes
 
 TOPIC_DEFAULT = "penstock-bench"
+PAGE_COLUMNS = 200
+"""How wide the table is where there is no terminal to fit it to."""
 
 Load = Callable[[Plan, OnStep], Outcome]
 
@@ -151,6 +154,57 @@ def queue(output: str, workers: int, queue: str, **asked: Any) -> None:
     plan = _plan(**asked)
     _make_topic(plan)
     _run(lambda plan, step: work(plan, partial(queue_client, queue), workers, step), plan, output)
+
+
+@bench.command()
+@click.argument("rows", nargs=-1, metavar="[ROW]...")
+@click.option("--quick", is_flag=True, help="Two laps of less data each: a look in five minutes.")
+@click.option("--peers", metavar="NAMES", help="Only these, with commas between them; Penstock always runs.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write race.md, race.json and race.svg here.",
+)
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write the table between the marks of this page, data and picture beside it.")  # fmt: skip
+def compare(
+    rows: tuple[str, ...], quick: bool, peers: str | None, out: Path | None, page: Path | None
+) -> None:
+    """Run Penstock beside Kafka, NATS, Redis and RabbitMQ on this machine, in turns, each installed if need be.
+
+    Without ROW all rows run but the ten minutes of steady-memory. A broken lap is told and does not end the run.
+    """
+    from rich.console import Console
+
+    try:
+        from penstock.apps.race import contest, result, tables
+    except ModuleNotFoundError as error:
+        raise LoadStopped(
+            f"The race needs the package {error.name}; install it with: pip install 'penstock[bench]'"
+        ) from error
+
+    known = [*contest.ROWS, *contest.LONG_ROWS]
+    unknown = [name for name in rows if name not in known]
+    if unknown:
+        raise click.UsageError(f"There is no row {unknown[0]}; there are {', '.join(known)}.")
+
+    try:
+        if page is not None:
+            result.place_in(page)
+    except result.NoPlace as error:
+        raise click.BadParameter(str(error), param_hint="--page") from error
+
+    def write(outcome: contest.Outcome) -> None:
+        if out is not None:
+            result.write_files(out, outcome)
+        if page is not None:
+            result.write_page(page, outcome)
+
+    console = Console() if sys.stdout.isatty() else Console(width=PAGE_COLUMNS)
+    outcome = contest.hold_race(console, rows, peers, write, is_quick=quick)
+    tables.show(console, outcome.standings)
+    for name in filter(None, (out, page)):
+        console.print(f"written: {name}")
 
 
 def _plan(client: tuple[str, ...], **asked: Any) -> Plan:

@@ -1,0 +1,145 @@
+"""Kafka's protocol on a bare socket: Penstock's lane, and Apache Kafka's. Never uses a client library."""
+
+from __future__ import annotations
+
+import time
+from struct import Struct
+
+from penstock.apps.measuring.frames import FETCH_VERSION, PRODUCE_VERSION, FetchFrame, produce_frame
+from penstock.apps.measuring.loader import Loader, UnexpectedAnswer, next_offset
+from penstock.apps.race.lanes.lane import Address, Link, Load
+from penstock.apps.race.payload import payload
+from penstock.core.model import NewRecord
+from penstock.core.records.whole import build_batch
+from penstock.wire.kafka import ApiKey, decode_response
+
+TOPIC = "race"
+FETCH_BYTES = 1 << 20
+_SIZE = Struct(">i")
+
+
+class KafkaLane:
+    """One topic of one partition."""
+
+    def __init__(self, address: Address, size: int) -> None:
+        self._address = address
+        self._size = size
+
+    def make_stream(self) -> None:
+        with Loader(self._address) as loader:
+            loader.create_topics([TOPIC])
+
+    def feed(self) -> KafkaFeed:
+        return KafkaFeed(self._address, self._size)
+
+    def tail(self, *, from_start: bool) -> KafkaTail:
+        start = 0
+        if not from_start:
+            with Loader(self._address) as loader:
+                (start,) = loader.end_offsets(TOPIC)
+        return KafkaTail(self._address, start)
+
+
+class Answers:
+    """Cuts whole answers out of what comes in."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def take(self, received: memoryview) -> list[memoryview]:
+        """The answers that are whole now, without their size; valid until the next call."""
+        held = self._held
+        if held:
+            held += received
+            source = memoryview(bytes(held))
+            held.clear()
+        else:
+            source = received
+        found, position = [], 0
+        while len(source) - position >= _SIZE.size:
+            end = position + _SIZE.size + _SIZE.unpack_from(source, position)[0]
+            if end > len(source):
+                break
+            found.append(source[position + _SIZE.size : end])
+            position = end
+        held += source[position:]
+        return found
+
+
+class KafkaFeed:
+    """One batch a request; its own counter of acknowledgements."""
+
+    def __init__(self, address: Address, size: int) -> None:
+        self.link = Link(address)
+        self._value = payload(size)
+        self._answers = Answers()
+        self._messages_per_answer = 0
+
+    def load(self, messages: int) -> Load:
+        batch = bytes(build_batch([NewRecord(None, self._value)] * messages, time.time_ns() // 1_000_000))
+        self._messages_per_answer = messages
+        return Load(produce_frame(TOPIC, batch), messages)
+
+    @property
+    def acks(self) -> KafkaFeed:
+        return self
+
+    def take(self, received: memoryview) -> int:
+        answers = self._answers.take(received)
+        for answer in answers:
+            _, body = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, answer)
+            code = body.responses[0].partition_responses[0].error_code
+            if code:
+                raise UnexpectedAnswer(f"produce was refused, error code {code}")
+        return len(answers) * self._messages_per_answer
+
+
+class KafkaTail:
+    """Fetches one after another, each asked for as soon as the one before is there."""
+
+    def __init__(self, address: Address, start: int) -> None:
+        self.link = Link(address)
+        self._request = FetchFrame(TOPIC, FETCH_BYTES)
+        self._offset = start
+        self._answers = Pieces()
+
+    def start(self) -> None:
+        self.link.send(self._request.at(self._offset))
+
+    @property
+    def messages(self) -> KafkaTail:
+        return self
+
+    def take(self, received: memoryview) -> int:
+        answer = self._answers.take(received)
+        if answer is None:
+            return 0
+        _, body = decode_response(ApiKey.FETCH, FETCH_VERSION, answer)
+        part = body.responses[0].partitions[0]
+        if body.error_code or part.error_code:
+            raise UnexpectedAnswer(f"fetch was refused, error codes {body.error_code} and {part.error_code}")
+        before = self._offset
+        if part.records:
+            self._offset = next_offset(part.records)
+        self.start()
+        return self._offset - before
+
+
+class Pieces:
+    """One large answer at a time, put together without copying twice."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(2 * FETCH_BYTES)
+        self._view = memoryview(self._buffer)
+        self._end = 0
+
+    def take(self, received: memoryview) -> memoryview | None:
+        """The answer, once it is whole; valid until the next call."""
+        end = self._end + len(received)
+        self._view[self._end : end] = received
+        self._end = end
+        if end < _SIZE.size or end < (whole := _SIZE.size + _SIZE.unpack_from(self._buffer)[0]):
+            return None
+        assert end == whole, "an answer that was not asked for"
+        self._end = 0
+        return self._view[_SIZE.size : whole]

@@ -1,0 +1,215 @@
+"""NATS JetStream in its text protocol on a bare socket. Never uses a client library.
+
+The payload holds no line end, so that messages are counted by lines: two a message.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from penstock.apps.measuring.loader import UnexpectedAnswer
+from penstock.apps.race.lanes.lane import Address, Link, Load
+from penstock.apps.race.payload import payload
+
+STREAM = "race"
+SUBJECT = "race.in"
+INBOX = "acks"
+PULL_MESSAGES = 2_000
+GROUP = "workers"
+LINES_PER_MESSAGE = 2
+PING = b"PING\r\n"
+"""The server measures its way to a new client once; it does not mind that nobody answers."""
+SEAM_BYTES = len(PING) - 1
+
+
+class NatsLink(Link):
+    """A connection that has said who it is."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self.read_line()  # INFO
+        self.send(
+            b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\nPING\r\n'
+        )
+        self._expect(b"PONG")
+
+    def read_line(self) -> bytes:
+        line = super().read_line()
+        return super().read_line() if line + b"\r\n" == PING else line
+
+    def _expect(self, word: bytes) -> None:
+        line = self.read_line()
+        if line != word:
+            raise UnexpectedAnswer(f"NATS says {line.decode(errors='replace')}")
+
+    def ask(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
+        """One call of the JetStream API, off the clock."""
+        content = json.dumps(body).encode()
+        self.send(b"SUB answers 9\r\nUNSUB 9 1\r\n")
+        self.send(b"PUB $JS.API.%s answers %d\r\n%s\r\n" % (subject.encode(), len(content), content))
+        words = self.read_line().split()
+        if words[0] not in (b"MSG", b"HMSG"):
+            raise UnexpectedAnswer(f"NATS says {words!r}")
+        answer: dict[str, Any] = json.loads(self.read(int(words[-1]) + 2))
+        if "error" in answer:
+            raise UnexpectedAnswer(f"{subject}: {answer['error']}")
+        return answer
+
+
+class NatsLane:
+    """One stream kept in files."""
+
+    def __init__(self, address: Address, size: int) -> None:
+        self._address = address
+        self._size = size
+
+    def make_stream(self) -> None:
+        link = NatsLink(self._address)
+        link.ask(
+            f"STREAM.CREATE.{STREAM}",
+            {
+                "name": STREAM,
+                "subjects": [SUBJECT],
+                "storage": "file",
+                "retention": "limits",
+                "num_replicas": 1,
+            },
+        )
+        link.close()
+
+    def feed(self) -> NatsFeed:
+        return NatsFeed(self._address, self._size)
+
+    def tail(self, *, from_start: bool) -> NatsTail:
+        return NatsTail(self._address, "all" if from_start else "new")
+
+    def make_group(self) -> None:
+        link = NatsLink(self._address)
+        config = {
+            "durable_name": GROUP,
+            "deliver_policy": "all",
+            "ack_policy": "explicit",
+            "max_ack_pending": -1,
+        }
+        link.ask(f"CONSUMER.DURABLE.CREATE.{STREAM}.{GROUP}", {"stream_name": STREAM, "config": config})
+        link.close()
+
+    def worker(self, number: int, window: int) -> NatsWorker:
+        return NatsWorker(self._address, number, window)
+
+
+class Lines:
+    """Counts line ends, also one that is cut in two; a PING of the server is none of the messages' lines."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._odd = 0
+
+    def messages(self, received: memoryview) -> int:
+        content = bytes(received)
+        before, self._tail = self._tail, (self._tail + content[-SEAM_BYTES:])[-SEAM_BYTES:]
+        seam = before + content[:SEAM_BYTES]
+        lines = content.count(b"\r\n") + (before[-1:] == b"\r" and content[:1] == b"\n")
+        lines -= content.count(PING) + seam.count(PING)
+        whole, self._odd = divmod(lines + self._odd, LINES_PER_MESSAGE)
+        return whole
+
+
+class NatsFeed:
+    """Publishes with an inbox; every message is acknowledged there."""
+
+    def __init__(self, address: Address, size: int) -> None:
+        self.link = NatsLink(address)
+        self.link.send(b"SUB %s 1\r\n" % INBOX.encode())
+        self._value = payload(size)
+        self._lines = Lines()
+        self._is_first = True
+
+    def load(self, messages: int) -> Load:
+        one = b"PUB %s %s %d\r\n%s\r\n" % (SUBJECT.encode(), INBOX.encode(), len(self._value), self._value)
+        return Load(one * messages, messages)
+
+    @property
+    def acks(self) -> NatsFeed:
+        return self
+
+    def take(self, received: memoryview) -> int:
+        if self._is_first or b'"error"' in bytes(received):
+            self._check(bytes(received))
+        return self._lines.messages(received)
+
+    def _check(self, received: bytes) -> None:
+        self._is_first = False
+        if not received.startswith((b"MSG", PING)) or b'"error"' in received:
+            raise UnexpectedAnswer(f"NATS says {received[:200].decode(errors='replace')}")
+
+
+class NatsTail:
+    """A pull consumer that is asked for the next lot when half of one is left."""
+
+    def __init__(self, address: Address, deliver: str) -> None:
+        self.link = NatsLink(address)
+        config = {
+            "deliver_policy": deliver,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "mem_storage": True,
+        }
+        made = self.link.ask(f"CONSUMER.CREATE.{STREAM}", {"stream_name": STREAM, "config": config})
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{made['name']}".encode()
+        self._lines = Lines()
+        self._owed = 0
+        self.link.send(b"SUB lot 1\r\n")
+
+    def start(self) -> None:
+        while self._owed <= PULL_MESSAGES:
+            body = b'{"batch":%d,"expires":%d}' % (PULL_MESSAGES, 60_000_000_000)
+            self.link.send(b"PUB %s lot %d\r\n%s\r\n" % (self._next, len(body), body))
+            self._owed += PULL_MESSAGES
+
+    @property
+    def messages(self) -> NatsTail:
+        return self
+
+    def take(self, received: memoryview) -> int:
+        came = self._lines.messages(received)
+        self._owed -= came
+        if self._owed <= PULL_MESSAGES:
+            self.start()
+        return came
+
+
+class NatsWorker:
+    """Pulls a window of messages and acknowledges each to the address it came with."""
+
+    def __init__(self, address: Address, number: int, window: int) -> None:
+        self.link = NatsLink(address)
+        body = b'{"batch":%d,"expires":%d}' % (window, 60_000_000_000)
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{GROUP}".encode()
+        self._more = b"PUB %s lot%d %d\r\n%s\r\n" % (subject, number, len(body), body)
+        self._window = window
+        self._left = window
+        self._held = b""
+        self.link.send(b"SUB lot%d 1\r\n" % number)
+
+    def start(self) -> None:
+        self.link.send(self._more)
+
+    @property
+    def messages(self) -> NatsWorker:
+        return self
+
+    def take(self, received: memoryview) -> int:
+        *lines, self._held = (self._held + bytes(received)).split(b"\r\n")
+        if b"PING" in lines:
+            lines.remove(b"PING")
+        if len(lines) % LINES_PER_MESSAGE:
+            self._held = lines.pop() + b"\r\n" + self._held
+        acks = [b"PUB %s 4\r\n+ACK\r\n" % line.split()[3] for line in lines[::LINES_PER_MESSAGE]]
+        self._left -= len(acks)
+        if self._left <= 0:
+            self._left += self._window
+            acks.append(self._more)
+        self.link.send(b"".join(acks))
+        return len(lines) // LINES_PER_MESSAGE

@@ -1,0 +1,78 @@
+"""What a message costs the server's processor when there are a hundred times as many partitions. Never in wall time:
+whatever else runs on the machine does not show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import cycle, islice
+
+from penstock.apps.measuring.frames import create_topic_frame, make_batch, produce_frame
+from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
+from penstock.apps.race.course import Course
+from penstock.apps.race.entrants import Entrant
+from penstock.apps.race.servers.runner import Promise, Running
+from penstock.apps.race.standing import Standing
+
+FEW, MANY = 10, 1_000
+IN_FLIGHT = 100
+GROWTH_MAX = 1.3
+READY_S_MAX = 60.0
+SPEAKERS = ("Penstock", "Kafka")
+"""Who speaks of partitions."""
+
+
+def partition_cost(course: Course) -> list[Standing]:
+    count = course.pick(40_000, 10_000)
+    costs: dict[str, list[float]] = {}
+
+    def run(entrant: Entrant) -> float | None:
+        name = entrant.runner.name
+        if name not in SPEAKERS:
+            return None
+        with course.started(entrant, Promise.OS) as server:
+            few_us, many_us = (_cost_us(server, partitions, count) for partitions in (FEW, MANY))
+        costs.setdefault(name, []).append(many_us)
+        return many_us / few_us
+
+    samples = course.take_turns("partition cost", run)
+    absent = {
+        one.runner.name: "it has no partitions" for one in course.entrants if one.runner.name not in SPEAKERS
+    }
+    return [
+        Standing(
+            "11", f"CPU a message, {MANY:,} partitions ÷ {FEW}", "×", samples, False,
+            absent=absent, bound_max=GROWTH_MAX,
+        ),
+        Standing("11b", f"CPU a message of 1 KB alone in its request, {MANY:,} partitions", "us", costs, False),
+    ]  # fmt: skip
+
+
+def _cost_us(server: Running, partitions: int, count: int) -> float:
+    """CPU of the server for one message, each in a request of its own, partition after partition."""
+    topic, batch = f"of-{partitions}", make_batch(1)
+    with Loader(server.address()) as loader:
+        _create(loader, topic, partitions)
+        frames = [produce_frame(topic, batch, (index,)) for index in range(partitions)]
+        _send(loader, frames, max(partitions, count // 4))
+        before_s = server.process.cpu_s()
+        _send(loader, frames, count)
+        return (server.process.cpu_s() - before_s) * 1e6 / count
+
+
+def _create(loader: Loader, topic: str, partitions: int) -> None:
+    """Make the topic and wait until every partition of it is led."""
+    (made,) = loader.call(create_topic_frame(topic, partitions)).topics
+    if made.error_code:
+        raise UnexpectedAnswer(f"{topic} was not made, error code {made.error_code}: {made.error_message}")
+    deadline = time.monotonic() + READY_S_MAX
+    while not loader.is_led(topic, partitions):
+        if time.monotonic() > deadline:
+            raise UnexpectedAnswer(f"{topic} had no leaders within {READY_S_MAX:.0f} s")
+
+
+def _send(loader: Loader, frames: Sequence[bytes], count: int) -> None:
+    for body in loader.call_many(list(islice(cycle(frames), count)), IN_FLIGHT):
+        code = body.responses[0].partition_responses[0].error_code
+        if code:
+            raise UnexpectedAnswer(f"produce was refused, error code {code}")

@@ -1,0 +1,36 @@
+"""From exec to the first record that was acknowledged and read, and the memory of a server that has done that."""
+
+from __future__ import annotations
+
+import time
+
+from penstock.apps.race.course import Course
+from penstock.apps.race.entrants import Entrant
+from penstock.apps.race.lanes.lane import ingest_s, replay_s
+from penstock.apps.race.servers.runner import Promise
+from penstock.apps.race.standing import Standing
+
+SIZE = 100
+LEAST = {"Kafka": 5.0, "RabbitMQ": 5.0}
+"""How many times sooner and smaller than these it should be; the others are reported as they are."""
+
+
+def first_message(course: Course) -> list[Standing]:
+    idle: dict[str, list[float]] = {}
+
+    def run(entrant: Entrant) -> float:
+        with course.started(entrant, Promise.OS) as server:
+            lane = entrant.lane(server, SIZE)
+            lane.make_stream()
+            feed = lane.feed()
+            ingest_s(feed, feed.load(1), 1, 1)
+            replay_s(lane.tail(from_start=True), 1)
+            first_ms = (time.perf_counter_ns() - server.process.started_ns) / 1e6
+            idle.setdefault(entrant.runner.name, []).append(server.process.resident_mb())
+        return first_ms
+
+    samples = course.take_turns("first message", run)
+    return [
+        Standing("10", "exec to the first acked and consumed record", "ms", samples, False, over=LEAST),
+        Standing("10b", "memory of all its processes then", "MB", idle, False, over=LEAST),
+    ]

@@ -1,0 +1,39 @@
+"""Penstock as a runner: this tree, with its defaults. Never tuned for a row."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from penstock import __version__
+from penstock.apps.race.servers.process import ServerProcess
+from penstock.apps.race.servers.runner import Promise, Running
+
+DOORS = {"main": "port", "queue": "queue_port"}
+
+
+class Penstock:
+    name = "Penstock"
+
+    def prepare(self) -> str:
+        return __version__
+
+    def start(self, home: Path, cpu: int, promise: Promise) -> Running:
+        ready = home / "ready.json"
+        words = [
+            sys.executable,
+            "-m",
+            "penstock",
+            "start",
+            "--data-dir",
+            str(home / "data"),
+            "--durability",
+            promise,
+        ]
+        words += ["--ready-file", str(ready), "--port", "0", "--queue-port", "0"]
+        words += ["--text-port", "off", "--json-port", "off", "--http-port", "off"]
+        process = ServerProcess(words, home, cpu)
+        process.await_ready(lambda: ready.exists() and ready.read_text().rstrip().endswith("}"))
+        told = json.loads(ready.read_text())
+        return Running(process, {door: int(told[key]) for door, key in DOORS.items() if key in told})
