@@ -109,6 +109,20 @@ class Stage:
                 decisions.give_up(batch, written)
                 raise
 
+    def play_disturbed(
+        self, moment: int, disturb: Callable[[Stage], None], batch: int = 0, then: int = 0
+    ) -> None:
+        """A run with something else in the middle of it; if it fails of that, batch `then` is played after it."""
+
+        def meanwhile(now: int) -> None:
+            if now == moment:
+                disturb(self)
+
+        try:
+            self.play(meanwhile, batch)
+        except ClientError:
+            self.play(never, then)
+
     def moments(self, batch: int = 0) -> int:
         """How many moments one undisturbed run has."""
         last = []
@@ -174,6 +188,17 @@ def death_at(moment: int) -> Fate:
 
 def every_moment(access: Access) -> range:
     return range(Stage(access).moments())
+
+
+def play_one(stage: Stage) -> None:
+    """Another driver, with the same batch."""
+    stage.play(never)
+
+
+def play_two(stage: Stage) -> None:
+    """Another driver, that goes on with the next batch."""
+    stage.play(never, 0)
+    stage.play(never, 1)
 
 
 def fence_all(stage: Stage) -> None:

@@ -7,7 +7,7 @@ import json
 from typing import Any, NamedTuple
 
 from handheld import turns
-from in_process import TURNS_MAX, Line
+from in_process import TURNS_MAX, Line, receive
 from penstock.apps.doorways import Doorways
 
 JSON = "application/json"
@@ -45,13 +45,7 @@ class HttpClient:
         self.connection.connection_made(self.line)  # type: ignore[arg-type]
 
     def feed(self, content: bytes) -> None:
-        """Bytes arrive, as many at a time as there is room for."""
-        while content and self.line.is_reading and not self.connection.is_closed:
-            room = self.connection.get_buffer(-1)
-            count = min(len(room), len(content))
-            room[:count] = content[:count]
-            content = content[count:]
-            self.connection.buffer_updated(count)
+        receive(self.connection, self.line, content)
 
     def take(self, is_head: bool = False) -> Answer | None:
         """The next answer, if it is there as a whole."""

@@ -72,6 +72,16 @@ class Line:
             asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
 
+def receive(connection: Connection, line: Line, content: bytes) -> None:
+    """Bytes arrive, as many at a time as there is room for; those that the connection does not read are lost."""
+    while content and line.is_reading and not connection.is_closed:
+        room = connection.get_buffer(-1)
+        count = min(len(room), len(content))
+        room[:count] = content[:count]
+        content = content[count:]
+        connection.buffer_updated(count)
+
+
 class Caller:
     """One client of a door; only Kafka's is asked in words."""
 
@@ -88,13 +98,7 @@ class Caller:
         return self.connection.is_closed
 
     def feed(self, content: bytes) -> None:
-        """Bytes arrive, as many at a time as there is room for; those that it does not read are lost."""
-        while content and self.line.is_reading and not self.is_closed:
-            room = self.connection.get_buffer(-1)
-            count = min(len(room), len(content))
-            room[:count] = content[:count]
-            content = content[count:]
-            self.connection.buffer_updated(count)
+        receive(self.connection, self.line, content)
 
     def send(self, api_key: int, version: int, body: Any, *, is_answered: bool = True) -> None:
         """Ask without waiting."""

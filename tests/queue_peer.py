@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from handheld import turns
-from in_process import Line
+from in_process import Line, receive
 from node_at_hand import SETTINGS, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.node.broker import Broker
@@ -25,12 +25,7 @@ class Peer:
         self.connection.connection_made(self.line)  # type: ignore[arg-type]
 
     def feed(self, content: bytes) -> None:
-        while content and self.line.is_reading and not self.connection.is_closed:
-            room = self.connection.get_buffer(-1)
-            count = min(len(room), len(content))
-            room[:count] = content[:count]
-            content = content[count:]
-            self.connection.buffer_updated(count)
+        receive(self.connection, self.line, content)
 
     def send(
         self, kind: MessageType, *properties: str, sequence: int = -1, body: bytes = b"", time_ms: int = 0

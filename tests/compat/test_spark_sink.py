@@ -8,9 +8,8 @@ import pytest
 
 from compat.reference.__main__ import running_kafka
 from compat.vocabulary import MissingRuntime
-from deciding import Died, Stage, death_at, every_moment, fence_all, never
+from deciding import Died, Stage, death_at, every_moment, fence_all, never, play_one
 from penstock.client.access import Access, read_access
-from penstock.client.errors import ClientError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 EVERY = 3
@@ -45,28 +44,12 @@ def test_death_leaves_each_record_once(access: Access) -> None:
 def test_another_driver_leaves_each_record_once(access: Access) -> None:
     for moment in every_moment(access)[1::EVERY]:
         stage = Stage(access)
-
-        def meanwhile(now: int, moment: int = moment, stage: Stage = stage) -> None:
-            if now == moment:
-                stage.play(never)
-
-        try:
-            stage.play(meanwhile)
-        except ClientError:
-            stage.play(never)
+        stage.play_disturbed(moment, play_one)
         assert stage.readable() == stage.expected(), f"the other came at {moment}"
 
 
 def test_transactions_that_were_lost_are_written_again(access: Access) -> None:
     for moment in every_moment(access)[2::EVERY]:
         stage = Stage(access)
-
-        def meanwhile(now: int, moment: int = moment, stage: Stage = stage) -> None:
-            if now == moment:
-                fence_all(stage)
-
-        try:
-            stage.play(meanwhile)
-        except ClientError:
-            stage.play(never)
+        stage.play_disturbed(moment, fence_all)
         assert stage.readable() == stage.expected(), f"lost at {moment}"

@@ -8,6 +8,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from feeding import connected
+from penstock.client.cluster import Cluster
 from penstock.testing import Broker, running_broker
 
 WAIT_S = 30.0
@@ -17,6 +19,12 @@ WAIT_S = 30.0
 def broker() -> Iterator[Broker]:
     with running_broker(storage="memory", no_auto_create_topics=True) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: Broker) -> Iterator[Cluster]:
+    with connected(broker) as made:
+        yield made
 
 
 @pytest.fixture

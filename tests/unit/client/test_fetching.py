@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,21 +14,9 @@ from penstock.client.cluster import Cluster
 from penstock.client.errors import NotFound, RecordsLost, Unreachable
 from penstock.client.fetching import Span, Terms, fetch_span
 from penstock.client.loops import chosen_loops
-from penstock.testing import Broker, running_broker
+from penstock.testing import running_broker
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker(storage="memory") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def cluster(broker: Broker) -> Iterator[Cluster]:
-    with connected(broker) as made:
-        yield made
 
 
 @pytest.fixture

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
 
 import penstock
-from feeding import connected, create, numbered, put
+from feeding import create, numbered, put
 from penstock.apps.cli.main import cli
 from penstock.client.cluster import Cluster
 from penstock.client.errors import BadArgument, NotFound, SerializationFailed
 from penstock.core.model import Header, NewRecord
-from penstock.testing import Broker, running_broker
+from penstock.testing import Broker
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker(storage="memory") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def cluster(broker: Broker) -> Iterator[Cluster]:
-    with connected(broker) as made:
-        yield made
 
 
 @pytest.fixture

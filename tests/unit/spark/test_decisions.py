@@ -6,7 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from deciding import PARTITIONS, TASKS, TIMEOUT_MS, Died, Stage, death_at, every_moment, fence_all, never
+from deciding import (
+    PARTITIONS,
+    TASKS,
+    TIMEOUT_MS,
+    Died,
+    Stage,
+    death_at,
+    every_moment,
+    fence_all,
+    never,
+    play_one,
+    play_two,
+)
 from penstock.client.access import Access, read_access
 from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import ClientError, Refused
@@ -84,15 +96,7 @@ def test_a_second_death_while_the_first_is_made_good_leaves_each_record_once(acc
 def test_another_driver_at_every_moment_leaves_each_record_once(access: Access) -> None:
     for moment in every_moment(access):
         stage = Stage(access)
-
-        def meanwhile(now: int, moment: int = moment, stage: Stage = stage) -> None:
-            if now == moment:
-                stage.play(never)
-
-        try:
-            stage.play(meanwhile)
-        except ClientError:
-            stage.play(never)
+        stage.play_disturbed(moment, play_one)
         assert stage.readable() == stage.expected(), f"the other came at {moment}"
         stage.assert_nothing_open()
 
@@ -100,31 +104,14 @@ def test_another_driver_at_every_moment_leaves_each_record_once(access: Access) 
 def test_another_driver_that_goes_on_with_the_next_batch_is_not_disturbed(access: Access) -> None:
     for moment in every_moment(access):
         stage = Stage(access)
-
-        def meanwhile(now: int, moment: int = moment, stage: Stage = stage) -> None:
-            if now == moment:
-                stage.play(never, 0)
-                stage.play(never, 1)
-
-        try:
-            stage.play(meanwhile, 0)
-        except ClientError:
-            stage.play(never, 1)
+        stage.play_disturbed(moment, play_two, then=1)
         assert stage.readable() == stage.expected(2), f"the other came at {moment}"
 
 
 def test_transactions_lost_at_any_moment_are_written_again(access: Access) -> None:
     for moment in every_moment(access):
         stage = Stage(access)
-
-        def meanwhile(now: int, moment: int = moment, stage: Stage = stage) -> None:
-            if now == moment:
-                fence_all(stage)
-
-        try:
-            stage.play(meanwhile)
-        except ClientError:
-            stage.play(never)
+        stage.play_disturbed(moment, fence_all)
         assert stage.readable() == stage.expected(), f"lost at {moment}"
 
 

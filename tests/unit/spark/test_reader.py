@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -21,28 +20,16 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from feeding import NOW_MS, connected, create, numbered, put
+from feeding import NOW_MS, create, numbered, put
 from penstock.client.cluster import Cluster
 from penstock.client.errors import BadArgument, RecordsLost
 from penstock.client.fetching import Span
 from penstock.spark.bounds import cut
 from penstock.spark.options import ReadOptions, read_options
 from penstock.spark.reader import NarrowingReader, Reader, make_reader
-from penstock.testing import Broker, running_broker
+from penstock.testing import Broker
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker(storage="memory") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def cluster(broker: Broker) -> Iterator[Cluster]:
-    with connected(broker) as made:
-        yield made
 
 
 @pytest.fixture

@@ -5,35 +5,22 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from feeding import connected, create, delete, forget, grow, numbered, put
+from feeding import create, delete, forget, grow, numbered, put
 from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, NotFound, RecordsLost
 from penstock.client.fetching import Span
 from penstock.client.positions import committed
 from penstock.spark.options import read_options
 from penstock.spark.stream import FROM, StreamReader, share
-from penstock.testing import Broker, running_broker
+from penstock.testing import Broker
 
 ALL = ReadAllAvailable()
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker(storage="memory") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def cluster(broker: Broker) -> Iterator[Cluster]:
-    with connected(broker) as made:
-        yield made
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from penstock.core.errors import BrokerError, InconsistentProtocol, UnknownGroup, UnknownMember
+from penstock.core.errors import BrokerError, InconsistentProtocol, UnknownMember
 from penstock.core.machines import consumer_group_classic
 from penstock.core.machines.consumer_group import ConsumerGroup
 from penstock.core.machines.consumer_group_targets import Topics
@@ -114,14 +114,4 @@ class ClassicGroups:
 
     def describe(self, group_id: str, answered: Answered) -> None:
         """Answered with the Group, to be read at once and not kept; UnknownGroup if there is none of this kind."""
-        try:
-            shard = self._groups.shard_of(group_id)
-            group = shard.roster.find(group_id)
-            if group is None:
-                raise UnknownGroup(f"Group {group_id} not found.")
-            if not isinstance(group, Group):
-                raise UnknownGroup(f"Group {group_id} is not a classic group.")
-        except BrokerError as error:
-            answered(error)
-            return
-        shard.carry_out(group_id, Decision(answer=group), answered)
+        self._groups.describe(group_id, GroupKind.CLASSIC, answered)

@@ -63,17 +63,7 @@ class ConsumerGroups:
 
     def describe(self, group_id: str, answered: Answered) -> None:
         """Answered with the ConsumerGroup, to be read at once and not kept; UnknownGroup if it is not of this kind."""
-        try:
-            shard = self._groups.shard_of(group_id)
-            group = shard.roster.find(group_id)
-            if group is None:
-                raise UnknownGroup(f"Group {group_id} not found.")
-            if not isinstance(group, ConsumerGroup):
-                raise UnknownGroup(f"Group {group_id} is not a consumer group.")
-        except BrokerError as error:
-            answered(error)
-            return
-        shard.carry_out(group_id, Decision(answer=group), answered)
+        self._groups.describe(group_id, GroupKind.CONSUMER, answered)
 
 
 def _cleared(group: GroupMachine | None, topics: Topics, moment: Moment) -> Decision:

@@ -100,6 +100,20 @@ class Groups:
                 listed.append(ListedGroup(group_id, group.kind, group.protocol_type or "", group.state_name))
         return sorted(listed)
 
+    def describe(self, group_id: str, kind: GroupKind, answered: Answered) -> None:
+        """Answered with the group, to be read at once and not kept; UnknownGroup if there is none of this kind."""
+        try:
+            shard = self.shard_of(group_id)
+            group = shard.roster.find(group_id)
+            if group is None:
+                raise UnknownGroup(f"Group {group_id} not found.")
+            if group.kind is not kind:
+                raise UnknownGroup(f"Group {group_id} is not a {kind} group.")
+        except BrokerError as error:
+            answered(error)
+            return
+        shard.carry_out(group_id, Decision(answer=group), answered)
+
     def remove(self, group_id: str, answered: Answered) -> None:
         """Remove a group that has no members, with its offsets."""
         try:

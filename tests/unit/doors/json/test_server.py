@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from handheld import turns
-from in_process import Line
+from in_process import Line, receive
 from node_at_hand import SETTINGS, make_topic, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.core.errors import leaves
@@ -29,12 +29,7 @@ class Client:
         self.connection.connection_made(self.line)  # type: ignore[arg-type]
 
     def feed(self, content: bytes) -> None:
-        while content and self.line.is_reading:
-            room = self.connection.get_buffer(-1)
-            count = min(len(room), len(content))
-            room[:count] = content[:count]
-            content = content[count:]
-            self.connection.buffer_updated(count)
+        receive(self.connection, self.line, content)
 
     def send(self, *requests: dict[str, Any] | bytes) -> None:
         bodies = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in requests]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from handheld import turns
-from in_process import Line
+from in_process import Line, receive
 from node_at_hand import SETTINGS, make_topic, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.core.errors import leaves
@@ -30,12 +30,7 @@ class Person:
         self.connection.connection_made(self.line)  # type: ignore[arg-type]
 
     def type(self, content: bytes) -> None:
-        while content and self.line.is_reading:
-            room = self.connection.get_buffer(-1)
-            count = min(len(room), len(content))
-            room[:count] = content[:count]
-            content = content[count:]
-            self.connection.buffer_updated(count)
+        receive(self.connection, self.line, content)
 
     async def read(self, count: int = 1) -> bytes:
         """So many lines, and nothing behind them."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from handheld import turns
-from in_process import Line
+from in_process import Line, receive
 from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
 from penstock.node.connections.connection import Connection, Place
@@ -80,12 +80,7 @@ class Client:
     def send(self, *requests: bytes) -> None:
         """Receive these frames in as few pieces as there is room for."""
         content = b"".join(len(one).to_bytes(4, "big") + one for one in requests)
-        while content and self.line.is_reading:
-            room = self.connection.get_buffer(-1)
-            count = min(len(room), len(content))
-            room[:count] = content[:count]
-            content = content[count:]
-            self.connection.buffer_updated(count)
+        receive(self.connection, self.line, content)
 
 
 def connected(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
