@@ -232,18 +232,21 @@ class TopicTally:
         )
         self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
         self._partitions = partitions
+        self._at_end: set[int] = set()
 
     def __call__(self) -> Counter[str]:
-        """Read on until every partition is at its end for now, and say what there is in all."""
-        at_end: set[int] = set()
-        while len(at_end) < self._partitions:
-            message = self._consumer.poll(POLL_S)
+        """Read on until every partition is at its end for now, and say what there is in all.
+
+        An end is told once, when it is reached: until then silence says nothing but that the machine is busy.
+        """
+        while (message := self._consumer.poll(POLL_S)) is not None or len(self._at_end) < self._partitions:
             if message is None:
-                break
+                continue
             if (error := message.error()) is None:
+                self._at_end.discard(message.partition())
                 self._found[message.value().decode()] += 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                at_end.add(message.partition())
+                self._at_end.add(message.partition())
         return self._found
 
     def close(self) -> None:

@@ -53,10 +53,7 @@ def write(frame: Any, broker: Broker, topic: str, **options: Any) -> None:
 
 def values(broker: Broker, topic: str) -> Counter[str]:
     with closing(TopicTally(broker.bootstrap, topic, PARTITIONS)) as tally:
-        found: Counter[str] = Counter()
-        while tally() != found or not found:
-            found = Counter(tally())
-        return found
+        return tally()
 
 
 def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
