@@ -34,7 +34,13 @@ class Progress:
 
 def rows_in(told: Mapping[str, Any]) -> int:
     """Offsets that the batch of a report covers. Spark's own count has rows twice that were read for two outputs."""
-    return sum(_covered(source) for source in told.get("sources") or [])
+    return sum(_covered(source) for source in _sources(told))
+
+
+def _sources(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What tells of the pipeline's one source. A stream whose rows go several ways reads it once for each of them, and
+    Spark reports every one: the first is that of the rows themselves."""
+    return list(told.get("sources") or [])[:1]
 
 
 def _covered(source: Mapping[str, Any]) -> int:
@@ -57,7 +63,6 @@ def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_total: int
     """What the last progress report of Spark means; `rows_total` is the count of all batches so far."""
     if told is None:
         return Progress(pipeline, state, rows_total=rows_total)
-    sources = told.get("sources") or []
     operators = told.get("stateOperators") or []
     rows = rows_in(told)
     batch_ms = int((told.get("durationMs") or {}).get("triggerExecution", 0))
@@ -69,7 +74,7 @@ def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_total: int
         rows_total=rows_total,
         rows_per_s=round(rows * 1000 / batch_ms, 1) if batch_ms else 0.0,
         batch_ms=batch_ms,
-        lag=_lag(sources),
+        lag=_lag(_sources(told)),
         state_rows=sum(operator.get("numRowsTotal") or 0 for operator in operators),
         state_bytes=sum(operator.get("memoryUsedBytes") or 0 for operator in operators),
         watermark=(told.get("eventTime") or {}).get("watermark", ""),

@@ -171,16 +171,20 @@ def watch(
 
 def in_words(name: str, error: str) -> str:
     """What Spark says, with what to do about it where that is known."""
-    lines = [line.strip() for line in error.splitlines() if line.strip()] or ["no words"]
+    said = error.partition(_OF_THE_QUERY)[0].rpartition(_ENDED_BY)[2]
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no words"]
     for sign, remedy in _REMEDIES.items():
-        if sign in error:
-            telling = next(line for line in lines if sign in line)
+        if telling := next((line for line in lines if sign in line), None):
             return f"{name}: {telling[:500]} {remedy}"
     raised = [line for line in lines if _RAISED.match(line)]
     ours = [line.partition(": ")[2] for line in raised if line.startswith("penstock.")]
-    return f"{name}: {(ours or raised or lines)[-1][:800]}".replace(f"{name}: {name}: ", f"{name}: ")
+    cause = (ours or raised or lines[:1])[-1]
+    return f"{name}: {cause[:800]}".replace(f"{name}: {name}: ", f"{name}: ")
 
 
+_ENDED_BY = "terminated with exception: "
+_OF_THE_QUERY = "=== Streaming Query ==="
+"""Between these two Spark says why a query ended; then come its plan and its state, which is no cause of anything."""
 _RAISED = re.compile(r"[a-z_]+(\.[A-Za-z_]+)+: .")
 """The last line of a traceback: the full name of an error, and what it says."""
 _REMEDIES = {

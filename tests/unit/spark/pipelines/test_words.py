@@ -98,6 +98,16 @@ def test_rows_are_counted_by_offsets() -> None:
     assert [rows_in({"sources": [one]}) for one in (later, first, grown, {"numInputRows": 3})] == [4, 3, 5, 3]
 
 
+def test_a_source_that_is_read_for_two_outputs_is_counted_once() -> None:
+    read = {
+        "startOffset": '{"a": {"0": 5}}',
+        "endOffset": '{"a": {"0": 9}}',
+        "latestOffset": {"a": {"0": 19}},
+    }
+    look = read_progress("p", {"batchId": 1, "sources": [read, read]}, 4, "running")
+    assert (look.rows, look.lag) == (4, {"a": 10})
+
+
 def test_avro_values_and_what_is_wrong_with_them() -> None:
     schema = {
         "type": "record",
@@ -166,3 +176,16 @@ def test_what_spark_says_comes_with_what_to_do() -> None:
         "p: pyspark.errors.AnalysisException: [NO] so"
     )
     assert in_words("p", "") == "p: no words"
+
+
+def test_the_state_of_a_query_is_not_its_cause() -> None:
+    around = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {cause} SQLSTATE: XXKST\n"
+        "=== Streaming Query ===\nIdentifier: p\n\nCurrent State: ACTIVE\nThread State: RUNNABLE\n"
+    )
+    told = in_words(
+        "p", around.format(cause="Job aborted due to stage failure: Task 0 lost\n\tat org.apache")
+    )
+    assert told == "p: Job aborted due to stage failure: Task 0 lost"
+    inside = "Error\njava.lang.IllegalStateException: State is gone\n\tat org.apache.spark.X"
+    assert in_words("p", around.format(cause=inside)) == "p: java.lang.IllegalStateException: State is gone"
