@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from struct import Struct
+from typing import cast
 
 from penstock.apps.measuring.frames import FETCH_VERSION, PRODUCE_VERSION, FetchFrame, produce_frame
 from penstock.apps.measuring.loader import Loader, UnexpectedAnswer, next_offset
@@ -11,11 +12,12 @@ from penstock.apps.race.lanes.lane import Address, Link, Load
 from penstock.apps.race.payload import payload
 from penstock.core.model import NewRecord
 from penstock.core.records.whole import build_batch
-from penstock.wire.kafka import ApiKey, decode_response
+from penstock.wire.kafka import ApiKey, decode_response, encode_response, messages
 
 TOPIC = "race"
 FETCH_BYTES = 1 << 20
 _SIZE = Struct(">i")
+_SENTINEL = 0x5EED
 
 
 class KafkaLane:
@@ -66,14 +68,25 @@ class Answers:
         return found
 
 
+def _place_of_code() -> int:
+    """Where the error code lies in the answer to a Produce of one partition, its size left out."""
+    answer = messages.ProduceResponse
+    one = answer.PartitionProduceResponse(index=0, error_code=_SENTINEL, base_offset=0)
+    topic = answer.TopicProduceResponse(name=TOPIC, partition_responses=[one])
+    encoded = encode_response(ApiKey.PRODUCE, PRODUCE_VERSION, 1, answer(responses=[topic]))
+    frame = b"".join(cast("list[bytes]", encoded))
+    return frame.index(_SENTINEL.to_bytes(2, "big")) - _SIZE.size
+
+
 class KafkaFeed:
-    """One batch a request; its own counter of acknowledgements."""
+    """One batch a request; its own counter of acknowledgements. Of an answer it looks at the error code alone."""
 
     def __init__(self, address: Address, size: int) -> None:
         self.link = Link(address)
         self._value = payload(size)
         self._answers = Answers()
         self._messages_per_answer = 0
+        self._code_at = _place_of_code()
 
     def load(self, messages: int) -> Load:
         batch = bytes(build_batch([NewRecord(None, self._value)] * messages, time.time_ns() // 1_000_000))
@@ -86,22 +99,47 @@ class KafkaFeed:
 
     def take(self, received: memoryview) -> int:
         answers = self._answers.take(received)
+        at = self._code_at
         for answer in answers:
-            _, body = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, answer)
-            code = body.responses[0].partition_responses[0].error_code
-            if code:
-                raise UnexpectedAnswer(f"produce was refused, error code {code}")
+            if answer[at] or answer[at + 1]:
+                raise UnexpectedAnswer(
+                    f"produce was refused: {decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, answer)[1]}"
+                )
         return len(answers) * self._messages_per_answer
+
+
+class WholeLink(Link):
+    """Receives one large answer after another, each into one piece of memory."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self._whole = memoryview(bytearray(2 * FETCH_BYTES))
+        self._end = 0
+
+    def receive(self) -> memoryview:
+        count = self.socket.recv_into(self._whole[self._end :])
+        if not count:
+            raise UnexpectedAnswer("the connection ended in the middle of a row")
+        self._end += count
+        return self._whole[: self._end]
+
+    def taken(self) -> memoryview | None:
+        """The answer without its size, once all of it is there; valid until the next receive."""
+        end = self._end
+        if end < _SIZE.size or end < (size := _SIZE.size + _SIZE.unpack_from(self._whole)[0]):
+            return None
+        assert end == size, "an answer that was not asked for"
+        self._end = 0
+        return self._whole[_SIZE.size : size]
 
 
 class KafkaTail:
     """Fetches one after another, each asked for as soon as the one before is there."""
 
     def __init__(self, address: Address, start: int) -> None:
-        self.link = Link(address)
+        self.link = WholeLink(address)
         self._request = FetchFrame(TOPIC, FETCH_BYTES)
         self._offset = start
-        self._answers = Pieces()
 
     def start(self) -> None:
         self.link.send(self._request.at(self._offset))
@@ -111,7 +149,8 @@ class KafkaTail:
         return self
 
     def take(self, received: memoryview) -> int:
-        answer = self._answers.take(received)
+        del received  # it lies in the link's own memory, behind what came before
+        answer = self.link.taken()
         if answer is None:
             return 0
         _, body = decode_response(ApiKey.FETCH, FETCH_VERSION, answer)
@@ -123,23 +162,3 @@ class KafkaTail:
             self._offset = next_offset(part.records)
         self.start()
         return self._offset - before
-
-
-class Pieces:
-    """One large answer at a time, put together without copying twice."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray(2 * FETCH_BYTES)
-        self._view = memoryview(self._buffer)
-        self._end = 0
-
-    def take(self, received: memoryview) -> memoryview | None:
-        """The answer, once it is whole; valid until the next call."""
-        end = self._end + len(received)
-        self._view[self._end : end] = received
-        self._end = end
-        if end < _SIZE.size or end < (whole := _SIZE.size + _SIZE.unpack_from(self._buffer)[0]):
-            return None
-        assert end == whole, "an answer that was not asked for"
-        self._end = 0
-        return self._view[_SIZE.size : whole]
