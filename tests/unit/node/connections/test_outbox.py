@@ -13,7 +13,7 @@ import pytest
 from penstock.core.log.segment import Slice
 from penstock.core.ports import File
 from penstock.node.connections import outbox as outbox_module
-from penstock.node.connections.outbox import TRANSPORT_CHUNK_BYTES, Outbox, Piece
+from penstock.node.connections.outbox import SENDFILE_BYTES_MIN, TRANSPORT_CHUNK_BYTES, Outbox, Piece
 from penstock.node.disk import DiskFiles
 from penstock.node.memory import MemoryFiles
 
@@ -148,6 +148,31 @@ def test_files_in_memory_are_sent_too(own_socket: bool) -> None:
     wired(test, own_socket=own_socket)
 
 
+def test_a_small_run_of_a_file_leaves_in_one_piece_with_what_surrounds_it(tmp_path: Path) -> None:
+    _, file, content = disk_file(tmp_path, SENDFILE_BYTES_MIN)
+
+    async def test(wire: Wire) -> None:
+        wire.box.write([b"<", pinned(file, 1, 2_000), b">"])
+        assert file._pins == 0, "it is read, so the file may go"  # type: ignore[attr-defined]
+        assert wire.far.recv(4_000) == b"<" + content[1:2_001] + b">"
+        wire.box.write([b"<", pinned(file, 0, len(content)), b">"])
+        assert await wire.read(len(content) + 2) == b"<" + content + b">"
+
+    wired(test)
+    assert file._pins == 0  # type: ignore[attr-defined]
+
+
+def test_a_small_run_that_is_not_there_ends_the_connection(tmp_path: Path) -> None:
+    _, file, content = disk_file(tmp_path, 1_000)
+
+    async def test(wire: Wire) -> None:
+        wire.box.write([b"<", pinned(file, 0, len(content)), pinned(file, 500, 1_000), b">"])
+        assert await wire.ended()
+
+    wired(test)
+    assert file._pins == 0  # type: ignore[attr-defined]
+
+
 def test_a_partial_send_is_continued_where_it_stopped() -> None:
     async def test(wire: Wire) -> None:
         content = bytes(number % 253 for number in range(1_000_000))
@@ -169,6 +194,7 @@ def test_one_connection_gives_others_their_turn_and_still_says_when_it_has_drain
 ) -> None:
     _, file, content = disk_file(tmp_path, 6_000)
     monkeypatch.setattr(outbox_module, "SENDFILE_TURN_BYTES", 1_000)
+    monkeypatch.setattr(outbox_module, "SENDFILE_BYTES_MIN", 1_000)
 
     async def test(wire: Wire) -> None:
         wire.box.write([pinned(file, position, 1_000) for position in range(0, 6_000, 1_000)])
