@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 from typing import NamedTuple
 
 from penstock.core.errors import NotHeld, UnknownMember
@@ -32,6 +33,9 @@ from penstock.core.machines.subscription_events import (
 )
 from penstock.core.machines.subscription_members import Members
 from penstock.core.machines.subscription_state import FRESH, SubscriptionState
+
+_DONE_AT_ONCE = Mark(MarkState.DONE, 1)
+"""Accepted the first time it was delivered, like nearly all."""
 
 
 class SubscriptionTerms(NamedTuple):
@@ -130,13 +134,15 @@ class Subscription(SubscriptionState):
     def _deliver(self, turns: Iterator[str], available: Available, now_ms: int, count_max: int) -> Decision:
         events: list[Event] = []
         deliveries: list[Delivery] = []
+        feed, marks, deadline_ms = self.feed, self.marks, now_ms + self.terms.hold_ms
         next_ones = self._next_offsets(available, events)
-        while len(deliveries) < count_max and (member_id := next(turns, None)) is not None:
+        for member_id in islice(turns, count_max):
             offset = next(next_ones, None)
             if offset is None:
                 break
-            events.append(Held(self.feed, offset, member_id, now_ms + self.terms.hold_ms))
-            deliveries.append(Delivery(offset, member_id, self.mark(offset).deliveries + 1))
+            mark = marks.get(offset)
+            events.append(Held(feed, offset, member_id, deadline_ms))
+            deliveries.append(Delivery(offset, member_id, 1 if mark is None else mark.deliveries + 1))
         return Decision(list(events), deliveries)
 
     def _next_offsets(self, available: Available, events: list[Event]) -> Iterator[int]:
@@ -145,15 +151,16 @@ class Subscription(SubscriptionState):
         if self.start_offset is None:
             return
         room = self.terms.in_flight_max - self.in_flight_count
-        cursor = self.cursor
+        cursor, marks = self.cursor, self.marks
         for offset in available.offsets:
             assert offset >= cursor, (offset, cursor)
-            mark = self.mark(offset)
-            if mark.state is MarkState.READY and room <= 0:
+            mark = marks.get(offset)
+            is_ready = mark is None or mark.state is MarkState.READY
+            if is_ready and room <= 0:
                 return
             if offset > cursor:
                 events.append(Skipped(self.feed, cursor, offset - 1))
-            if mark.state is MarkState.READY:
+            if is_ready:
                 room -= 1
                 yield offset
             cursor = offset + 1
@@ -181,7 +188,10 @@ class Subscription(SubscriptionState):
             raise NotHeld(f"{self.feed.name!r}: the message at {offset} is not with member {member_id!r}")
 
     def _verdict(self, offset: int, outcome: Outcome) -> Mark:
-        deliveries = self.mark(offset).deliveries + 1
+        mark = self.marks.get(offset)
+        if mark is None and outcome is Outcome.ACCEPT:
+            return _DONE_AT_ONCE
+        deliveries = 1 if mark is None else mark.deliveries + 1
         match outcome:
             case Outcome.ACCEPT:
                 return Mark(MarkState.DONE, deliveries)
@@ -224,19 +234,16 @@ class Subscription(SubscriptionState):
         """New marks for these offsets; the start moves on over what is done. Answers which have to be buried."""
         if not verdicts:
             return Decision(answer=[])
+        feed, held, ordered = self.feed, self.held, sorted(verdicts.items())
         events: list[Event] = [
-            Freed(self.feed, offset, mark.state is MarkState.READY)
-            for offset, mark in sorted(verdicts.items())
-            if offset in self.held
+            Freed(feed, offset, mark.state is MarkState.READY) for offset, mark in ordered if offset in held
         ]
         start = self._advanced(verdicts)
         if start != self.start_offset:
             events.append(StartMoved(self.feed, start))
         events += self._changed_blocks(verdicts, start)
         letters = [
-            DeadLetter(offset, mark.deliveries)
-            for offset, mark in sorted(verdicts.items())
-            if mark.state is MarkState.DYING
+            DeadLetter(offset, mark.deliveries) for offset, mark in ordered if mark.state is MarkState.DYING
         ]
         return Decision(list(events), letters)
 

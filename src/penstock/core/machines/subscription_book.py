@@ -30,6 +30,7 @@ class SubscriptionBook:
         self._definitions: dict[str, Definition] = {}
         self._members: dict[str, Members] = {}
         self._feeds: dict[str, dict[Feed, Subscription]] = {}
+        self._touched: Subscription | None = None
 
     # -- reading
 
@@ -98,20 +99,31 @@ class SubscriptionBook:
 
     def apply(self, event: Any) -> None:
         """Write what happened. Total: never refuses."""
-        if isinstance(event, Defined):
+        kind = type(event)
+        if kind is Defined:
             self._define(event)
             return
         feed: Feed = event.feed
+        machine = self._machine_at(feed)
+        machine.apply(event)
+        if kind is StartMoved and event.start_offset is None:
+            self._touched = None
+            del self._feeds[feed.name][feed]
+            if not self._feeds[feed.name]:
+                del self._feeds[feed.name]
+
+    def _machine_at(self, feed: Feed) -> Subscription:
+        """The machine that an event is about, made if need be. Events come in runs: the last one is at hand."""
+        touched = self._touched
+        if touched is not None and touched.feed is feed:
+            return touched
         feeds = self._feeds.setdefault(feed.name, {})
         machine = feeds.get(feed)
         if machine is None:
             terms = self._terms(self._definitions.get(feed.name))
             machine = feeds[feed] = Subscription(feed, terms, self.members(feed.name))
-        machine.apply(event)
-        if isinstance(event, StartMoved) and event.start_offset is None:
-            del feeds[feed]
-            if not feeds:
-                del self._feeds[feed.name]
+        self._touched = machine
+        return machine
 
     def _define(self, event: Defined) -> None:
         if event.definition is None:

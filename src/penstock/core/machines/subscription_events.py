@@ -84,8 +84,7 @@ class MemberGone:
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A member was given a message, and has until the deadline. Not kept."""
 
     feed: Feed
@@ -94,8 +93,7 @@ class Held:
     deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Freed:
+class Freed(NamedTuple):
     """A message is with nobody any more; if it is still to be delivered, somebody else may have it. Not kept."""
 
     feed: Feed

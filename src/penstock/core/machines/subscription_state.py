@@ -82,8 +82,10 @@ class SubscriptionState:
             return
         start = event.start_offset
         for offset in self._passed(start):
-            self._put_mark(offset, None)
-            self._let_go(offset)
+            if offset in self.marks:
+                self._put_mark(offset, None)
+            if offset in self.held:
+                self._let_go(offset)
         self.start_offset = start
         self.cursor = max(self.cursor, start)
         del self.ready[: bisect_left(self.ready, start)]
@@ -122,16 +124,21 @@ class SubscriptionState:
 
     def _hold(self, event: Held) -> None:
         """A message goes to a member, or stays with it longer."""
-        if event.offset not in self.held:
-            self.members.served_last = event.member_id
-        self._let_go(event.offset)
-        place = bisect_left(self.ready, event.offset)
-        if place < len(self.ready) and self.ready[place] == event.offset:
-            del self.ready[place]
-        self.cursor = max(self.cursor, event.offset + 1)
-        self.held[event.offset] = Hold(event.member_id, event.deadline_ms)
-        if event.member_id in self.members.holding:
-            self.members.holding[event.member_id] += 1
+        _, offset, member_id, deadline_ms = event
+        members = self.members
+        if offset in self.held:
+            self._let_go(offset)
+        else:
+            members.served_last = member_id
+        if self.ready:
+            place = bisect_left(self.ready, offset)
+            if place < len(self.ready) and self.ready[place] == offset:
+                del self.ready[place]
+        if offset >= self.cursor:
+            self.cursor = offset + 1
+        self.held[offset] = Hold(member_id, deadline_ms)
+        if member_id in members.holding:
+            members.holding[member_id] += 1
 
     def _let_go(self, offset: int) -> None:
         hold = self.held.pop(offset, None)
@@ -139,10 +146,12 @@ class SubscriptionState:
             self.members.holding[hold.member_id] -= 1
 
     def _free(self, event: Freed) -> None:
-        self._let_go(event.offset)
-        place = bisect_left(self.ready, event.offset)
-        if event.is_ready and self.ready[place : place + 1] != [event.offset]:
-            self.ready.insert(place, event.offset)
+        _, offset, is_ready = event
+        self._let_go(offset)
+        if is_ready:
+            place = bisect_left(self.ready, offset)
+            if self.ready[place : place + 1] != [offset]:
+                self.ready.insert(place, offset)
 
     def _skip(self, event: Skipped) -> None:
         self.gaps[event.first_offset] = event.last_offset

@@ -34,7 +34,11 @@ WAITING_BYTES_MAX = 1 << 20
 SILENCE_BEATS = 3
 """A member that says nothing for so many heartbeats is gone."""
 
+USUAL_MAX = 256
+"""So many forms of acknowledgement are remembered: one for each partition is enough."""
+
 RENEW = "renew"
+_PLAIN = frozenset({SUBSCRIPTION, PARTITION, OUTCOME})
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
@@ -42,6 +46,15 @@ class _Seat(NamedTuple):
     live: LiveSubscription
     member_id: str
     topic: str
+
+
+class Usual(NamedTuple):
+    """An acknowledgement that says no more than that messages are done, as it was understood before."""
+
+    live: LiveSubscription
+    member_id: str
+    partition: int
+    words: Words
 
 
 class Membership:
@@ -55,6 +68,8 @@ class Membership:
         self._is_slow = False
         self._heard_at = self._loop.time()
         self._watch: asyncio.TimerHandle | None = None
+        self.usual: dict[bytes, Usual] = {}
+        """Acknowledgements as they lie in their frames, kept because they repeat themselves."""
 
     # -- coming and going
 
@@ -88,6 +103,7 @@ class Membership:
 
     def _drop(self, subscription: str) -> None:
         self._seats.pop(subscription, None)
+        self.usual.clear()
         if not self._seats:
             self._connection.not_on_close(self._lost)
             self._connection.not_on_drained(self._drained)
@@ -157,6 +173,17 @@ class Membership:
         self._drop(subscription)
         properties = (*error_properties(error), (SUBSCRIPTION, subscription))
         self._connection.push([encode(Frame(MessageType.ACK, properties=properties))])
+
+    def remember(self, raw: bytes, words: Words) -> None:
+        """The member will say the same again; only what says accept, and nothing besides, is kept."""
+        if (
+            words.values.keys() <= _PLAIN
+            and words.values.get(OUTCOME, Outcome.ACCEPT.value) == Outcome.ACCEPT.value
+        ):
+            if len(self.usual) == USUAL_MAX:
+                self.usual.clear()
+            seat = self._seat(words.text(SUBSCRIPTION))
+            self.usual[raw] = Usual(seat.live, seat.member_id, words.number(PARTITION) or 0, words)
 
     def acknowledge(self, words: Words, offset: int) -> LiveSubscription:
         """A member says what became of a message, or that it needs more time. Raises what is wrong with that."""

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from itertools import count
 
 from penstock.core.errors import BrokerError, InvalidRequest
+from penstock.core.machines.subscription import Outcome
 from penstock.core.model import NO_TIMESTAMP, NewRecord
 from penstock.doors.queue.calls import Calls
 from penstock.doors.queue.errors import DOOR, error_properties
-from penstock.doors.queue.membership import Membership
+from penstock.doors.queue.membership import Membership, Usual
 from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection, Place
 from penstock.node.connections.framing import UNKNOWN, Framing
@@ -27,6 +28,7 @@ from penstock.wire.queue.frames import (
     decode,
     encode,
     frame_bytes,
+    split_ack,
 )
 from penstock.wire.queue.properties import NULL_BODY, Properties, headers_in, key_in
 from penstock.wire.queue.words import (
@@ -102,8 +104,13 @@ class QueueConversation:
 
     def handle(self, frame: memoryview) -> None:
         self.membership.hear()
+        ack = split_ack(frame)
+        if ack is not None and (usual := self.membership.usual.get(ack[1])) is not None:
+            self._accept(usual, ack[0])
+            return
         request = decode(frame)
-        self._connection.timing = self._door.meter.call(request.type.name)
+        door = self._door
+        self._connection.timing = door.timings.get(request.type) or door.meter.call(request.type.name)
         try:
             words = words_of(request)
         except BrokerError as error:
@@ -113,7 +120,7 @@ class QueueConversation:
         if client is not None:
             self._connection.client_id = client
         if request.type is MessageType.ACK:
-            self._acknowledge(request, words)
+            self._acknowledge(request, words, ack)
         elif request.type is MessageType.HEARTBEAT:
             self._connection.answer([encode(self._beat(request))])
         elif request.type is MessageType.PUBLISH and not self._calls_waiting:
@@ -173,17 +180,30 @@ class QueueConversation:
             return
         self._door.publisher.publish(topic, record, settled, partition)
 
-    def _acknowledge(self, request: Frame, words: Words) -> None:
+    def _accept(self, usual: Usual, offset: int) -> None:
+        """The same words as before for another message: nothing is read twice."""
+        try:
+            usual.live.acknowledge(usual.member_id, usual.partition, offset, Outcome.ACCEPT)
+        except BrokerError as error:
+            self._refuse(error, usual.words, offset)
+
+    def _acknowledge(self, request: Frame, words: Words, ack: tuple[int, bytes] | None) -> None:
         """Not answered, unless it is refused or asks for it: then once it is durable."""
         try:
             live = self.membership.acknowledge(words, request.sequence)
         except BrokerError as error:
-            said = (*error_properties(error), *tuple(words.values.items()))
-            self._connection.push([self._said(said, request.sequence)])
+            self._refuse(error, words, request.sequence)
             return
+        if ack is not None:
+            self.membership.remember(ack[1], words)
         if REQUEST in words.values:
             place = self._connection.reserve()
             live.when_settled(lambda error: self.answer(place, words, () if error is None else error))
+
+    def _refuse(self, error: BrokerError, words: Words, offset: int) -> None:
+        """An acknowledgement that does not count: the member is told, in no line of answers."""
+        said = (*error_properties(error), *tuple(words.values.items()))
+        self._connection.push([self._said(said, offset)])
 
 
 def _record(request: Frame, words: Words) -> NewRecord:

@@ -24,6 +24,9 @@ NO_SEQUENCE = -1
 
 _HEAD = Struct(">IIqqI")
 _LENGTH = Struct(">I")
+_START = Struct(">Iq")
+"""Message type and sequence number."""
+_REPEATED_AT = _HEAD.size - _LENGTH.size
 _BODY_HEAD_BYTES = _LENGTH.size
 
 assert _HEAD.size + _BODY_HEAD_BYTES == FRAME_BYTES_MIN
@@ -106,6 +109,17 @@ def decode(raw: bytes | memoryview) -> Frame:
         raise Malformed(f"body_length is {body_bytes}, {size - body_at} bytes are left for the body")
     properties = decode_properties(bytes(raw[_HEAD.size : body_at - _BODY_HEAD_BYTES]))
     return Frame(kind, sequence, timestamp_ms, properties, bytes(raw[body_at:]))
+
+
+def split_ack(raw: bytes | memoryview) -> tuple[int, bytes] | None:
+    """An ACK's sequence number and, undecoded, what stands behind its timestamp; None for every other frame.
+
+    Acknowledgements repeat themselves but for that number: who has decoded one knows the next.
+    """
+    if len(raw) < FRAME_BYTES_MIN:
+        return None
+    number, sequence = _START.unpack_from(raw, LENGTH_BYTES)
+    return (sequence, bytes(raw[_REPEATED_AT:])) if number == MessageType.ACK else None
 
 
 class FrameStream:

@@ -101,6 +101,31 @@ def test_an_acknowledgement_is_answered_once_it_is_durable_if_it_asks_for_that()
     at_the_queue_door(talk)
 
 
+def test_the_same_words_again_count_for_each_message_and_only_while_the_seat_is_held() -> None:
+    async def talk(doors: Doorways, broker: Broker) -> None:
+        peer = Peer(doors)
+        await prepare(peer, count=5)
+        await peer.subscribe("s")
+        await peer.read(5)
+        for number in range(3):
+            peer.send(M.ACK, "@subscription=s", sequence=number)
+        await until(lambda: broker.subscriptions.progress("s")[0].settled_offset == 3)
+        assert await peer.refused(M.ACK, "@subscription=s", sequence=1) == (
+            "NOT_HELD",
+            "'s': the message at 1 is not with member 'member-1'",
+        )
+        peer.send(M.ACK, "@subscription=s", sequence=3)
+        await peer.ask(M.UNSUBSCRIBE, "@subscription=s")
+        assert (await peer.refused(M.ACK, "@subscription=s", sequence=4))[0] == "INVALID_REQUEST"
+        assert broker.subscriptions.progress("s")[0].settled_offset == 4
+        await peer.subscribe("s")
+        await peer.read()
+        peer.send(M.ACK, "@subscription=s", sequence=4)
+        await until(lambda: broker.subscriptions.progress("s")[0].settled_offset == 5)
+
+    at_the_queue_door(talk)
+
+
 def test_a_member_that_leaves_gives_back_and_one_that_is_cut_off_is_counted() -> None:
     async def talk(doors: Doorways, broker: Broker) -> None:
         one, two, three = Peer(doors), Peer(doors), Peer(doors)

@@ -13,6 +13,7 @@ from penstock.wire.queue.frames import (
     decode,
     encode,
     frame_bytes,
+    split_ack,
 )
 
 PUBLISH = Frame(MessageType.PUBLISH, -1, 1_700_000_000_000, (("@topic", "events"), ("color", "red")), b"hi")
@@ -38,6 +39,16 @@ def test_the_frame_is_the_one_of_the_document_field_for_field() -> None:
     )
     assert decode(RAW) == PUBLISH
     assert len(encode(Frame(MessageType.HEARTBEAT))) == FRAME_BYTES_MIN
+
+
+def test_acknowledgements_differ_in_their_number_and_time_alone() -> None:
+    words = (("@subscription", "s"), ("@partition", "3"))
+    one, two = (encode(Frame(MessageType.ACK, number, number * 7, words)) for number in (5, -1))
+    assert split_ack(one) == (5, one[24:])
+    assert split_ack(memoryview(two)) == (-1, one[24:])
+    assert split_ack(encode(Frame(MessageType.ACK, 5, 0, (*words, ("@outcome", "reject"))))) != (5, one[24:])
+    assert split_ack(RAW) is None
+    assert split_ack(one[:20]) is None
 
 
 def test_frames_come_whole_however_they_are_cut() -> None:
