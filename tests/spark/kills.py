@@ -1,8 +1,8 @@
 """A pipeline in a process of its own, killed again and again, and every record counted in the end.
 
     with Ordeal(tmp_path, child) as ordeal:        # child: the words that start the pipeline
-        ordeal.run(plan(seed=1, kills=50))
-        ordeal.finish(tally)                       # tally: what has come out so far, by value
+        ordeal.run(plan(seed=1, kills=50), tally)  # tally: what has come out so far, by value
+        ordeal.finish(tally)
 
 Victims: the driver (its Python and its JVM), one Python worker of an executor, the broker. Each kill happens at a
 point in the job: before or after the nth call of some kind that the pipeline makes, seen in the passage between the
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -31,16 +31,24 @@ from penstock.client.cluster import Cluster, codes_in
 from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import ApiKey, messages
 from spark.passage import Passage, Point, Trap
+from spark.processes import below, kill_9, ports
 
 CLIENT_ID = "pipeline"
 """What the pipeline calls itself (`kafka.client.id`), so that its calls are told from others."""
 INPUT, OUTPUT, PARTITIONS = "in", "out", 3
 CHUNK = 300
-"""Records that are fed before each kill; feed again if the point has not come after a while."""
+"""Records that are fed before each kill, and again when all have come out and the point has not."""
 POINT_S_MAX = 240.0
 FINISH_S_MAX = 300.0
-FEED_S = 6.0
+FEED_S = 3.0
 POLL_S = 0.05
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that lives for a minute need not think long about its code."""
+QUIET = {"log_level": 0}
+"""Clients that do not tell of every connection that a kill cost them."""
+
+Tally = Callable[[], Counter[str]]
+"""Counts what has come out so far, by value."""
 
 VICTIMS = ("driver", "worker", "broker")
 CALLS = (
@@ -59,6 +67,9 @@ class Kill(NamedTuple):
 
     victim: str
     point: Point
+
+    def __str__(self) -> str:
+        return f"{self.victim} {self.point}"
 
 
 def plan(seed: int, kills: int, calls: Sequence[int] = CALLS, victims: Sequence[str] = VICTIMS) -> list[Kill]:
@@ -95,7 +106,7 @@ class Ordeal:
         self.passage.upstream_port = self.broker.port
         self.bootstrap = f"127.0.0.1:{self.passage.port}"
         self._create(INPUT, OUTPUT)
-        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, **QUIET, "linger.ms": 5})
         self._stack.callback(self._end_pipeline)
         return self
 
@@ -104,18 +115,21 @@ class Ordeal:
 
     # -- the course of things
 
-    def run(self, kills: Sequence[Kill]) -> None:
-        """One kill after the other; the pipeline is started again whenever it is gone."""
-        for kill in kills:
-            trap = Trap(CLIENT_ID, kill.point, lambda victim=kill.victim: self._kill(victim))
+    def run(self, kills: Sequence[Kill], tally: Tally) -> None:
+        """One kill after the other, a line for each; the pipeline is started again whenever it is gone."""
+        began_s = time.monotonic()
+        for number, kill in enumerate(kills, 1):
+            trap = Trap(CLIENT_ID, kill.point, partial(self._kill, kill.victim))
             self.passage.trap = trap
-            self._until(trap.sprung.is_set, POINT_S_MAX, f"the point of {kill} did not come", feeds=True)
+            self.feed()
+            self._until(trap.sprung.is_set, POINT_S_MAX, f"the point of {kill} did not come", tally)
             self.passage.trap = None
             if kill.victim == "broker":
                 self.broker.start()
                 self.passage.upstream_port = self.broker.port
+            print(f"{time.monotonic() - began_s:6.1f} s  {number:3} of {len(kills)}  {kill}", flush=True)
 
-    def finish(self, tally: Callable[[], Counter[str]]) -> None:
+    def finish(self, tally: Tally) -> None:
         """Let the pipeline do the rest, then compare: every record that was fed has come out, once."""
         self.feed()
         self._producer.flush()
@@ -140,43 +154,34 @@ class Ordeal:
 
     # -- victims
 
-    def _kill(self, victim: str) -> None:
+    def _kill(self, victim: str, caller_port: int) -> None:
         self.kills[victim] += 1
+        assert self._process is not None
         if victim == "broker":
             self.broker.kill()
         elif victim == "driver":
-            assert self._process is not None
-            for pid in [self._process.pid, *self._pids("org.apache.spark")]:
-                _kill_9(pid)
-        elif workers := self._pids("pyspark.daemon"):
-            _kill_9(random.choice(workers[1:] or workers))
-
-    def _pids(self, word: str) -> list[int]:
-        """Processes below the pipeline whose command holds a word, oldest first."""
-        assert self._process is not None
-        found, family = [], {self._process.pid}
-        for pid, parent in sorted(_parents().items()):
-            if parent in family:
-                family.add(pid)
-                if word in _command(pid):
-                    found.append(pid)
-        return found
+            for pid in [self._process.pid, *below(self._process.pid, "org.apache.spark")]:
+                kill_9(pid)
+        else:
+            workers = below(self._process.pid, "pyspark.daemon")
+            for pid in [pid for pid in workers if caller_port in ports(pid)] or workers[-1:]:
+                kill_9(pid)
 
     # -- the pipeline
 
     def _until(
-        self, is_so: Callable[[], bool], seconds_max: float, words: str, *, feeds: bool = False
+        self, is_so: Callable[[], bool], seconds_max: float, words: str, tally: Tally | None = None
     ) -> None:
+        """Keep the pipeline alive until it is so; with a tally, also busy."""
         started = fed = time.monotonic()
-        if feeds:
-            self.feed()
         while not is_so():
             now = time.monotonic()
             assert now - started < seconds_max, f"{words}\n{self.report()}\n{self._tail()}"
             if self._process is None or self._process.poll() is not None:
                 self._start_pipeline()
-            if feeds and now - fed > FEED_S:
-                self.feed()
+            if tally is not None and now - fed > FEED_S:
+                if sum(tally().values()) >= self.fed:
+                    self.feed()
                 fed = now
             self._producer.poll(POLL_S)
 
@@ -184,7 +189,12 @@ class Ordeal:
         self._end_pipeline()
         self.restarts += 1
         path = os.pathsep.join([str(Path(penstock.__file__).parents[1]), str(Path(__file__).parents[1])])
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "PYTHONUNBUFFERED": "1",
+            "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+        }
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, *self._child(self.bootstrap)],
@@ -197,8 +207,8 @@ class Ordeal:
     def _end_pipeline(self) -> None:
         if self._process is None:
             return
-        for pid in [*self._pids(""), self._process.pid]:
-            _kill_9(pid)
+        for pid in [*below(self._process.pid), self._process.pid]:
+            kill_9(pid)
         self._process.wait()
         self._process = None
 
@@ -224,6 +234,7 @@ class TopicTally:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
+                **QUIET,
                 "group.id": "tally",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
@@ -255,23 +266,3 @@ class TopicTally:
 
 def _must_arrive(error: KafkaError | None, _: object) -> None:
     assert error is None, error
-
-
-def _kill_9(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def _parents() -> dict[int, int]:
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    return found
-
-
-def _command(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    return ""

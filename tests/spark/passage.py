@@ -13,6 +13,8 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple, Self
 
+from penstock.wire.kafka import ApiKey
+
 _SIZE = Struct(">i")
 _HEADER = Struct(">hhih")
 
@@ -24,11 +26,14 @@ class Point(NamedTuple):
     nth: int
     is_answered: bool
 
+    def __str__(self) -> str:
+        return f"{'behind' if self.is_answered else 'before'} {ApiKey(self.api_key).name} {self.nth}"
+
 
 class Trap:
-    """Springs once."""
+    """Springs once, and tells from which port the call came."""
 
-    def __init__(self, client_id: str, point: Point, spring: Callable[[], None]) -> None:
+    def __init__(self, client_id: str, point: Point, spring: Callable[[int], None]) -> None:
         self.sprung = threading.Event()
         self._client_id = client_id.encode()
         self._point = point
@@ -45,9 +50,9 @@ class Trap:
             self._seen += 1
             return self._seen == self._point.nth
 
-    def spring(self, *, is_answered: bool) -> None:
+    def spring(self, caller_port: int, *, is_answered: bool) -> None:
         if is_answered == self._point.is_answered:
-            self._spring()
+            self._spring(caller_port)
             self.sprung.set()
 
 
@@ -84,21 +89,23 @@ class Passage:
 
     def _requests(self, client: socket.socket, broker: socket.socket, caught: deque[Trap | None]) -> None:
         with contextlib.suppress(OSError):
+            port = client.getpeername()[1]
             while frame := _frame(client):
                 trap = self.trap
                 caught_by = trap if trap is not None and trap.sees(frame) else None
                 if caught_by is not None:
-                    caught_by.spring(is_answered=False)
+                    caught_by.spring(port, is_answered=False)
                 caught.append(caught_by)
                 broker.sendall(_SIZE.pack(len(frame)) + frame)
         _close(client, broker)
 
     def _answers(self, client: socket.socket, broker: socket.socket, caught: deque[Trap | None]) -> None:
         with contextlib.suppress(OSError):
+            port = client.getpeername()[1]
             while frame := _frame(broker):
                 caught_by = caught.popleft()
                 if caught_by is not None:
-                    caught_by.spring(is_answered=True)
+                    caught_by.spring(port, is_answered=True)
                 client.sendall(_SIZE.pack(len(frame)) + frame)
         _close(client, broker)
 

@@ -60,7 +60,7 @@ def survive(home: Path, kills: Sequence[Kill]) -> str:
         )
 
     with Ordeal(home, lake(home)) as ordeal:
-        ordeal.run(kills)
+        ordeal.run(kills, tally)
         ordeal.finish(tally)
         return ordeal.report()
 

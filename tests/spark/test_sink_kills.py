@@ -24,8 +24,8 @@ def copier(home: Path) -> Callable[[str], Sequence[str]]:
 
 def survive(home: Path, kills: Sequence[Kill]) -> str:
     with Ordeal(home, copier(home)) as ordeal:
-        ordeal.run(kills)
         with closing(TopicTally(ordeal.bootstrap)) as tally:
+            ordeal.run(kills, tally)
             ordeal.finish(tally)
         return ordeal.report()
 
