@@ -124,9 +124,6 @@ class Ordeal:
             self.feed()
             self._until(trap.sprung.is_set, POINT_S_MAX, f"the point of {kill} did not come", tally)
             self.passage.trap = None
-            if kill.victim == "broker":
-                self.broker.start()
-                self.passage.upstream_port = self.broker.port
             print(f"{time.monotonic() - began_s:6.1f} s  {number:3} of {len(kills)}  {kill}", flush=True)
 
     def finish(self, tally: Tally) -> None:
@@ -159,6 +156,7 @@ class Ordeal:
         assert self._process is not None
         if victim == "broker":
             self.broker.kill()
+            self.broker.start()
         elif victim == "driver":
             for pid in [self._process.pid, *below(self._process.pid, "org.apache.spark")]:
                 kill_9(pid)
