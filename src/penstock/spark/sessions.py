@@ -56,7 +56,7 @@ def make_session(master: str, app_name: str, conf: dict[str, str]) -> Any:
     sql = _import_spark()
     if master.startswith("sc://"):
         builder = sql.SparkSession.builder.remote(master)
-        return _configured(builder, {PUSHDOWN: "true", **conf}).getOrCreate()
+        return _configured(builder, {**ANYWHERE, **conf}).getOrCreate()
     running = sql.SparkSession.getActiveSession()
     if running is not None:
         return _same(running, master, conf)

@@ -10,6 +10,7 @@ from penstock.spark.pipelines.batches import BatchWriter
 from penstock.spark.pipelines.decode import ERROR, HEADERS_TYPE
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.outputs import last_changes, to_records, to_table_rows
+from penstock.spark.pipelines.place import own_session
 from penstock.spark.pipelines.problems import PipelineError, Problems, WrongDefinition
 from penstock.spark.pipelines.steps import apply_steps
 
@@ -30,7 +31,7 @@ def analyse(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]
     for pipeline in pipelines:
         path = f"pipelines.{pipeline.name}"
         try:
-            _analyse(spark.newSession(), project.home, pipeline)
+            _analyse(own_session(spark), project.home, pipeline)
         except WrongDefinition as error:
             problems.found.extend(error.problems)
         except PySparkException as error:

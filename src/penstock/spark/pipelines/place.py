@@ -34,3 +34,13 @@ def spark_for(project: Project) -> Iterator[SparkSession]:
     finally:
         if not was_running:
             spark.stop()
+
+
+def own_session(spark: SparkSession) -> SparkSession:
+    """A session for one pipeline, set as this one: what it names or changes concerns no other.
+
+    Over Spark Connect a new session would be set as the server is, so there this one is cloned.
+    """
+    clone = getattr(spark, "cloneSession", None)
+    made: SparkSession = spark.newSession() if clone is None else clone()
+    return made

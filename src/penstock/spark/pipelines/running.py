@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.spark.pipelines.batches import BatchWriter
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import run_history
+from penstock.spark.pipelines.place import own_session
 from penstock.spark.pipelines.problems import RunFailed
 from penstock.spark.pipelines.progress import Progress, read_progress, rows_in
 from penstock.spark.pipelines.state import PipelineState
@@ -123,7 +124,7 @@ def _start(
     is_once: bool,
 ) -> Running:
     app = state.claim(pipeline)
-    session = spark.newSession()
+    session = own_session(spark)
     options = topic_options(project)
     writer = BatchWriter(pipeline, project.home, app, options, state.checkpoint)
     live_from = run_history(session, pipeline, project.home, state, writer, closing)
