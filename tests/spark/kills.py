@@ -50,7 +50,9 @@ QUIET = {"log_level": 0}
 Tally = Callable[[], Counter[str]]
 """Counts what has come out so far, by value."""
 
-VICTIMS = ("driver", "worker", "broker")
+VICTIMS = ("driver", "worker", "broker", "worker", "broker")
+"""In turn. A driver takes longest to come back, so several of the others die in the life of one."""
+
 CALLS = (
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.ADD_PARTITIONS_TO_TXN,
