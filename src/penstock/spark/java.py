@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from penstock.spark.scripts import kept_script
+
 VERSION_MIN = 17
 
 _VERSION = re.compile(r'version "(\d+)')
@@ -82,14 +84,5 @@ def _bundled() -> Path | None:
 
 def _wrapped(java: Path) -> Path:
     """A home with a `bin/java` that leaves out one flag and is this Java in everything else."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = caches / "penstock" / f"java-{version_of(java)}"
-    script = home / "bin" / "java"
-    text = _WRAPPER.format(java=java)
-    if not script.exists() or script.read_text() != text:
-        script.parent.mkdir(parents=True, exist_ok=True)
-        draft = script.with_name(f"java.{os.getpid()}")
-        draft.write_text(text)
-        draft.chmod(0o755)
-        draft.replace(script)
-    return home
+    script = kept_script(f"java-{version_of(java)}/bin/java", _WRAPPER.format(java=java))
+    return script.parent.parent

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.spark.java import NoJava, find_java
+from penstock.spark.scripts import quick_python
 
 CHECKPOINTS_ON_DISK = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -60,7 +61,7 @@ def make_session(master: str, app_name: str, conf: dict[str, str]) -> Any:
     running = sql.SparkSession.getActiveSession()
     if running is not None:
         return _same(running, master, conf)
-    _prepare_environment()
+    _prepare_environment(_worker_python(master, Path(sql.__file__).parents[1]))
     wanted = {**ANYWHERE, **OF_THE_DRIVER, "spark.sql.shuffle.partitions": str(_cores(master)), **conf}
     if wanted[PUSHDOWN] == "true":
         os.environ[PUSHDOWN_VARIABLE] = "true"
@@ -105,7 +106,13 @@ def _same(running: Any, master: str, conf: dict[str, str]) -> Any:
     return running
 
 
-def _prepare_environment() -> None:
+def _worker_python(master: str, package: Path) -> str:
+    """The Python of workers. A Spark that is not the installed package has its Python code in its zips only."""
+    is_here = master.startswith("local") and "SPARK_HOME" not in os.environ
+    return quick_python(package) if is_here else sys.executable
+
+
+def _prepare_environment(python: str) -> None:
     if shutil.which("bash") is None:
         raise CannotStart("Spark's scripts need bash, and PATH has none: install it")
     try:
@@ -114,8 +121,8 @@ def _prepare_environment() -> None:
         raise CannotStart(str(error)) from error
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", python)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     _share_path()
 
