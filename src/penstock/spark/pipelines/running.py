@@ -198,5 +198,7 @@ _OUR_NAME = re.compile(r"penstock\.[A-Za-z_.]+: ")
 _REMEDIES = {
     "No space left on device": "The disk is full: make space and run it again; it goes on where it stopped.",
     "Unreachable": "Nobody answers there: start the broker and run it again; it goes on where it stopped.",
+    "failed to connect back": "This machine was too busy to start Python within Spark's ten seconds: let it do less at "
+    "once and run it again; it goes on where it stopped.",
     "OutOfMemoryError": "Give Spark more memory (spark.conf: spark.driver.memory), or smaller batches.",
 }
