@@ -180,10 +180,10 @@ def in_words(name: str, error: str) -> str:
     """What Spark says, with what to do about it where that is known."""
     said = error.partition(_OF_THE_QUERY)[0].rpartition(_ENDED_BY)[2]
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no words"]
-    for sign, remedy in _REMEDIES.items():
-        if telling := next((line for line in lines if sign in line), None):
-            return f"{name}: {_OUR_NAME.sub('', telling)[:500]} {remedy}"
     raised = [line for line in lines if _RAISED.match(line)]
+    for sign, remedy in _REMEDIES.items():
+        if telling := next((line for line in (*raised, *lines) if sign in line), None):
+            return f"{name}: {_OUR_NAME.sub('', telling)[:500]} {remedy}"
     ours = [_OUR_NAME.sub("", line) for line in raised if _OUR_NAME.match(line)]
     cause = (ours or raised or lines[:1])[-1]
     return f"{name}: {cause[:800]}".replace(f"{name}: {name}: ", f"{name}: ")

@@ -175,6 +175,12 @@ def test_what_spark_says_comes_with_what_to_do() -> None:
     assert in_words("p", "x\npyspark.errors.AnalysisException: [NO] so\n\tat y") == (
         "p: pyspark.errors.AnalysisException: [NO] so"
     )
+    quoted = (
+        'raise Unreachable("; ".join(failures))\npenstock.client.errors.Unreachable: no broker answers at x:1'
+    )
+    assert in_words("p", quoted).startswith(
+        "p: no broker answers at x:1 Nobody answers there: start the broker"
+    )
     assert in_words("p", "") == "p: no words"
 
 
