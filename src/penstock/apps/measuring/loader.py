@@ -127,13 +127,6 @@ class Loader:
             if time.monotonic() > deadline:
                 raise UnexpectedAnswer(f"topics are not there, error codes {sorted(codes)}")
 
-    def is_led(self, topic: str, partitions: int) -> bool:
-        """Whether all of them have a leader."""
-        _, body = decode_response(ApiKey.METADATA, METADATA_VERSION, self.ask(metadata_frame([topic])))
-        (found,) = body.topics
-        led = [one for one in found.partitions if not one.error_code and one.leader_id >= 0]
-        return not found.error_code and len(led) == partitions
-
     def produce(self, frame: bytes) -> int:
         """One request, answer decoded; returns the size of such an answer, its own four bytes included."""
         answer = self.ask(frame)

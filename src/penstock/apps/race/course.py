@@ -35,6 +35,11 @@ class Course:
         """How often each entrant runs, in turns with the others."""
         return 2 if self.is_quick else 5
 
+    @property
+    def lap_s(self) -> float:
+        """How long a lap is measured where only a rate counts; half of it is run before, to get warm."""
+        return 0.5 if self.is_quick else 2.0
+
     def pick(self, full: int, quick: int) -> int:
         return quick if self.is_quick else full
 

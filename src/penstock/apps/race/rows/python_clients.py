@@ -31,7 +31,7 @@ class ClientFailed(Exception):
 
 def python_clients(course: Course) -> list[Standing]:
     packages = from_pip("python-clients", PACKAGES)
-    count = course.pick(100_000, 10_000)
+    count = course.pick(30_000, 5_000)
     consumed: dict[str, list[float]] = {}
 
     def run(entrant: Entrant) -> float:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from penstock.apps.measuring.figures import percentile
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import Entrant
-from penstock.apps.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_s, ingest_s, replay_s
+from penstock.apps.race.lanes.lane import (
+    Feed,
+    Load,
+    ack_times_us,
+    end_to_end_us,
+    fan_out_s,
+    ingest_s,
+    replay_s,
+)
 from penstock.apps.race.servers.runner import Promise
 from penstock.apps.race.standing import Standing
 
@@ -16,43 +24,48 @@ IN_FLIGHT_BATCHES = 5
 DURABLE_BATCH, DURABLE_IN_FLIGHT = 100, 1_000
 FAN_OUT = 8
 OPEN_LOOP_RATE = 5_000
+REPLAY_MESSAGES = 490_000
+WARM_UP_LOADS = 10
 
 
-def _ingest_rate(course: Course, entrant: Entrant, size: int, count: int) -> float:
+def warm_rate(course: Course, feed: Feed, load: Load, in_flight: int) -> float:
+    """Messages a second once the server is warm, measured for the length of a lap."""
+    some = load.messages * WARM_UP_LOADS
+    spent_s = last_s = 0.0
+    while spent_s < course.lap_s / 2:
+        last_s = ingest_s(feed, load, some, in_flight)
+        spent_s += last_s
+    count = max(1, round(course.lap_s / last_s)) * some
+    return count / ingest_s(feed, load, count, in_flight)
+
+
+def _ingest_rate(course: Course, entrant: Entrant, size: int) -> float:
     """Messages a second, batched, acknowledged."""
     batch = BATCH_BYTES // size
-    count -= count % batch
     with course.started(entrant, Promise.OS) as server:
         lane = entrant.lane(server, size)
         lane.make_stream()
         feed = lane.feed()
-        load = feed.load(batch)
-        ingest_s(feed, load, batch * 20, batch * IN_FLIGHT_BATCHES)
-        return count / ingest_s(feed, load, count, batch * IN_FLIGHT_BATCHES)
+        return warm_rate(course, feed, feed.load(batch), batch * IN_FLIGHT_BATCHES)
 
 
 def ingest_small(course: Course) -> list[Standing]:
-    count = course.pick(3_000_000, 300_000)
-    samples = course.take_turns("ingest small", lambda one: _ingest_rate(course, one, SMALL, count))
+    samples = course.take_turns("ingest small", lambda one: _ingest_rate(course, one, SMALL))
     return [Standing("1", "ingest, 100 B, batched, os", "msg/s", samples, True, 1.0)]
 
 
 def ingest_kb(course: Course) -> list[Standing]:
-    count = course.pick(1_000_000, 100_000)
-    samples = course.take_turns("ingest 1 KB", lambda one: _ingest_rate(course, one, KB, count) * KB / 1e6)
+    samples = course.take_turns("ingest 1 KB", lambda one: _ingest_rate(course, one, KB) * KB / 1e6)
     return [Standing("2", "ingest, 1 KB, batched, os", "MB/s", samples, True, 1.0)]
 
 
 def durable_ingest(course: Course) -> list[Standing]:
     def run(entrant: Entrant) -> float:
-        count = course.pick(100_000, 10_000) if entrant.runner.name != "NATS" else course.pick(5_000, 1_000)
         with course.started(entrant, Promise.FSYNC) as server:
             lane = entrant.flushed_lane(server, KB)
             lane.make_stream()
             feed = lane.feed()
-            load = feed.load(DURABLE_BATCH)
-            ingest_s(feed, load, DURABLE_IN_FLIGHT, DURABLE_IN_FLIGHT)
-            return count / ingest_s(feed, load, count, DURABLE_IN_FLIGHT)
+            return warm_rate(course, feed, feed.load(DURABLE_BATCH), DURABLE_IN_FLIGHT)
 
     samples = course.take_turns("durable ingest", run)
     return [Standing("3", "ingest, 1 KB, fsync before ack, 1,000 in flight", "msg/s", samples, True, 3.0)]
@@ -67,7 +80,7 @@ def ack_latency(course: Course) -> list[Standing]:
             lane.make_stream()
             feed = lane.feed()
             ack_times_us(feed, 1_000)
-            times_us = sorted(ack_times_us(feed, course.pick(10_000, 2_000)))
+            times_us = sorted(ack_times_us(feed, course.pick(5_000, 2_000)))
         p99s.setdefault(entrant.runner.name, []).append(percentile(times_us, 0.99))
         return percentile(times_us, 0.5)
 
@@ -81,7 +94,7 @@ def ack_latency(course: Course) -> list[Standing]:
 def replay(course: Course) -> list[Standing]:
     def run(entrant: Entrant) -> float:
         batch = BATCH_BYTES // KB
-        count = course.pick(1_000_000, 100_000) // batch * batch
+        count = course.pick(REPLAY_MESSAGES, REPLAY_MESSAGES // 5) // batch * batch
         with course.started(entrant, Promise.OS) as server:
             lane = entrant.lane(server, KB)
             lane.make_stream()
@@ -90,7 +103,9 @@ def replay(course: Course) -> list[Standing]:
             return count * KB / 1e6 / replay_s(lane.tail(from_start=True), count)
 
     samples = course.take_turns("replay", run)
-    return [Standing("5", "replay of a backlog, 1 KB, one consumer", "MB/s", samples, True, 1.0)]
+    return [
+        Standing("5", f"replay of {course.pick(500, 100)} MB, 1 KB, one consumer", "MB/s", samples, True, 1.0)
+    ]
 
 
 def end_to_end(course: Course) -> list[Standing]:
@@ -103,7 +118,7 @@ def end_to_end(course: Course) -> list[Standing]:
             feed = lane.feed()
             ingest_s(feed, feed.load(1), 100, 1)
             tail = lane.tail(from_start=False)
-            times_us = end_to_end_us(feed, tail, course.pick(50_000, 10_000), OPEN_LOOP_RATE)
+            times_us = end_to_end_us(feed, tail, course.pick(25_000, 10_000), OPEN_LOOP_RATE)
         settled = sorted(times_us[len(times_us) // 10 :])
         p50s.setdefault(entrant.runner.name, []).append(percentile(settled, 0.5) / 1000)
         return percentile(settled, 0.99) / 1000
@@ -120,7 +135,7 @@ def end_to_end(course: Course) -> list[Standing]:
 def fan_out(course: Course) -> list[Standing]:
     def run(entrant: Entrant) -> float:
         batch = BATCH_BYTES // KB
-        count = course.pick(200_000, 20_000) // batch * batch
+        count = course.pick(100_000, 20_000) // batch * batch
         with course.started(entrant, Promise.OS) as server:
             lane = entrant.lane(server, KB)
             lane.make_stream()

@@ -15,7 +15,7 @@ BATCH = 100
 
 
 def work_queue(course: Course) -> list[Standing]:
-    count = course.pick(100_000, 10_000)
+    count = course.pick(50_000, 10_000)
 
     def run(entrant: Entrant) -> float | None:
         if entrant.work is None:
