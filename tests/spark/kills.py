@@ -41,6 +41,8 @@ CHUNK = 300
 POINT_S_MAX = 240.0
 FINISH_S_MAX = 300.0
 FEED_S = 3.0
+LATER_S_MAX = 1.0
+"""About as long as a batch takes: a kill so much behind a call may hit whatever is done without one."""
 POLL_S = 0.05
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that lives for a minute need not think long about its code."""
@@ -80,7 +82,12 @@ def plan(seed: int, kills: int, calls: Sequence[int] = CALLS, victims: Sequence[
     return [
         Kill(
             victims[number % len(victims)],
-            Point(chance.choice(calls), chance.randint(1, 6), chance.random() < 0.5),
+            Point(
+                chance.choice(calls),
+                chance.randint(1, 6),
+                chance.random() < 0.5,
+                chance.choice((0.0, chance.uniform(0, LATER_S_MAX))),
+            ),
         )
         for number in range(kills)
     ]
@@ -108,7 +115,9 @@ class Ordeal:
         self.passage.upstream_port = self.broker.port
         self.bootstrap = f"127.0.0.1:{self.passage.port}"
         self._create(INPUT, OUTPUT)
-        self._producer = Producer({"bootstrap.servers": self.bootstrap, **QUIET, "linger.ms": 5})
+        self._producer = Producer(
+            {"bootstrap.servers": self.bootstrap, **QUIET, "linger.ms": 5, "enable.idempotence": True}
+        )
         self._stack.callback(self._end_pipeline)
         return self
 
@@ -121,11 +130,12 @@ class Ordeal:
         """One kill after the other, a line for each; the pipeline is started again whenever it is gone."""
         began_s = time.monotonic()
         for number, kill in enumerate(kills, 1):
-            trap = Trap(CLIENT_ID, kill.point, partial(self._kill, kill.victim))
-            self.passage.trap = trap
-            self.feed()
-            self._until(trap.sprung.is_set, POINT_S_MAX, f"the point of {kill} did not come", tally)
-            self.passage.trap = None
+            while self.kills.total() < number:
+                trap = Trap(CLIENT_ID, kill.point, partial(self._kill, kill.victim))
+                self.passage.trap = trap
+                self.feed()
+                self._until(trap.sprung.is_set, POINT_S_MAX, f"the point of {kill} did not come", tally)
+                self.passage.trap = None
             print(f"{time.monotonic() - began_s:6.1f} s  {number:3} of {len(kills)}  {kill}", flush=True)
 
     def finish(self, tally: Tally) -> None:
@@ -154,18 +164,24 @@ class Ordeal:
     # -- victims
 
     def _kill(self, victim: str, caller_port: int) -> None:
-        self.kills[victim] += 1
-        assert self._process is not None
         if victim == "broker":
             self.broker.kill()
             self.broker.start()
-        elif victim == "driver":
-            for pid in [self._process.pid, *below(self._process.pid, "org.apache.spark")]:
-                kill_9(pid)
-        else:
-            workers = below(self._process.pid, "pyspark.daemon")
-            for pid in [pid for pid in workers if caller_port in ports(pid)] or workers[-1:]:
-                kill_9(pid)
+            self.kills[victim] += 1
+            return
+        pids = self._drivers() if victim == "driver" else self._workers(caller_port)
+        for pid in pids:
+            kill_9(pid)
+        self.kills[victim] += bool(pids)
+
+    def _drivers(self) -> list[int]:
+        process = self._process
+        return [] if process is None else [process.pid, *below(process.pid, "org.apache.spark")]
+
+    def _workers(self, caller_port: int) -> list[int]:
+        """The one that called, or any if that was not a worker; none while the pipeline is just being started again."""
+        workers = [] if self._process is None else below(self._process.pid, "pyspark.daemon")
+        return [pid for pid in workers if caller_port in ports(pid)] or workers[-1:]
 
     # -- the pipeline
 

@@ -20,14 +20,17 @@ _HEADER = Struct(">hhih")
 
 
 class Point(NamedTuple):
-    """The `nth` call of an API: as it arrives, or when its answer is about to leave."""
+    """The `nth` call of an API: as it arrives, or when its answer is about to leave; or some time later."""
 
     api_key: int
     nth: int
     is_answered: bool
+    later_s: float = 0.0
 
     def __str__(self) -> str:
-        return f"{'behind' if self.is_answered else 'before'} {ApiKey(self.api_key).name} {self.nth}"
+        where = "behind" if self.is_answered else "before"
+        later = f", {self.later_s:.2f} s later" if self.later_s else ""
+        return f"{where} {ApiKey(self.api_key).name} {self.nth}{later}"
 
 
 class Trap:
@@ -51,9 +54,17 @@ class Trap:
             return self._seen == self._point.nth
 
     def spring(self, caller_port: int, *, is_answered: bool) -> None:
-        if is_answered == self._point.is_answered:
-            self._spring(caller_port)
-            self.sprung.set()
+        """Meanwhile the call is held up, unless the trap springs later."""
+        if is_answered != self._point.is_answered:
+            return
+        if self._point.later_s:
+            threading.Timer(self._point.later_s, self._spring_now, [caller_port]).start()
+        else:
+            self._spring_now(caller_port)
+
+    def _spring_now(self, caller_port: int) -> None:
+        self._spring(caller_port)
+        self.sprung.set()
 
 
 class Passage:
