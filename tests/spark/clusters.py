@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyspark
+import pytest
 
+from compat.runtimes import maven_jars
+from compat.vocabulary import MissingRuntime
 from penstock.spark.java import find_java
 
 READY_S_MAX = 120.0
@@ -75,6 +78,16 @@ def connect_server(home: Path, master: str) -> Iterator[str]:
     with _running(command, home / "connect.log") as started:
         _await(started, r"(Spark Connect server started)")
         yield f"sc://127.0.0.1:{port}"
+
+
+def jars_of(pom: Path) -> Path:
+    """What Maven Central has; a skip with Maven's own reason where it cannot be had."""
+    try:
+        return maven_jars(pom)
+    except (MissingRuntime, RuntimeError) as error:
+        said = str(error).splitlines()
+        reason = next((line for line in said if "ERROR" in line), said[0])
+        pytest.skip(f"the jars cannot be had from Maven Central: {reason[:400]}")
 
 
 def _script(name: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import penstock.spark
 from penstock.testing import Broker, running_broker
+from spark import places
 from spark.shop import Shop
 
 
@@ -23,14 +24,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The one session of this process, on two cores."""
-    made = penstock.spark.session("local[2]", "penstock-tests", **{"spark.driver.memory": "700m"})
+    """The one session of this process, on two cores unless it is told of another place."""
+    made = penstock.spark.session(places.MASTER, "penstock-tests", **places.CONF)
     yield made
     made.stop()
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
+    given = places.given_broker()
+    if given is not None:
+        yield given
+        return
     with running_broker(storage="memory") as running:
         yield running
 

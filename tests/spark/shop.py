@@ -16,6 +16,7 @@ from penstock.spark.pipelines.loading import read_project
 from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.running import started, watch
 from penstock.testing import Broker
+from spark.places import PROJECT
 
 Record = dict[str, Any]
 SCHEMA = "id bigint, customer string, amount double"
@@ -73,7 +74,9 @@ class Shop:
         return found
 
     def project(self, pipelines: Mapping[str, Any], **shared: Any) -> Project:
-        return read_project({"bootstrap": self.bootstrap, **shared, "pipelines": pipelines}, self.home)
+        return read_project(
+            {"bootstrap": self.bootstrap, **PROJECT, **shared, "pipelines": pipelines}, self.home
+        )
 
     def run(self, spark: Any, project: Project, *names: str) -> dict[str, Progress]:
         """Work off what is there."""

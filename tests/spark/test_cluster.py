@@ -9,27 +9,15 @@ from pathlib import Path
 import pytest
 
 from compat.reference.__main__ import running_kafka
-from compat.runtimes import maven_jars
-from compat.vocabulary import MissingRuntime
 from feeding import connected, create, numbered, put
 from penstock.client.access import read_access
 from penstock.client.cluster import Cluster
 from penstock.core.model import Header, NewRecord
 from penstock.testing import Broker
-from spark.clusters import connect_server, environment, standalone
+from spark.clusters import connect_server, environment, jars_of, standalone
 from spark.jobs import run_job
 
 RECORDS = 300
-
-
-def jars_of(pom: Path) -> Path:
-    """What Maven Central has; a skip with Maven's own reason where it cannot be had."""
-    try:
-        return maven_jars(pom)
-    except (MissingRuntime, RuntimeError) as error:
-        said = str(error).splitlines()
-        reason = next((line for line in said if "ERROR" in line), said[0])
-        pytest.skip(f"the jars cannot be had from Maven Central: {reason[:400]}")
 
 
 def fill(cluster: Cluster, topic: str) -> None:
