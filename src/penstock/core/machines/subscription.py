@@ -34,6 +34,8 @@ from penstock.core.machines.subscription_events import (
 from penstock.core.machines.subscription_members import Members
 from penstock.core.machines.subscription_state import FRESH, SubscriptionState
 
+_READY, _DONE, _DYING = MarkState
+"""Looked up once: a class of constants takes its time to find one."""
 _DONE_AT_ONCE = Mark(MarkState.DONE, 1)
 """Accepted the first time it was delivered, like nearly all."""
 
@@ -53,6 +55,9 @@ class Outcome(Enum):
     ACCEPT = "accept"
     RELEASE = "release"
     REJECT = "reject"
+
+
+_ACCEPT = Outcome.ACCEPT
 
 
 class Claim(NamedTuple):
@@ -134,15 +139,18 @@ class Subscription(SubscriptionState):
     def _deliver(self, turns: Iterator[str], available: Available, now_ms: int, count_max: int) -> Decision:
         events: list[Event] = []
         deliveries: list[Delivery] = []
-        feed, marks, deadline_ms = self.feed, self.marks, now_ms + self.terms.hold_ms
+        given: list[tuple[int, str]] = []
+        marks = self.marks
         next_ones = self._next_offsets(available, events)
         for member_id in islice(turns, count_max):
             offset = next(next_ones, None)
             if offset is None:
                 break
             mark = marks.get(offset)
-            events.append(Held(feed, offset, member_id, deadline_ms))
+            given.append((offset, member_id))
             deliveries.append(Delivery(offset, member_id, 1 if mark is None else mark.deliveries + 1))
+        if given:
+            events.append(Held(self.feed, given, now_ms + self.terms.hold_ms))
         return Decision(list(events), deliveries)
 
     def _next_offsets(self, available: Available, events: list[Event]) -> Iterator[int]:
@@ -155,7 +163,7 @@ class Subscription(SubscriptionState):
         for offset in available.offsets:
             assert offset >= cursor, (offset, cursor)
             mark = marks.get(offset)
-            is_ready = mark is None or mark.state is MarkState.READY
+            is_ready = mark is None or mark.state is _READY
             if is_ready and room <= 0:
                 return
             if offset > cursor:
@@ -177,8 +185,14 @@ class Subscription(SubscriptionState):
         """The same for what any number of members say at once: far less is written than for each alone."""
         for offset, claim in claims.items():
             self.check_held(claim.member_id, offset)
+        marks = self.marks
         return self._settle(
-            {offset: self._verdict(offset, claim.outcome) for offset, claim in claims.items()}
+            {
+                offset: _DONE_AT_ONCE
+                if claim.outcome is _ACCEPT and offset not in marks
+                else self._verdict(offset, claim.outcome)
+                for offset, claim in claims.items()
+            }
         )
 
     def check_held(self, member_id: str, offset: int) -> None:
@@ -188,10 +202,7 @@ class Subscription(SubscriptionState):
             raise NotHeld(f"{self.feed.name!r}: the message at {offset} is not with member {member_id!r}")
 
     def _verdict(self, offset: int, outcome: Outcome) -> Mark:
-        mark = self.marks.get(offset)
-        if mark is None and outcome is Outcome.ACCEPT:
-            return _DONE_AT_ONCE
-        deliveries = 1 if mark is None else mark.deliveries + 1
+        deliveries = self.mark(offset).deliveries + 1
         match outcome:
             case Outcome.ACCEPT:
                 return Mark(MarkState.DONE, deliveries)
@@ -214,7 +225,7 @@ class Subscription(SubscriptionState):
         wanted = sorted(offsets)
         for offset in wanted:
             self.check_held(member_id, offset)
-        return [Held(self.feed, offset, member_id, now_ms + self.terms.hold_ms) for offset in wanted]
+        return [Held(self.feed, [(offset, member_id) for offset in wanted], now_ms + self.terms.hold_ms)]
 
     def decide_tick(self, now_ms: int) -> Decision:
         """Messages whose time is up come back."""
@@ -234,17 +245,17 @@ class Subscription(SubscriptionState):
         """New marks for these offsets; the start moves on over what is done. Answers which have to be buried."""
         if not verdicts:
             return Decision(answer=[])
-        feed, held, ordered = self.feed, self.held, sorted(verdicts.items())
+        held, ordered = self.held, sorted(verdicts.items())
+        done = [offset for offset, mark in ordered if mark.state is not _READY and offset in held]
+        back = [offset for offset, mark in ordered if mark.state is _READY and offset in held]
         events: list[Event] = [
-            Freed(feed, offset, mark.state is MarkState.READY) for offset, mark in ordered if offset in held
+            Freed(self.feed, freed, is_ready) for freed, is_ready in ((done, False), (back, True)) if freed
         ]
         start = self._advanced(verdicts)
         if start != self.start_offset:
             events.append(StartMoved(self.feed, start))
         events += self._changed_blocks(verdicts, start)
-        letters = [
-            DeadLetter(offset, mark.deliveries) for offset, mark in ordered if mark.state is MarkState.DYING
-        ]
+        letters = [DeadLetter(offset, mark.deliveries) for offset, mark in ordered if mark.state is _DYING]
         return Decision(list(events), letters)
 
     def _advanced(self, verdicts: Mapping[int, Mark]) -> int:
@@ -252,7 +263,7 @@ class Subscription(SubscriptionState):
         offset = self.start_offset
         while offset < self.cursor:
             mark = verdicts.get(offset) or self.marks.get(offset)
-            if mark is not None and mark.state is MarkState.DONE:
+            if mark is not None and mark.state is _DONE:
                 offset += 1
             elif offset in self.gaps:
                 offset = self.gaps[offset] + 1

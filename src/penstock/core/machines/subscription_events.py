@@ -7,7 +7,7 @@ however many are in flight, and a compacted topic is enough. The forms are ours;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -85,19 +85,18 @@ class MemberGone:
 
 
 class Held(NamedTuple):
-    """A member was given a message, and has until the deadline. Not kept."""
+    """Members were given messages (offset, member), in this order, and have until the deadline. Not kept."""
 
     feed: Feed
-    offset: int
-    member_id: str
+    given: Sequence[tuple[int, str]]
     deadline_ms: int
 
 
 class Freed(NamedTuple):
-    """A message is with nobody any more; if it is still to be delivered, somebody else may have it. Not kept."""
+    """Messages are with nobody any more; if they are still to be delivered, others may have them. Not kept."""
 
     feed: Feed
-    offset: int
+    offsets: Sequence[int]
     is_ready: bool
 
 

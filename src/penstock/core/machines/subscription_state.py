@@ -123,22 +123,29 @@ class SubscriptionState:
         self.members.drop(event.member_id)
 
     def _hold(self, event: Held) -> None:
-        """A message goes to a member, or stays with it longer."""
-        _, offset, member_id, deadline_ms = event
-        members = self.members
-        if offset in self.held:
-            self._let_go(offset)
-        else:
-            members.served_last = member_id
-        if self.ready:
-            place = bisect_left(self.ready, offset)
-            if place < len(self.ready) and self.ready[place] == offset:
-                del self.ready[place]
-        if offset >= self.cursor:
-            self.cursor = offset + 1
-        self.held[offset] = Hold(member_id, deadline_ms)
-        if member_id in members.holding:
-            members.holding[member_id] += 1
+        """Messages go to members, or stay with them longer."""
+        held, members = self.held, self.members
+        holds: dict[str, Hold] = {}
+        for offset, member_id in event.given:
+            if offset in held:
+                self._let_go(offset)
+            else:
+                members.served_last = member_id
+            if self.ready:
+                self._take_from_ready(offset)
+            if offset >= self.cursor:
+                self.cursor = offset + 1
+            hold = holds.get(member_id)
+            if hold is None:
+                hold = holds[member_id] = Hold(member_id, event.deadline_ms)
+            held[offset] = hold
+            if member_id in members.holding:
+                members.holding[member_id] += 1
+
+    def _take_from_ready(self, offset: int) -> None:
+        place = bisect_left(self.ready, offset)
+        if place < len(self.ready) and self.ready[place] == offset:
+            del self.ready[place]
 
     def _let_go(self, offset: int) -> None:
         hold = self.held.pop(offset, None)
@@ -146,12 +153,15 @@ class SubscriptionState:
             self.members.holding[hold.member_id] -= 1
 
     def _free(self, event: Freed) -> None:
-        _, offset, is_ready = event
-        self._let_go(offset)
-        if is_ready:
-            place = bisect_left(self.ready, offset)
-            if self.ready[place : place + 1] != [offset]:
-                self.ready.insert(place, offset)
+        held, holding, ready = self.held, self.members.holding, self.ready
+        for offset in event.offsets:
+            hold = held.pop(offset, None)
+            if hold is not None and hold.member_id in holding:
+                holding[hold.member_id] -= 1
+            if event.is_ready:
+                place = bisect_left(ready, offset)
+                if ready[place : place + 1] != [offset]:
+                    ready.insert(place, offset)
 
     def _skip(self, event: Skipped) -> None:
         self.gaps[event.first_offset] = event.last_offset

@@ -50,6 +50,7 @@ class MessageType(IntEnum):
 
 
 _TYPES = {int(one): one for one in MessageType}
+_ACK = int(MessageType.ACK)
 
 
 class Frame(NamedTuple):
@@ -119,7 +120,7 @@ def split_ack(raw: bytes | memoryview) -> tuple[int, bytes] | None:
     if len(raw) < FRAME_BYTES_MIN:
         return None
     number, sequence = _START.unpack_from(raw, LENGTH_BYTES)
-    return (sequence, bytes(raw[_REPEATED_AT:])) if number == MessageType.ACK else None
+    return (sequence, bytes(raw[_REPEATED_AT:])) if number == _ACK else None
 
 
 class FrameStream:

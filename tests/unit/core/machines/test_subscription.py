@@ -128,7 +128,7 @@ def test_time_takes_messages_back_unless_they_are_renewed(stage: Stage) -> None:
     assert stage.machine.wake_ms == 30_000
     stage.apply(stage.machine.decide_renew("b", [1], 20_000))
     assert stage.machine.decide_tick(29_999).events == []
-    assert stage.machine.decide_tick(30_000).events[0] == Freed(FEED, 0, is_ready=True)
+    assert stage.machine.decide_tick(30_000).events[0] == Freed(FEED, [0], is_ready=True)
     stage.run(stage.machine.decide_tick(30_000))
     assert (stage.machine.ready, list(stage.machine.held), stage.machine.wake_ms) == ([0], [1], 50_000)
     with pytest.raises(NotHeld):
