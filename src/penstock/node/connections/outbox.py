@@ -57,6 +57,9 @@ class Outbox:
             release(pieces)
             return
         if not self._pieces and self._socket is not None:
+            if len(pieces) == 1 and type(pieces[0]) is bytes:
+                self._write_plain(pieces[0])
+                return
             try:
                 pieces = _without_small_slices(pieces)
             except (OSError, BrokerError) as error:
