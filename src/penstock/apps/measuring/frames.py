@@ -54,10 +54,15 @@ def metadata_frame(topics: Sequence[str]) -> bytes:
     return frame_of(ApiKey.METADATA, METADATA_VERSION, body)
 
 
-def create_topic_frame(topic: str, partitions: int) -> bytes:
+def create_topic_frame(topic: str, partitions: int, **settings: object) -> bytes:
+    """Settings by Kafka's names, with `_` for the dots."""
     request = messages.CreateTopicsRequest
+    configs = [
+        request.CreatableTopicConfig(name=name.replace("_", "."), value=str(value))
+        for name, value in settings.items()
+    ]
     one = request.CreatableTopic(
-        name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+        name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=configs
     )
     return frame_of(
         ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, request(topics=[one], timeout_ms=_TIMEOUT_MS)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
+from penstock.apps.measuring.frames import create_topic_frame
+from penstock.apps.measuring.loader import Loader
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import OURS, Entrant
+from penstock.apps.race.lanes.kafka import TOPIC
 from penstock.apps.race.lanes.lane import ingest_s, replay_s
 from penstock.apps.race.rows.streaming import BATCH_BYTES, IN_FLIGHT_BATCHES, KB
 from penstock.apps.race.servers.runner import Promise
@@ -13,7 +16,8 @@ from penstock.apps.race.standing import Standing
 
 RUN_S, QUICK_RUN_S = 600, 30
 WARM_UP_SHARE = 0.1
-ROUND_BATCHES = 200
+ROUND_BATCHES = 50
+KEPT_BYTES, SEGMENT_BYTES = 256 << 20, 64 << 20
 REST_S = 0.25
 GROWTH_MAX = 1.1
 
@@ -39,7 +43,8 @@ def _run(course: Course, entrant: Entrant, run_s: float) -> list[float]:
     held_mb: list[float] = []
     with course.started(entrant, Promise.OS) as server:
         lane = entrant.lane(server, KB)
-        lane.make_stream()
+        with Loader(server.address()) as loader:
+            loader.call(create_topic_frame(TOPIC, 1, retention_bytes=KEPT_BYTES, segment_bytes=SEGMENT_BYTES))
         feed = lane.feed()
         load = feed.load(batch)
         start_s = time.monotonic()
