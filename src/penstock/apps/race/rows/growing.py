@@ -23,7 +23,7 @@ SPEAKERS = ("Penstock", "Kafka")
 
 
 def partition_cost(course: Course) -> list[Standing]:
-    count = course.pick(8_000, 3_000)
+    count = course.pick(5_000, 3_000)
     costs: dict[str, list[float]] = {}
 
     def run(entrant: Entrant) -> float | None:

@@ -22,7 +22,7 @@ SCRIPTS = {
     "Redis": "redis_py",
     "RabbitMQ": "rstream_py",
 }
-COUNTS = {"confluent": 100_000, "redis_py": 100_000, "nats_py": 20_000, "rstream_py": 20_000}
+COUNTS = {"confluent": 100_000, "redis_py": 100_000, "nats_py": 10_000, "rstream_py": 10_000}
 """Enough for a second or more each way: joining a group counts, and must not be all that counts."""
 RUN_S_MAX = 120
 

@@ -118,7 +118,7 @@ def end_to_end(course: Course) -> list[Standing]:
             feed = lane.feed()
             ingest_s(feed, feed.load(1), 100, 1)
             tail = lane.tail(from_start=False)
-            times_us = end_to_end_us(feed, tail, course.pick(25_000, 10_000), OPEN_LOOP_RATE)
+            times_us = end_to_end_us(feed, tail, course.pick(20_000, 10_000), OPEN_LOOP_RATE)
         settled = sorted(times_us[len(times_us) // 10 :])
         p50s.setdefault(entrant.runner.name, []).append(percentile(settled, 0.5) / 1000)
         return percentile(settled, 0.99) / 1000
