@@ -8,10 +8,12 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.apps.measuring.loader import ANSWER_S_MAX, UnexpectedAnswer, no_collector
+from penstock.apps.measuring.loader import UnexpectedAnswer, no_collector
 
 Address = tuple[str, int]
 RECEIVE_BYTES = 1 << 20
+STALL_S_MAX = 45.0
+"""A lap in which nothing comes for so long is over."""
 BURST_MAX = 64
 """Messages that are due at the same moment go out together, up to so many."""
 
@@ -91,7 +93,7 @@ class Link:
     """One socket that never waits longer than it should."""
 
     def __init__(self, address: Address) -> None:
-        self.socket = socket.create_connection(address, timeout=ANSWER_S_MAX)
+        self.socket = socket.create_connection(address, timeout=STALL_S_MAX)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
@@ -170,6 +172,14 @@ def replay_s(tail: Tail, count: int) -> float:
         return (time.perf_counter_ns() - start_ns) / 1e9
 
 
+def _ready(selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
+    """Who has something to be read; waits for it, but not for ever."""
+    found = selector.select(STALL_S_MAX)
+    if not found:
+        raise UnexpectedAnswer(f"nothing came for {STALL_S_MAX:.0f} s")
+    return found
+
+
 def fan_out_s(feed: Feed, tails: Sequence[Tail], load: Load, count: int, in_flight: int) -> float:
     """Seconds until every tail has seen every one of `count` messages written meanwhile."""
     seen = [0] * len(tails)
@@ -184,7 +194,7 @@ def fan_out_s(feed: Feed, tails: Sequence[Tail], load: Load, count: int, in_flig
             while sent < count and sent - min(acked, min(seen)) + load.messages <= in_flight:
                 feed.link.send(load.content)
                 sent += load.messages
-            for key, _ in selector.select(ANSWER_S_MAX):
+            for key, _ in _ready(selector):
                 if key.data is None:
                     acked += feed.acks.take(feed.link.receive())
                 else:
@@ -203,12 +213,7 @@ def work_s(workers: Sequence[Tail], count: int) -> float:
         for worker in workers:
             worker.start()
         while done < count:
-            ready = selector.select(ANSWER_S_MAX)
-            if not ready:
-                raise UnexpectedAnswer(
-                    f"nothing came for {ANSWER_S_MAX:.0f} s after {done} of {count} messages"
-                )
-            for key, _ in ready:
+            for key, _ in _ready(selector):
                 done += key.data.messages.take(key.data.link.receive())
         return (time.perf_counter_ns() - start_ns) / 1e9
 
@@ -237,7 +242,7 @@ def end_to_end_us(feed: Feed, tail: Tail, count: int, rate: float) -> list[float
                 if due > BURST_MAX
                 else max(0.0, (start_ns + sent * step_ns - time.perf_counter_ns()) / 1e9)
             )
-            for key, _ in selector.select(wait_s if sent < count else ANSWER_S_MAX):
+            for key, _ in selector.select(wait_s) if sent < count else _ready(selector):
                 if key.data is None:
                     feed.acks.take(feed.link.receive())
                     continue
