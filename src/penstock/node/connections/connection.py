@@ -198,7 +198,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
         self._outbox.close()
-        self._intake.close()
+        self._intake.drop()
         release(self._ready)
         for place in self._line:
             release(place.pieces or ())

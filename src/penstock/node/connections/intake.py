@@ -156,3 +156,9 @@ class Intake:
         """The connection is gone: give the room back."""
         self._start = self._end = 0
         self._resize(FIRST_BYTES)
+
+    def drop(self) -> None:
+        """Nothing will come any more: not even the first bytes are kept. Dead connections may lie about for a while."""
+        self.close()
+        self._buffer = bytearray()
+        self._view = memoryview(self._buffer)

@@ -143,3 +143,15 @@ def test_closing_gives_everything_back() -> None:
         feed(intake, frame(size)[:-1])
         intake.close()
         assert budget._used_bytes == 0
+
+
+def test_a_dead_connection_keeps_no_memory_and_owes_none() -> None:
+    budget = Budget(PLENTY)
+    for size in (5, 100_000):
+        intake = Intake(budget, FRAME_BYTES_MAX, LengthPrefixed())
+        feed(intake, frame(size)[:-1])
+        intake.drop()
+        assert len(intake.room()) == 0
+        assert intake.held_bytes == 0
+        intake.shrink()
+        assert budget._used_bytes == 0
