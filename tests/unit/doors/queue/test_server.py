@@ -181,7 +181,7 @@ def test_a_member_that_says_nothing_is_gone_and_one_that_beats_is_not() -> None:
         assert not alive.line.was_aborted
         assert [one["id"] for one in json.loads((await described(alive)).body)["members"]] == ["member-2"]
 
-    at_the_queue_door(talk, subscription_heartbeat_ms=20)
+    at_the_queue_door(talk, subscription_heartbeat_ms=200)
 
 
 async def described(peer: Peer) -> Frame:
