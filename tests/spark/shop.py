@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from penstock.spark.pipelines.loading import read_project
 from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.running import started, watch
 from penstock.testing import Broker
+from penstock.testing.broker import SOURCE_DIR
 from spark.places import PROJECT
 
 Record = dict[str, Any]
@@ -25,6 +28,12 @@ SCHEMA = "id bigint, customer string, amount double"
 def order(number: int, **more: Any) -> dict[str, Any]:
     """One order with the columns of SCHEMA."""
     return {"id": number, "customer": f"c{number % 3}", "amount": number + 0.5, **more}
+
+
+def shell(broker: Broker) -> dict[str, str]:
+    """The environment of a shell in which `penstock` is this tree's, and talks to this broker."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(SOURCE_DIR), "PENSTOCK_BOOTSTRAP": broker.bootstrap}
 
 
 class Shop:

@@ -1,47 +1,70 @@
-"""docs/spark.md is true: its blocks about reading run as they stand, and its options are the ones there are."""
+"""docs/spark.md is true: all its blocks run, one after the other, and its options are the ones there are."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from feeding import connected, create, put
 from penstock.client.access import OPTIONS as ACCESS_OPTIONS
 from penstock.spark.options import KAFKA_OPTIONS, OPTIONS
 from penstock.testing import Broker
+from spark.shop import Shop, shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
-SECTIONS = ("A session", "Reading a topic", "Reading a stream", "One line for notebooks")
-"""Those about reading; what is said of writing and of pipelines is tried where they are."""
+FENCES = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+PLACES = ("orders-table", "orders-checkpoint", "shipped-checkpoint")
+"""Where the page writes to. Spark would take them for directories beside the one that it was started in."""
+RUN_S_MAX = 240
 
 
-def blocks() -> list[str]:
-    """The Python of these sections, in order."""
-    found = []
-    for section in re.split(r"^## ", PAGE, flags=re.MULTILINE):
-        if section.splitlines()[0] in SECTIONS:
-            found += re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    return found
+def run(script: str, broker: Broker, home: Path) -> str:
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=home,
+        env=shell(broker),
+        capture_output=True,
+        text=True,
+        timeout=RUN_S_MAX,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout
 
 
-def test_the_blocks_run(spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with connected(broker) as cluster:
-        create(cluster, "orders")
-        put(cluster, "orders", [json.dumps({"status": "new", "id": one}).encode() for one in range(5)])
+def test_every_block_runs(
+    spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PENSTOCK_BOOTSTRAP", broker.bootstrap)
     names: dict[str, Any] = {}
-    assert len(blocks()) >= len(SECTIONS)
-    for block in blocks():
+    said = []
+    for language, block in FENCES:
+        if language == "bash":
+            said.append(run(block, broker, tmp_path))
+            continue
+        assert language == "python"
         here = block.replace("127.0.0.1:9092", broker.bootstrap)
-        for name in ("orders-table", "orders-checkpoint"):  # Spark's own directory is where it was started
+        for name in PLACES:
             here = here.replace(f'"{name}"', f'"{tmp_path}/{name}"')
         exec(here, names)
     assert names["spark"] is spark or names["spark"].sparkContext is spark.sparkContext
-    assert spark.read.parquet(f"{tmp_path}/orders-table").count() == 5
+    assert spark.read.parquet(f"{tmp_path}/orders-table").count() == 10
+    shop = Shop(broker, tmp_path, "")
+    orders, shipped = (
+        Counter(one["value"].upper() for one in shop.read(name)) for name in ("orders", "shipped")
+    )
+    assert shipped == Counter({value: 3 * count for value, count in orders.items()})
+    five_minutes, revenue = said
+    lines = [json.loads(line) for line in five_minutes.splitlines() if line.startswith("{")]
+    rows = {line["pipeline"]: line["rows_total"] for line in lines if "pipeline" in line}
+    assert rows == {"orders-lake": 10, "revenue": 10}
+    assert len([line for line in lines if "topic" in line]) == 2, "dead letters"
+    assert "nothing wrong" in five_minutes
+    assert re.search(r"2026-01-01T10:01:00\S*.*\b1\b.*1\.5", revenue), revenue
 
 
 def test_every_option_has_its_row() -> None:

@@ -1,9 +1,8 @@
-"""docs/pipelines.md is true: every project in it runs, and its five minutes happen as written."""
+"""docs/pipelines.md is true: every project in it runs, and ends as it says."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -19,8 +18,7 @@ from penstock.spark.pipelines import load_project
 from penstock.spark.pipelines.analysis import analyse
 from penstock.spark.pipelines.waiting import wait_until
 from penstock.testing import Broker
-from penstock.testing.broker import SOURCE_DIR
-from spark.shop import Shop
+from spark.shop import Shop, shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text("utf-8")
 SECONDS_MAX = 240
@@ -28,12 +26,6 @@ SECONDS_MAX = 240
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-
-
-def environment(broker: Broker) -> dict[str, str]:
-    """A shell in which `penstock` is this tree's, and talks to the broker of the test."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(SOURCE_DIR), "PENSTOCK_BOOTSTRAP": broker.bootstrap}
 
 
 @pytest.mark.parametrize("number", range(len(blocks("yaml"))))
@@ -73,23 +65,6 @@ def test_the_python_of_the_page_is_a_project(spark: Any, tmp_path: Path) -> None
     assert [one.name for one in project.pipelines] == ["large-orders"]
 
 
-def test_five_minutes(broker: Broker, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["bash", "-euc", blocks("bash")[0]],
-        cwd=tmp_path,
-        env=environment(broker),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    looks = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"pipeline"')]
-    assert {look["pipeline"]: look["rows_total"] for look in looks} == {"orders-lake": 10, "revenue": 10}
-    letters = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"topic"')]
-    assert len(letters) == 2
-    assert "nothing wrong" in done.stdout
-
-
 def test_a_signal_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path) -> None:
     orders = shop.topic("orders", 1)
     shop.put(orders, [{"id": 1}])
@@ -98,7 +73,7 @@ def test_a_signal_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path)
     (tmp_path / "pipelines.yaml").write_text(yaml.safe_dump(project))
     command = [sys.executable, "-m", "penstock", "pipeline", "run", "--metrics-port", "0"]
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment(broker), stdout=out, stderr=err)
+        process = subprocess.Popen(command, cwd=tmp_path, env=shell(broker), stdout=out, stderr=err)
     try:
         assert wait_until(lambda: len(shop.rows("lake")) == 1, SECONDS_MAX, 0.2), (
             tmp_path / "err"

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from penstock import Admin
 from penstock.client.access import read_access
 from penstock.client.batches import read_raw
 from penstock.client.cluster import Cluster, Place, codes_in
@@ -181,23 +180,6 @@ def test_a_topic_that_is_not_there_is_missed_with_the_nearest_name(
 ) -> None:
     with pytest.raises(Exception, match=f"Did you mean '{topic}'"):
         write(numbers(spark, 1), broker, topic + "x")
-
-
-def test_the_blocks_of_the_page_about_writing_run(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    with Admin(bootstrap=broker.bootstrap) as admin:
-        admin.create_topic("orders", PARTITIONS)
-    write(numbers(spark, 20), broker, "orders")
-    where = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "orders"}
-    names: dict[str, Any] = {
-        "orders": spark.read.format("penstock").options(**where).load(),
-        "stream": spark.readStream.format("penstock").options(**where, startingOffsets="earliest").load(),
-    }
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
-    blocks = page.partition("## Writing a topic")[2].partition("## When")[0]
-    here = blocks.replace("127.0.0.1:9092", broker.bootstrap).replace('"shipped-', f'"{tmp_path}/shipped-')
-    for block in re.findall(r"```python\n(.*?)```", here, re.DOTALL):
-        exec(block, names)
-    assert values(broker, "shipped") == Counter({str(number): 3 for number in range(20)})
 
 
 def test_every_option_for_writing_has_its_row() -> None:
