@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.spark.pipelines.definition import Project
@@ -68,19 +68,20 @@ class Shop:
                 "group.id": "reading",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
             }
         )
+        left = set(consumer.list_topics(topic, 30).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
         found = []
-        for partition in consumer.list_topics(topic, 30).topics[topic].partitions:
-            place = TopicPartition(topic, partition, 0)
-            end = consumer.get_watermark_offsets(place, 30)[1]
-            consumer.assign([place])
-            while consumer.position([place])[0].offset < end:
-                message = consumer.poll(1)
-                if message is not None and message.error() is None:
-                    found.append(_record(message))
+        while left:
+            message = consumer.poll(1)
+            if message is not None and message.error() is None:
+                found.append(_record(message))
+            elif message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition())
         consumer.close()
-        return found
+        return sorted(found, key=lambda record: (record["partition"], record["offset"]))
 
     def project(self, pipelines: Mapping[str, Any], **shared: Any) -> Project:
         return read_project(
