@@ -95,7 +95,7 @@ def test_filters_on_place_and_time_choose_what_is_read(
 ) -> None:
     put(cluster, topic, numbered(100))
     put(cluster, topic, numbered(100), partition=1)
-    frame = reading(spark, broker, topic)
+    frame = reading(spark, broker, topic, pushFilters="true")
     narrow = frame.where("partition = 1 and offset >= 10 and offset < 13")
     assert [one.offset for one in narrow.orderBy("offset").collect()] == [10, 11, 12]
     planned = narrow._jdf.queryExecution().executedPlan().toString()
@@ -103,6 +103,14 @@ def test_filters_on_place_and_time_choose_what_is_read(
     late = frame.where(f"timestamp >= timestamp_millis({NOW_MS + 95})")
     assert late.count() == 10
     assert frame.where(f"topic = '{topic}' and offset in (3, 4)").count() == 4
+
+
+def test_a_filter_is_not_remembered(spark: Any, broker: Broker, cluster: Cluster, topic: str) -> None:
+    put(cluster, topic, numbered(10))
+    put(cluster, topic, numbered(10), partition=1)
+    frame = reading(spark, broker, topic)
+    assert frame.where("partition = 0 and offset >= 1").count() == 9
+    assert frame.count() == 20, "the same rows are read again, all of them"
 
 
 def test_a_stream_reads_each_record_once_over_restarts(

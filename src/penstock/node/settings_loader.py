@@ -33,7 +33,6 @@ OTHER_VARIABLES = (
     "PENSTOCK_DECODER",
     "PENSTOCK_QUEUE",
     "PENSTOCK_REQUIRE_CLIENTS",
-    "PENSTOCK_SPARK_PUSHES_FILTERS",
 )
 """Variables with our prefix that are not node settings: the command line's and the test suite's."""
 

@@ -136,7 +136,7 @@ class ReadOptions:
     pushes_filters: bool
 
 
-def read_options(options: Mapping[str, str], *, is_stream: bool, pushes_filters: bool = False) -> ReadOptions:
+def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     """Everything checked that can be checked without a broker. Raises BadArgument."""
     given = Given(options, OPTIONS, KAFKA_OPTIONS, REFUSED)
     if is_stream:
@@ -171,7 +171,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool, pushes_filters:
         trigger_bytes_max=given.number("maxBytesPerTrigger"),
         trigger_delay_ms_max=given.duration_ms("maxTriggerDelay", _TRIGGER_DELAY_MS),
         wait_ms=given.duration_ms("latestOffsetWaitMs", 500),
-        pushes_filters=given.flag("pushFilters", pushes_filters),
+        pushes_filters=given.flag("pushFilters", False),
     )
 
 

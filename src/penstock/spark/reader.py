@@ -51,7 +51,11 @@ class Reader(DataSourceReader):
 
 
 class NarrowingReader(Reader):
-    """A reader that lets filters on partition, offset, timestamp and topic choose what is read at all."""
+    """A reader that lets filters on partition, offset, timestamp and topic choose what is read at all.
+
+    Only where that is asked for: Spark keeps the narrowed reader with the DataFrame, and hands it also to a later query
+    that has no filter, which then misses rows.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)

@@ -17,8 +17,7 @@ CHECKPOINTS_ON_DISK = (
 )
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-PUSHDOWN_VARIABLE = "PENSTOCK_SPARK_PUSHES_FILTERS"
-"""Tells the workers of sessions made here that filters may be taken; elsewhere Spark refuses readers that do."""
+"""Where this is off, Spark refuses reads with the option `pushFilters`."""
 
 ANYWHERE = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
@@ -63,9 +62,6 @@ def make_session(master: str, app_name: str, conf: dict[str, str]) -> Any:
         return _same(running, master, conf)
     _prepare_environment(_worker_python(master, Path(sql.__file__).parents[1]))
     wanted = {**ANYWHERE, **OF_THE_DRIVER, "spark.sql.shuffle.partitions": str(_cores(master)), **conf}
-    if wanted[PUSHDOWN] == "true":
-        os.environ[PUSHDOWN_VARIABLE] = "true"
-        wanted.setdefault(f"spark.executorEnv.{PUSHDOWN_VARIABLE}", "true")
     builder = sql.SparkSession.builder.master(master).appName(app_name)
     try:
         made = _configured(builder, wanted).getOrCreate()

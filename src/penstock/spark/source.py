@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from pyspark.sql.datasource import DataSource
@@ -18,7 +17,6 @@ from pyspark.sql.types import (
 )
 
 from penstock.spark.options import read_options
-from penstock.spark.sessions import PUSHDOWN_VARIABLE
 
 COLUMNS = (
     StructField("key", BinaryType()),
@@ -49,8 +47,7 @@ class PenstockSource(DataSource):
     def reader(self, schema: StructType) -> Any:
         from penstock.spark.reader import make_reader
 
-        pushes = os.environ.get(PUSHDOWN_VARIABLE) == "true"
-        return make_reader(read_options(self.options, is_stream=False, pushes_filters=pushes))
+        return make_reader(read_options(self.options, is_stream=False))
 
     def streamReader(self, schema: StructType) -> Any:
         from penstock.spark.stream import StreamReader

@@ -42,8 +42,8 @@ def topic(cluster: Cluster) -> str:
 
 
 def options(broker: Broker, topic: str, **more: str) -> ReadOptions:
-    given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, **more}
-    return read_options(given, is_stream=False, pushes_filters=True)
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "pushFilters": "true", **more}
+    return read_options(given, is_stream=False)
 
 
 def planned(reader: Reader) -> list[tuple[int, int, int]]:
