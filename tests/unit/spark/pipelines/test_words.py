@@ -98,6 +98,12 @@ def test_rows_are_counted_by_offsets() -> None:
     assert [rows_in({"sources": [one]}) for one in (later, first, grown, {"numInputRows": 3})] == [4, 3, 5, 3]
 
 
+def test_a_batch_without_records_is_counted_as_none() -> None:
+    end = '{"#from": {"a": {"0": 0}}, "a": {"0": 10}}'
+    assert rows_in({"sources": [{"startOffset": None, "endOffset": end}]}) == 10
+    assert rows_in({"sources": [{"startOffset": end, "endOffset": end}]}) == 0
+
+
 def test_a_source_that_is_read_for_two_outputs_is_counted_once() -> None:
     read = {
         "startOffset": '{"a": {"0": 5}}',
