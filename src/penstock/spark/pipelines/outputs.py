@@ -106,7 +106,7 @@ class TableOutput:
         for name in self.partition_by:
             rows = rows.withColumn(COPY_PREFIX + name, F.col(f"`{name}`"))
         rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        writer = rows.write.mode("errorifexists").option("compression", "zstd")
+        writer = rows.write.mode("error").option("compression", "zstd")
         writer.partitionBy(*[COPY_PREFIX + name for name in self.partition_by]).parquet(str(directory))
         return directory
 
