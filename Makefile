@@ -26,7 +26,7 @@ demo: setup ## a broker, a few thousand orders, a kill -9, and nothing lost
 test: setup ## every test that takes seconds (JOBS=0: one after another; TESTS=tests/unit: some of them)
 	@$(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
 
-spark: setup ## the tests that need a Spark of their own, one after another
+spark: setup ## every test on Spark but the proofs, also those that take minutes
 	@$(PY) -m pytest -q -k "not many" tests/spark
 
 check: setup ## lint, format, strict types, and the walls between the rooms

@@ -13,12 +13,13 @@ from penstock.testing import Broker, running_broker
 from spark import places
 from spark.shop import Shop
 
+LONG = ("test_cluster", "test_declarative", "test_lake_kills", "test_pipelines_page", "test_sink_kills")
+"""Files that start one Spark after the other, for minutes: they run by their own word, `make spark`."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with a Spark of their own have their own word, `make spark`: Spark gives its Python workers ten seconds to
-    start, which two cores that also run everything else do not always keep."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.parent == Path(__file__).parent and item.path.stem in LONG:
             item.add_marker(pytest.mark.slow)
 
 
