@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
-from penstock.spark.pipelines.progress import Progress
+from penstock.spark.pipelines.progress import RUNNING, Progress
 
 
 class PipelineMetrics:
@@ -35,7 +35,7 @@ class PipelineMetrics:
 
     def _show(self, progress: Progress) -> None:
         name = progress.pipeline
-        self._is_up.labels(name).set(progress.state == "running")
+        self._is_up.labels(name).set(progress.state == RUNNING)
         self._batch.labels(name).set(progress.batch)
         self._rows.labels(name).set(progress.rows_total)
         self._pace.labels(name).set(progress.rows_per_s)

@@ -10,6 +10,9 @@ from typing import Any
 FROM = "#from"
 """The source's own word inside an end offset."""
 
+RUNNING = "running"
+"""The state of a pipeline that has not ended."""
+
 
 @dataclass(frozen=True)
 class Progress:

@@ -14,7 +14,7 @@ from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import run_history
 from penstock.spark.pipelines.place import own_session
 from penstock.spark.pipelines.problems import RunFailed
-from penstock.spark.pipelines.progress import Progress, read_progress, rows_in
+from penstock.spark.pipelines.progress import RUNNING, Progress, read_progress, rows_in
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.steps import output_mode
 from penstock.spark.pipelines.topics import source_options, topic_options
@@ -65,16 +65,20 @@ class Running:
     last: Progress = field(default_factory=lambda: Progress("", "starting"))
 
     def look(self) -> Progress:
-        """How it is doing now. Several batches may have ended since the last look."""
+        """How it is doing now. Several batches may have ended since the last look.
+
+        Whether it runs is asked first and once: what ends in the middle of a look is seen as ended by the next one.
+        """
+        is_active = self.query.isActive
         reports: list[Any] = list(self.query.recentProgress)
         for report in reports:
             if report["timestamp"] > self.seen_until:
                 self.rows_total += rows_in(report)
                 self.seen_until = report["timestamp"]
-        failure = self.failure()
-        state = "running" if self.query.isActive else "failed" if failure else "stopped"
+        failure = None if is_active else self._failure()
+        state = RUNNING if is_active else "failed" if failure else "stopped"
         told = read_progress(self.pipeline.name, reports[-1] if reports else None, self.rows_total, state)
-        self.last = replace(told, error=str(failure or ""))
+        self.last = replace(told, error=failure or "")
         return self.last
 
     def note(self, progress: Progress) -> None:
@@ -84,14 +88,12 @@ class Running:
         except OSError as error:
             raise RunFailed(in_words(self.pipeline.name, str(error))) from error
 
-    def failure(self) -> RunFailed | None:
-        """Why it ended, if it ended by itself and badly."""
-        if self.query.isActive:
-            return None
+    def _failure(self) -> str | None:
+        """Why it ended, if that was by itself and badly."""
         error = self.query.exception()
         if error is None or "StopAtBoundary" in str(error):
             return None
-        return RunFailed(in_words(self.pipeline.name, str(error)))
+        return in_words(self.pipeline.name, str(error))
 
     @property
     def is_between_batches(self) -> bool:
@@ -166,12 +168,12 @@ def watch(
     while True:
         looks = [one.look() for one in running]
         show(looks)
-        failures = [failure for failure in (one.failure() for one in running) if failure]
+        failures = [progress.error for progress in looks if progress.error]
         if failures:
-            raise RunFailed("\n".join(str(failure) for failure in failures))
+            raise RunFailed("\n".join(failures))
         for one, progress in zip(running, looks, strict=True):
             one.note(progress)
-        if is_stopping() or not any(one.query.isActive for one in running):
+        if is_stopping() or not any(progress.state == RUNNING for progress in looks):
             return
         tick.wait(LOOK_S)
 
