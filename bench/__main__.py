@@ -27,6 +27,7 @@ from bench.rows import (
     reopening,
     replaying,
     requests,
+    spark_lake,
     spark_reading,
     spark_writing,
     starting,
@@ -76,6 +77,9 @@ ROWS = {
     ),
     "spark-write": Entry(
         spark_writing.measure, "5 M rows of 100 bytes out of Spark, exactly and at least once", (1, 1)
+    ),
+    "spark-lake": Entry(
+        spark_lake.measure, "5 M records of 100 bytes to a Delta table, exactly once", (2, 2)
     ),
 }
 

@@ -57,13 +57,27 @@ def put(
     cluster: Cluster, topic: str, records: Sequence[NewRecord | bytes], partition: int = 0, codec: int = 0
 ) -> None:
     """Write one batch."""
+    fill(cluster, topic, records, 1, partition, codec)
+
+
+def fill(
+    cluster: Cluster,
+    topic: str,
+    records: Sequence[NewRecord | bytes],
+    times: int,
+    partition: int = 0,
+    codec: int = 0,
+) -> None:
+    """Write one batch again and again."""
     made = [one if isinstance(one, NewRecord) else NewRecord(None, one) for one in records]
     request = messages.ProduceRequest
     part = request.PartitionProduceData(index=partition, records=bytes(build_batch(made, NOW_MS, codec)))
     body = request(
         acks=-1, timeout_ms=30_000, topic_data=[request.TopicProduceData(name=topic, partition_data=[part])]
     )
-    _done(cluster.ask(ApiKey.PRODUCE, body, Leader(topic, partition), version_max=_PRODUCE_VERSION_MAX))
+    for _ in range(times):
+        answer = cluster.ask(ApiKey.PRODUCE, body, Leader(topic, partition), version_max=_PRODUCE_VERSION_MAX)
+        _done(answer)
 
 
 def numbered(count: int, start: int = 0) -> list[NewRecord]:

@@ -24,7 +24,7 @@ def measure(session: Session) -> list[Figure]:
             loader.pipeline_s(frame, answer_bytes, rows // RECORDS // len(PARTITIONS) - 1, 16)
         session.step("spark-read: all ways in turns")
         wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "rows": rows, "repeats": session.pick(3, 2)}
-        found = run_spark("bench.spark_reads", {**wanted, "jars": connector_jars()})
+        found = run_spark("bench.spark_reads", session.cpus, {**wanted, "jars": connector_jars()})
     return [one for kind in ("batch", "stream") for one in _figures(found, kind, rows)]
 
 

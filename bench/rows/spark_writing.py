@@ -19,7 +19,7 @@ def measure(session: Session) -> list[Figure]:
             loader.create_topics([TOPIC])
         session.step("spark-write: all ways in turns")
         wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "rows": rows, "repeats": session.pick(3, 2)}
-        found = run_spark("bench.spark_writes", {**wanted, "jars": connector_jars()})
+        found = run_spark("bench.spark_writes", session.cpus, {**wanted, "jars": connector_jars()})
     return [one for way in RATIOS_MIN for one in _figures(found, way, rows)]
 
 

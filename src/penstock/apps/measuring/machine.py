@@ -36,10 +36,10 @@ def find_cpus() -> Cpus:
 
 
 @contextmanager
-def on_cpu(cpu: int) -> Iterator[None]:
-    """Whatever is started inside inherits this processor."""
+def on_cpu(*cpus: int) -> Iterator[None]:
+    """Whatever is started inside inherits this processor, or these."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {cpu})
+    os.sched_setaffinity(0, cpus)
     try:
         yield
     finally:
