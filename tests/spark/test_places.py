@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compat.reference.__main__ import running_kafka
-from spark.clusters import connect_server, jars_of, standalone
+from spark.clusters import jars_of, standalone
 from spark.places import RUN_S_MAX, run_there
 
 SOURCE_AND_SINK = ("test_source.py", "test_sink.py")
@@ -20,11 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(RUN_S_MAX + 120)]
 def test_every_kind_on_a_standalone_cluster(tmp_path: Path) -> None:
     with standalone(tmp_path) as master:
         print(run_there((*SOURCE_AND_SINK, *KINDS), master=master, without=[PAGE]))
-
-
-def test_every_kind_over_connect(tmp_path: Path) -> None:
-    with connect_server(tmp_path, "local[2]") as remote:
-        print(run_there((*SOURCE_AND_SINK, *KINDS), master=remote, without=[PAGE]))
 
 
 def test_every_kind_with_apache_kafka() -> None:
