@@ -44,8 +44,8 @@ class LoopDisk:
     def mount(self) -> None:
         _run("mount", "-o", "loop,errors=remount-ro", self._image, self.root)
 
-    def unmount(self) -> None:
-        _run("umount", self.root)
+    def unmount(self, *, lazily: bool = False) -> None:
+        _run("umount", *(["--lazy"] if lazily else []), self.root)
 
     def turn_read_only(self) -> None:
         """The kernel meets an error in the file system and lets nobody write any more."""
@@ -64,8 +64,8 @@ class LoopDisk:
 
 
 @contextmanager
-def loop_disk(home: Path) -> Iterator[LoopDisk]:
-    """A small disk at `home`/data."""
+def loop_disk(home: Path, *, lazily: bool = False) -> Iterator[LoopDisk]:
+    """A small disk at `home`/data; taken away `lazily`, also from those who still have a file of it open."""
     _need("mount", "umount", "findmnt", "mkfs.ext4", "fsck.ext4")
     image, root = home / "disk.img", home / "data"
     root.mkdir()
@@ -80,7 +80,7 @@ def loop_disk(home: Path) -> Iterator[LoopDisk]:
     try:
         yield disk
     finally:
-        disk.unmount()
+        disk.unmount(lazily=lazily)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ def test_two_runs_of_the_example(shop: Shop, tmp_path: Path) -> None:
     spec = tmp_path / "project" / "spark-pipeline.yml"
     text = spec.read_text().replace("file:///tmp/penstock-declarative/storage", f"file://{tmp_path}/storage")
     text = text.replace("127.0.0.1:9092", shop.bootstrap)
-    text += f"  spark.sql.warehouse.dir: {tmp_path}/warehouse\n"
     spec.write_text(text)
     code = tmp_path / "project" / "transformations" / "orders.py"
     code.write_text(
@@ -50,6 +49,8 @@ def _run(home: Path, spec: Path) -> None:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--spec", str(spec)]
+    for setting in ("catalogImplementation=hive", f"warehouse.dir={home}/warehouse"):
+        command += ["--conf", f"spark.sql.{setting}"]
     done = subprocess.run(
         command, cwd=home, env=environment, capture_output=True, text=True, timeout=RUN_S_MAX
     )

@@ -60,6 +60,7 @@ class Broker:
         self._ports = {name: str(flags.get(name, 0)) for name in PORTS}
         self._flags = {name: value for name, value in flags.items() if name not in PORTS}
         self._process: subprocess.Popen[bytes] | None = None
+        self._ran_before = False
 
     @property
     def port(self) -> int:
@@ -99,9 +100,21 @@ class Broker:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> None:
-        """Start and return once the ready file names the ports."""
-        self.launch()
-        ready = self._await_ready()
+        """Start and return once the ready file names the ports.
+
+        A broker that ran before takes its ports again. Whoever got one of them meanwhile, as the near end of a
+        connection, mostly has it for a moment only: then it is tried again.
+        """
+        deadline = time.monotonic() + READY_S_MAX
+        while True:
+            self.launch()
+            try:
+                ready = self._await_ready()
+                break
+            except BrokerDied:
+                if not (self._ran_before and self._lacked_a_port()) or time.monotonic() > deadline:
+                    raise
+        self._ran_before = True
         self.host = str(ready["host"])
         self._ports |= {name: str(ready[name]) for name in PORTS if name in ready}
 
@@ -177,6 +190,9 @@ class Broker:
         process.wait()
         self._process = None
         raise BrokerDied(f"no ready file within {READY_S_MAX} s\n{self._tail()}")
+
+    def _lacked_a_port(self) -> bool:
+        return "Cannot listen on" in self.output().rstrip().rpartition("\n")[2]
 
     def _running(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the broker is not running"
