@@ -25,7 +25,8 @@ def test_a_crash_is_logged_and_told(caplog: pytest.LogCaptureFixture) -> None:
 
     run(test)
     assert [str(error) for error in told] == ["gone"]
-    assert caplog.text.count("LookupError: gone") == 2
+    logged = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert [repr(error) for error in logged] == ["LookupError('gone')"] * 2
 
 
 def test_a_running_task_is_not_collected() -> None:
