@@ -153,15 +153,12 @@ class SubscriptionState:
             self.members.holding[hold.member_id] -= 1
 
     def _free(self, event: Freed) -> None:
-        held, holding, ready = self.held, self.members.holding, self.ready
         for offset in event.offsets:
-            hold = held.pop(offset, None)
-            if hold is not None and hold.member_id in holding:
-                holding[hold.member_id] -= 1
+            self._let_go(offset)
             if event.is_ready:
-                place = bisect_left(ready, offset)
-                if ready[place : place + 1] != [offset]:
-                    ready.insert(place, offset)
+                place = bisect_left(self.ready, offset)
+                if self.ready[place : place + 1] != [offset]:
+                    self.ready.insert(place, offset)
 
     def _skip(self, event: Skipped) -> None:
         self.gaps[event.first_offset] = event.last_offset

@@ -9,6 +9,7 @@ import json
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, NoReturn
 
@@ -155,11 +156,9 @@ def _compact(value: object, where: str) -> bytes:
 
 
 def _base64(text: object, name: str, where: str) -> bytes:
-    if isinstance(text, str):
-        try:
+    with suppress(NotBase64, ValueError):
+        if isinstance(text, str):
             return b64decode(text, validate=True)
-        except (NotBase64, ValueError):
-            pass  # said below
     raise InvalidRequest(f"{name} of {where} is not base64")
 
 
@@ -189,11 +188,8 @@ def _show_bytes(shown: dict[str, Any], name: str, content: bytes | None, show: S
         shown[name] = None
         return
     if show is not Show.BASE64:
-        try:
+        with suppress(UnicodeDecodeError):
             text = content.decode()
-        except UnicodeDecodeError:
-            pass  # no text: shown as base64 below
-        else:
             shown[name] = _structure(text) if show is Show.JSON and text[:1] in ("{", "[") else text
             return
     shown[f"{name}_base64"] = b64encode(content).decode()
