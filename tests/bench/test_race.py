@@ -17,8 +17,9 @@ from penstock.apps.race import chart, contest, result, tables
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import ENTRANTS, Entrant
 from penstock.apps.race.lanes.kafka import KafkaLane
-from penstock.apps.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_s, ingest_s, replay_s
+from penstock.apps.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_rate, ingest_rate, replay_rate
 from penstock.apps.race.lanes.nats import Lines
+from penstock.apps.race.lanes.pace import Pace, best_percentile
 from penstock.apps.race.payload import payload
 from penstock.apps.race.servers.installing import Missing, prepared, run
 from penstock.apps.race.standing import Standing
@@ -45,6 +46,31 @@ def test_a_ratio_is_refused_when_laps_lie_too_far_apart() -> None:
     assert one.noisy == ["Penstock"]
     assert "refused: laps of Penstock" in tables.verdict(one)
     assert standing([30, 31], [20, 30]).noisy == ["Redis"]
+
+
+def test_what_is_sure_is_told_even_when_laps_lie_too_far_apart() -> None:
+    assert tables.verdict(standing([30, 50], [20, 10])).endswith(
+        "; our worst lap is 1.50 × the best of Redis"
+    )
+    assert "our worst lap" not in tables.verdict(standing([30, 50], [20, 40]))
+    less = standing([2, 3], [4, 9], more=False)
+    assert less.least_ratio_to("Redis") == 4 / 3
+
+
+def test_the_quickest_piece_of_a_lap_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_s = iter([0, 1, 3, 4])
+    monkeypatch.setattr("time.perf_counter_ns", lambda: next(clock_s) * 1_000_000_000)
+    pace = Pace(50)
+    for done in (5, 10, 12, 30, 41):
+        pace.reached(done)
+    assert pace.best_rate == 11, "10 in one second, 20 in two, 11 in one"
+
+
+def test_a_percentile_is_that_of_the_quietest_piece() -> None:
+    times = [9.0] * 20 + [5.0] * 18 + [7.0, 8.0] + [6.0] * 60
+    assert best_percentile(times, 0.5) == 5
+    assert best_percentile(times, 0.99) == 6
+    assert best_percentile([4.0, 3.0], 0.5) == 3
 
 
 def test_a_target_that_is_not_met_is_said() -> None:
@@ -177,11 +203,11 @@ def test_what_is_sent_over_the_lane_is_counted(broker: Broker) -> None:
     lane.make_stream()
     feed = lane.feed()
     load = feed.load(50)
-    assert ingest_s(feed, load, 2_000, 500) > 0
+    assert ingest_rate(feed, load, 2_000, 500) > 0
     assert len(ack_times_us(feed, 20)) == 20
-    assert replay_s(lane.tail(from_start=True), 2_020) > 0
+    assert replay_rate(lane.tail(from_start=True), 2_020) > 0
     tails = [lane.tail(from_start=False) for _ in range(3)]
-    assert fan_out_s(feed, tails, feed.load(50), 1_000, 200) > 0
+    assert fan_out_rate(feed, tails, feed.load(50), 1_000, 200) > 0
     times_us = end_to_end_us(feed, lane.tail(from_start=False), 200, 2_000)
     assert len(times_us) == 200
     assert min(times_us) > 0

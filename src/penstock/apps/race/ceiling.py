@@ -6,7 +6,7 @@ from penstock.apps.measuring.null_server import null_server
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import ENTRANTS, OURS
 from penstock.apps.race.lanes.kafka import KafkaFeed
-from penstock.apps.race.lanes.lane import ingest_s
+from penstock.apps.race.lanes.lane import ingest_rate
 from penstock.apps.race.rows.streaming import BATCH_BYTES, IN_FLIGHT_BATCHES, KB, SMALL
 from penstock.apps.race.servers.runner import Promise
 
@@ -32,4 +32,4 @@ def _ingest_rate(course: Course, size: int) -> float:
     with null_server(course.cpus.server, len(load.content), answer) as address:
         idle = KafkaFeed(address, size)
         idle.load(batch)
-        return BATCHES * batch / ingest_s(idle, load, BATCHES * batch, batch * IN_FLIGHT_BATCHES)
+        return ingest_rate(idle, load, BATCHES * batch, batch * IN_FLIGHT_BATCHES)

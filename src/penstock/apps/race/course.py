@@ -37,7 +37,7 @@ class Course:
 
     @property
     def lap_s(self) -> float:
-        """How long a lap is measured where only a rate counts; half of it is run before, to get warm."""
+        """How long a lap is measured where only a rate counts; as long again is run before, to get warm."""
         return 0.5 if self.is_quick else 1.5
 
     def pick(self, full: int, quick: int) -> int:

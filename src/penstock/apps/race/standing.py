@@ -67,6 +67,11 @@ class Standing:
             return None
         return ours / theirs if self.is_more_better else theirs / ours
 
+    def least_ratio_to(self, peer: str) -> float:
+        """Our worst lap to the best of one of them: what is sure even when laps lie far apart."""
+        ours, theirs = self.samples[OURS], self.samples[peer]
+        return min(ours) / max(theirs) if self.is_more_better else min(theirs) / max(ours)
+
     @property
     def ratio(self) -> float | None:
         """Ours to the best of the others; above one is won. None when it may not be told."""

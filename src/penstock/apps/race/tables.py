@@ -43,12 +43,18 @@ def verdict(one: Standing) -> str:
 
 
 def _ratio(one: Standing, peer: str, least: float | None) -> str:
-    noisy = one.noisy_with(peer)
-    if noisy:
-        return f"refused: laps of {' and '.join(noisy)} too far apart"
     ratio = one.ratio_to(peer)
     if ratio is None:
         return "we did not run"
+    noisy = one.noisy_with(peer)
+    if noisy:
+        refused = f"refused: laps of {' and '.join(noisy)} too far apart"
+        sure = one.least_ratio_to(peer)
+        return (
+            f"{refused}; our worst lap is {sure:.2f} × the best of {peer}"
+            if sure >= (least or 1)
+            else refused
+        )
     told = f"{ratio:.2f} × {peer}"
     return told if least is None else f"{told}, {'met' if ratio >= least else 'NOT met'} (≥ {least:g})"
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.apps.measuring.loader import UnexpectedAnswer, no_collector
+from penstock.apps.race.lanes.pace import Pace
 
 Address = tuple[str, int]
 RECEIVE_BYTES = 1 << 20
@@ -128,20 +129,21 @@ class Link:
         self.socket.close()
 
 
-def ingest_s(feed: Feed, load: Load, count: int, in_flight: int) -> float:
-    """Seconds until `count` messages are acknowledged, at most `in_flight` of them open."""
+def ingest_rate(feed: Feed, load: Load, count: int, in_flight: int) -> float:
+    """Messages a second in the quickest piece of `count` acknowledged ones, at most `in_flight` of them open."""
     assert count % load.messages == 0 and in_flight >= load.messages
     link, acks = feed.link, feed.acks
     content = load.content
     sent = acked = 0
     with no_collector():
-        start_ns = time.perf_counter_ns()
+        pace = Pace(count)
         while acked < count:
             while sent < count and sent - acked + load.messages <= in_flight:
                 link.send(content)
                 sent += load.messages
             acked += acks.take(link.receive())
-        return (time.perf_counter_ns() - start_ns) / 1e9
+            pace.reached(acked)
+        return pace.best_rate
 
 
 def ack_times_us(feed: Feed, count: int) -> list[float]:
@@ -160,16 +162,17 @@ def ack_times_us(feed: Feed, count: int) -> list[float]:
     return times_us
 
 
-def replay_s(tail: Tail, count: int) -> float:
-    """Seconds until `count` messages have come."""
+def replay_rate(tail: Tail, count: int) -> float:
+    """Messages a second in the quickest piece of `count` that come."""
     link, messages = tail.link, tail.messages
     seen = 0
     with no_collector():
-        start_ns = time.perf_counter_ns()
+        pace = Pace(count)
         tail.start()
         while seen < count:
             seen += messages.take(link.receive())
-        return (time.perf_counter_ns() - start_ns) / 1e9
+            pace.reached(seen)
+        return pace.best_rate
 
 
 def _ready(selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
@@ -180,8 +183,8 @@ def _ready(selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey
     return found
 
 
-def fan_out_s(feed: Feed, tails: Sequence[Tail], load: Load, count: int, in_flight: int) -> float:
-    """Seconds until every tail has seen every one of `count` messages written meanwhile."""
+def fan_out_rate(feed: Feed, tails: Sequence[Tail], load: Load, count: int, in_flight: int) -> float:
+    """Messages a second that every tail has seen, in the quickest piece of `count` written meanwhile."""
     seen = [0] * len(tails)
     acked = sent = 0
     with selectors.DefaultSelector() as selector, no_collector():
@@ -189,7 +192,7 @@ def fan_out_s(feed: Feed, tails: Sequence[Tail], load: Load, count: int, in_flig
         for at, tail in enumerate(tails):
             tail.start()
             selector.register(tail.link.socket, selectors.EVENT_READ, at)
-        start_ns = time.perf_counter_ns()
+        pace = Pace(count)
         while min(seen) < count:
             while sent < count and sent - min(acked, min(seen)) + load.messages <= in_flight:
                 feed.link.send(load.content)
@@ -200,22 +203,24 @@ def fan_out_s(feed: Feed, tails: Sequence[Tail], load: Load, count: int, in_flig
                 else:
                     tail = tails[key.data]
                     seen[key.data] += tail.messages.take(tail.link.receive())
-        return (time.perf_counter_ns() - start_ns) / 1e9
+            pace.reached(min(seen))
+        return pace.best_rate
 
 
-def work_s(workers: Sequence[Tail], count: int) -> float:
-    """Seconds until the workers together have acknowledged `count` messages."""
+def work_rate(workers: Sequence[Tail], count: int) -> float:
+    """Messages a second that the workers acknowledge together, in the quickest piece of `count`."""
     done = 0
     with selectors.DefaultSelector() as selector, no_collector():
         for worker in workers:
             selector.register(worker.link.socket, selectors.EVENT_READ, worker)
-        start_ns = time.perf_counter_ns()
+        pace = Pace(count)
         for worker in workers:
             worker.start()
         while done < count:
             for key, _ in _ready(selector):
                 done += key.data.messages.take(key.data.link.receive())
-        return (time.perf_counter_ns() - start_ns) / 1e9
+            pace.reached(done)
+        return pace.best_rate
 
 
 def end_to_end_us(feed: Feed, tail: Tail, count: int, rate: float) -> list[float]:

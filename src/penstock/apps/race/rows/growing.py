@@ -11,6 +11,7 @@ from penstock.apps.measuring.frames import create_topic_frame, make_batch, produ
 from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import Entrant
+from penstock.apps.race.lanes.pace import PIECES
 from penstock.apps.race.servers.runner import Promise, Running
 from penstock.apps.race.standing import Standing
 
@@ -49,18 +50,22 @@ def partition_cost(course: Course) -> list[Standing]:
 
 
 def _cost_us(server: Running, partitions: int, count: int) -> float:
-    """CPU of the server for one message, each in a request of its own, partition after partition."""
+    """CPU of the server for one message, each alone in its request, partition after partition; the cheapest piece."""
     topic, batch = f"of-{partitions}", make_batch(1)
     with Loader(server.address()) as loader:
         _create(loader, topic, partitions)
         frames = [produce_frame(topic, batch, (index,)) for index in range(partitions)]
         _await_leaders(loader, frames)
         _send(loader, frames, count // 4)
-        before_s = server.process.cpu_s()
-        codes = _send(loader, frames, count)
-        if codes:
-            raise UnexpectedAnswer(f"produce was refused, error codes {codes}")
-        return (server.process.cpu_s() - before_s) * 1e6 / count
+        return min(_piece_us(server, loader, frames, count) for _ in range(PIECES))
+
+
+def _piece_us(server: Running, loader: Loader, frames: Sequence[bytes], count: int) -> float:
+    before_s = server.process.cpu_s()
+    codes = _send(loader, frames, count)
+    if codes:
+        raise UnexpectedAnswer(f"produce was refused, error codes {codes}")
+    return (server.process.cpu_s() - before_s) * 1e6 / count
 
 
 def _create(loader: Loader, topic: str, partitions: int) -> None:

@@ -6,11 +6,13 @@ import time
 
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import Entrant
-from penstock.apps.race.lanes.lane import ingest_s, replay_s
+from penstock.apps.race.lanes.lane import ingest_rate, replay_rate
 from penstock.apps.race.servers.runner import Promise
 from penstock.apps.race.standing import Standing
 
 SIZE = 100
+STARTS = 2
+"""The quicker one counts, as the quickest piece does in other rows."""
 LEAST = {"Kafka": 5.0, "RabbitMQ": 5.0}
 """How many times sooner and smaller than these it should be; the others are reported as they are."""
 
@@ -18,16 +20,19 @@ LEAST = {"Kafka": 5.0, "RabbitMQ": 5.0}
 def first_message(course: Course) -> list[Standing]:
     idle: dict[str, list[float]] = {}
 
-    def run(entrant: Entrant) -> float:
+    def start_ms(entrant: Entrant) -> float:
         with course.started(entrant, Promise.OS) as server:
             lane = entrant.lane(server, SIZE)
             lane.make_stream()
             feed = lane.feed()
-            ingest_s(feed, feed.load(1), 1, 1)
-            replay_s(lane.tail(from_start=True), 1)
+            ingest_rate(feed, feed.load(1), 1, 1)
+            replay_rate(lane.tail(from_start=True), 1)
             first_ms = (time.perf_counter_ns() - server.process.started_ns) / 1e6
             idle.setdefault(entrant.runner.name, []).append(server.process.resident_mb())
         return first_ms
+
+    def run(entrant: Entrant) -> float:
+        return min(start_ms(entrant) for _ in range(STARTS))
 
     samples = course.take_turns("first message", run)
     return [

@@ -9,7 +9,7 @@ from penstock.apps.measuring.loader import Loader
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import OURS, Entrant
 from penstock.apps.race.lanes.kafka import TOPIC
-from penstock.apps.race.lanes.lane import ingest_s, replay_s
+from penstock.apps.race.lanes.lane import ingest_rate, replay_rate
 from penstock.apps.race.rows.streaming import BATCH_BYTES, IN_FLIGHT_BATCHES, KB
 from penstock.apps.race.servers.runner import Promise
 from penstock.apps.race.standing import Standing
@@ -50,8 +50,8 @@ def _run(course: Course, entrant: Entrant, run_s: float) -> list[float]:
         start_s = time.monotonic()
         while (elapsed_s := time.monotonic() - start_s) < run_s:
             tail = lane.tail(from_start=False)
-            ingest_s(feed, load, count, batch * IN_FLIGHT_BATCHES)
-            replay_s(tail, count)
+            ingest_rate(feed, load, count, batch * IN_FLIGHT_BATCHES)
+            replay_rate(tail, count)
             tail.link.close()
             if elapsed_s >= run_s * WARM_UP_SHARE:
                 held_mb.append(server.process.resident_mb())

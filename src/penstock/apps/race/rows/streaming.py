@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.apps.measuring.figures import percentile
+import time
+
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import Entrant
 from penstock.apps.race.lanes.lane import (
@@ -10,10 +11,11 @@ from penstock.apps.race.lanes.lane import (
     Load,
     ack_times_us,
     end_to_end_us,
-    fan_out_s,
-    ingest_s,
-    replay_s,
+    fan_out_rate,
+    ingest_rate,
+    replay_rate,
 )
+from penstock.apps.race.lanes.pace import best_percentile
 from penstock.apps.race.servers.runner import Promise
 from penstock.apps.race.standing import Standing
 
@@ -29,14 +31,14 @@ WARM_UP_LOADS = 10
 
 
 def warm_rate(course: Course, feed: Feed, load: Load, in_flight: int) -> float:
-    """Messages a second once the server is warm, measured for the length of a lap."""
+    """Messages a second once the server is warm, measured for about the length of a lap."""
     some = load.messages * WARM_UP_LOADS
-    spent_s = last_s = 0.0
-    while spent_s < course.lap_s / 2:
-        last_s = ingest_s(feed, load, some, in_flight)
-        spent_s += last_s
-    count = max(1, round(course.lap_s / last_s)) * some
-    return count / ingest_s(feed, load, count, in_flight)
+    warm_at_s = time.monotonic() + course.lap_s
+    rate = 0.0
+    while time.monotonic() < warm_at_s:
+        rate = ingest_rate(feed, load, some, in_flight)
+    count = max(1, round(course.lap_s * rate / some)) * some
+    return ingest_rate(feed, load, count, in_flight)
 
 
 def _ingest_rate(course: Course, entrant: Entrant, size: int) -> float:
@@ -80,9 +82,9 @@ def ack_latency(course: Course) -> list[Standing]:
             lane.make_stream()
             feed = lane.feed()
             ack_times_us(feed, 1_000)
-            times_us = sorted(ack_times_us(feed, course.pick(5_000, 2_000)))
-        p99s.setdefault(entrant.runner.name, []).append(percentile(times_us, 0.99))
-        return percentile(times_us, 0.5)
+            times_us = ack_times_us(feed, course.pick(5_000, 2_000))
+        p99s.setdefault(entrant.runner.name, []).append(best_percentile(times_us, 0.99))
+        return best_percentile(times_us, 0.5)
 
     samples = course.take_turns("ack latency", run)
     return [
@@ -99,8 +101,8 @@ def replay(course: Course) -> list[Standing]:
             lane = entrant.lane(server, KB)
             lane.make_stream()
             feed = lane.feed()
-            ingest_s(feed, feed.load(batch), count, batch * IN_FLIGHT_BATCHES)
-            return count * KB / 1e6 / replay_s(lane.tail(from_start=True), count)
+            ingest_rate(feed, feed.load(batch), count, batch * IN_FLIGHT_BATCHES)
+            return replay_rate(lane.tail(from_start=True), count) * KB / 1e6
 
     samples = course.take_turns("replay", run)
     return [
@@ -116,12 +118,12 @@ def end_to_end(course: Course) -> list[Standing]:
             lane = entrant.lane(server, KB)
             lane.make_stream()
             feed = lane.feed()
-            ingest_s(feed, feed.load(1), 100, 1)
+            ingest_rate(feed, feed.load(1), 100, 1)
             tail = lane.tail(from_start=False)
             times_us = end_to_end_us(feed, tail, course.pick(20_000, 10_000), OPEN_LOOP_RATE)
-        settled = sorted(times_us[len(times_us) // 10 :])
-        p50s.setdefault(entrant.runner.name, []).append(percentile(settled, 0.5) / 1000)
-        return percentile(settled, 0.99) / 1000
+        settled = times_us[len(times_us) // 10 :]
+        p50s.setdefault(entrant.runner.name, []).append(best_percentile(settled, 0.5) / 1000)
+        return best_percentile(settled, 0.99) / 1000
 
     samples = course.take_turns("end to end", run)
     return [
@@ -141,9 +143,10 @@ def fan_out(course: Course) -> list[Standing]:
             lane.make_stream()
             feed = lane.feed()
             load = feed.load(batch)
-            ingest_s(feed, load, batch, batch)
+            ingest_rate(feed, load, batch, batch)
             tails = [lane.tail(from_start=False) for _ in range(FAN_OUT)]
-            return count * KB * FAN_OUT / 1e6 / fan_out_s(feed, tails, load, count, batch * IN_FLIGHT_BATCHES)
+            rate = fan_out_rate(feed, tails, load, count, batch * IN_FLIGHT_BATCHES)
+            return rate * KB * FAN_OUT / 1e6
 
     samples = course.take_turns("fan-out", run)
     return [Standing("7", "fan-out, one producer, 8 consumers, 1 KB", "MB/s", samples, True, 1.0)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import Entrant
-from penstock.apps.race.lanes.lane import ingest_s, work_s
+from penstock.apps.race.lanes.lane import ingest_rate, work_rate
 from penstock.apps.race.servers.runner import Promise
 from penstock.apps.race.standing import Standing
 
@@ -24,9 +24,9 @@ def work_queue(course: Course) -> list[Standing]:
             lane = entrant.work(server.address(entrant.work_door), SIZE)
             lane.make_stream()
             feed = lane.feed()
-            ingest_s(feed, feed.load(BATCH), count, BATCH * 5)
+            ingest_rate(feed, feed.load(BATCH), count, BATCH * 5)
             lane.make_group()
-            return count / work_s([lane.worker(number, WINDOW) for number in range(WORKERS)], count)
+            return work_rate([lane.worker(number, WINDOW) for number in range(WORKERS)], count)
 
     samples = course.take_turns("work queue", run)
     absent = {one.runner.name: one.no_work_because for one in course.entrants if one.work is None}

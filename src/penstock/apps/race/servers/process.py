@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -16,6 +17,8 @@ READY_S_MAX = 120.0
 STOP_S_MAX = 20.0
 POLL_S = 0.002
 LOG_TAIL_CHARS = 1500
+PORTS = (12_000, 30_000)
+"""Below those that the system hands to outgoing connections."""
 
 
 class ServerFailed(Exception):
@@ -105,9 +108,16 @@ def _cpu_s(pid: int) -> float:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that nobody listens on, and that no outgoing connection takes before the server does."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def is_listening(port: int) -> bool:

@@ -10,6 +10,8 @@ from penstock.apps.race.servers.process import ServerProcess, free_port, is_list
 from penstock.apps.race.servers.runner import Promise, Running
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+WITH_PORT_MAPPER = 'epmd & exec "$0"'
+"""Started beside it, not by it: it would leave the mapper behind, in a session where nobody finds it."""
 SETTINGS = """\
 listeners.tcp.1 = 127.0.0.1:{port}
 stream.listeners.tcp.1 = 127.0.0.1:{stream}
@@ -50,6 +52,6 @@ class RabbitMq:
             "ERL_EPMD_PORT": str(free_port()),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }
-        process = ServerProcess([str(PROGRAM)], home, cpu, more=more)
+        process = ServerProcess(["sh", "-c", WITH_PORT_MAPPER, str(PROGRAM)], home, cpu, more=more)
         process.await_ready(lambda: is_listening(port) and is_listening(stream))
         return Running(process, {"main": port, "stream": stream})
