@@ -94,24 +94,43 @@ def test_some_must_be_beaten_besides_the_best_and_some_bounds_are_ours_alone() -
     assert tables.verdict(replace(one, bound_max=10.0)) == "met (≤ 10)"
 
 
-def test_a_broken_lap_is_told_and_the_others_run_on(tmp_path: Path) -> None:
+def test_a_broken_lap_is_told_and_the_others_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.apps.race.course.StolenCpu.share", lambda _self: 0.0)
     course = Course(tmp_path, Cpus(0, 0), False, ENTRANTS, lambda _doing: None)
     ran: list[str] = []
 
-    def run(entrant: Entrant) -> float | None:
+    def run(entrant: Entrant) -> tuple[float, ...] | None:
         name = entrant.runner.name
         ran.append(name)
         if name == "Kafka" or (name == "Redis" and ran.count(name) == 2):
             raise OSError("the connection\nended")
-        return None if name == "NATS" else 1.0
+        return None if name == "NATS" else (1.0,)
 
-    samples = course.take_turns("a row", run)
+    (samples,) = course.take_turns("a row", run)
     assert {name: len(laps) for name, laps in samples.items()} == {"Penstock": 5, "Redis": 4, "RabbitMQ": 5}
     assert ran.count("Kafka") == 2, "who breaks twice is out"
     breaks = course.take_breaks()
     assert breaks["Redis"] == "lap 2 broke: OSError: the connection ended"
     assert list(breaks) == ["Kafka", "Redis"]
     assert course.take_breaks() == {}
+
+
+def test_a_lap_that_the_host_disturbed_runs_again_and_the_least_disturbed_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = [one for one in ENTRANTS if one.runner.name == "Penstock"]
+    shares = iter([0.5, 0.3, 0.4, 0.0, 0.2, 0.1, 0.05, 0.0])
+    monkeypatch.setattr("penstock.apps.race.course.StolenCpu.share", lambda _self: next(shares))
+    figures = iter([(float(n), -float(n)) for n in range(8)])
+    course = Course(tmp_path, Cpus(0, 0), False, ours, lambda _doing: None)
+    values, others = course.take_turns("a row", lambda _one: next(figures), 2)
+    assert values == {"Penstock": [1, 3, 5, 6, 7]}
+    assert others == {"Penstock": [-1, -3, -5, -6, -7]}
+
+
+def test_one_lap_of_five_that_went_wrong_does_not_make_the_others_worthless() -> None:
+    assert standing([30, 31, 32, 33, 3], [20] * 5).ratio == 31 / 20
+    assert standing([30, 31, 32, 3, 3], [20] * 5).noisy == ["Penstock"]
 
 
 def test_a_row_that_breaks_does_not_end_the_race(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ PROBE_BYTES = 1100
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _IDLE_FIELDS = (3, 4)
 """Where `/proc/stat` counts idle time and time that waits for the disk."""
+_STOLEN_FIELD = 7
+"""Where it counts the time that the host gave to other machines while this one had work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,27 @@ class OthersCpu:
         return max(0.0, foreign_s / elapsed_s)
 
 
+class StolenCpu:
+    """How much of the processor time that was wanted here the host gave to other machines."""
+
+    def __init__(self) -> None:
+        self._busy_s, self._stolen_s = _busy_s(), _stolen_s()
+
+    def share(self) -> float:
+        wanted_s = _busy_s() - self._busy_s
+        return (_stolen_s() - self._stolen_s) / wanted_s if wanted_s else 0.0
+
+
+def _cpu_ticks() -> list[int]:
+    return [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+
+
 def _busy_s() -> float:
-    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    return sum(ticks for at, ticks in enumerate(fields) if at not in _IDLE_FIELDS) / TICKS_PER_S
+    return sum(ticks for at, ticks in enumerate(_cpu_ticks()) if at not in _IDLE_FIELDS) / TICKS_PER_S
+
+
+def _stolen_s() -> float:
+    return _cpu_ticks()[_STOLEN_FIELD] / TICKS_PER_S
 
 
 def _own_s() -> float:

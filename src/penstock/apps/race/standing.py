@@ -1,22 +1,29 @@
 """How a row ended: everybody's samples, and ours against the best of the others. Never measures.
 
-A ratio is refused when the samples of either side lie further apart than a quarter of their median.
+A ratio is refused when the middle half of either side's laps lies further apart than a quarter of their median.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from penstock.apps.measuring.figures import SPREAD_MAX
 from penstock.apps.race.entrants import OURS
 
+LAPS_MIN = 5
+"""From so many laps on, one that went wrong does not make the others worthless."""
+
 
 def spread(samples: list[float]) -> float:
+    """How far the middle half of the laps lies apart, as a share of their median; all of them when they are few."""
+    low, high = min(samples), max(samples)
+    if len(samples) >= LAPS_MIN:
+        low, _, high = quantiles(samples, n=4, method="inclusive")
     middle = median(samples)
-    return (max(samples) - min(samples)) / middle if middle else 0.0
+    return (high - low) / middle if middle else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import cycle, islice
 
 from penstock.apps.measuring.frames import create_topic_frame, make_batch, produce_frame
 from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
-from penstock.apps.race.course import Course
+from penstock.apps.race.course import Course, Figures
 from penstock.apps.race.entrants import Entrant
 from penstock.apps.race.lanes.pace import PIECES
 from penstock.apps.race.servers.runner import Promise, Running
@@ -25,24 +25,22 @@ SPEAKERS = ("Penstock", "Kafka")
 
 def partition_cost(course: Course) -> list[Standing]:
     count = course.pick(5_000, 3_000)
-    costs: dict[str, list[float]] = {}
 
-    def run(entrant: Entrant) -> float | None:
+    def run(entrant: Entrant) -> Figures | None:
         name = entrant.runner.name
         if name not in SPEAKERS:
             return None
         with course.started(entrant, Promise.OS) as server:
             few_us, many_us = (_cost_us(server, partitions, count) for partitions in (FEW, MANY))
-        costs.setdefault(name, []).append(many_us)
-        return many_us / few_us
+        return many_us / few_us, many_us
 
-    samples = course.take_turns("partition cost", run)
+    growth, costs = course.take_turns("partition cost", run, 2)
     absent = {
         one.runner.name: "it has no partitions" for one in course.entrants if one.runner.name not in SPEAKERS
     }
     return [
         Standing(
-            "11", f"CPU a message, {MANY:,} partitions ÷ {FEW}", "×", samples, False,
+            "11", f"CPU a message, {MANY:,} partitions ÷ {FEW}", "×", growth, False,
             absent=absent, bound_max=GROWTH_MAX,
         ),
         Standing("11b", f"CPU a message of 1 KB alone in its request, {MANY:,} partitions", "us", costs, False),

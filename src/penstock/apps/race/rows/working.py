@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.apps.race.course import Course
+from penstock.apps.race.course import Course, Figures
 from penstock.apps.race.entrants import Entrant
 from penstock.apps.race.lanes.lane import ingest_rate, work_rate
 from penstock.apps.race.servers.runner import Promise
@@ -17,7 +17,7 @@ BATCH = 100
 def work_queue(course: Course) -> list[Standing]:
     count = course.pick(50_000, 10_000)
 
-    def run(entrant: Entrant) -> float | None:
+    def run(entrant: Entrant) -> Figures | None:
         if entrant.work is None:
             return None
         with course.started(entrant, Promise.OS) as server:
@@ -26,9 +26,9 @@ def work_queue(course: Course) -> list[Standing]:
             feed = lane.feed()
             ingest_rate(feed, feed.load(BATCH), count, BATCH * 5)
             lane.make_group()
-            return work_rate([lane.worker(number, WINDOW) for number in range(WORKERS)], count)
+            return (work_rate([lane.worker(number, WINDOW) for number in range(WORKERS)], count),)
 
-    samples = course.take_turns("work queue", run)
+    (samples,) = course.take_turns("work queue", run)
     absent = {one.runner.name: one.no_work_because for one in course.entrants if one.work is None}
     return [
         Standing("8", "work queue, 16 workers, 256 B, acked one by one", "msg/s", samples, True, 0.5, absent)
