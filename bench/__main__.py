@@ -28,6 +28,7 @@ from bench.rows import (
     replaying,
     requests,
     spark_lake,
+    spark_latency,
     spark_reading,
     spark_writing,
     starting,
@@ -77,6 +78,9 @@ ROWS = {
     ),
     "spark-write": Entry(
         spark_writing.measure, "5 M rows of 100 bytes out of Spark, exactly and at least once", (1, 1)
+    ),
+    "spark-latency": Entry(
+        spark_latency.measure, "a small batch of Spark, and a record through it to a topic", (3, 1)
     ),
     "spark-lake": Entry(
         spark_lake.measure, "5 M records of 100 bytes to a Delta table, exactly once", (2, 2)

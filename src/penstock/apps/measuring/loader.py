@@ -127,6 +127,13 @@ class Loader:
             if time.monotonic() > deadline:
                 raise UnexpectedAnswer(f"topics are not there, error codes {sorted(codes)}")
 
+    def await_led(self, topic: str) -> None:
+        """Kafka names a leader before that knows of the topic itself."""
+        deadline = time.monotonic() + ANSWER_S_MAX
+        while -1 in self.end_offsets(topic):
+            if time.monotonic() > deadline:
+                raise UnexpectedAnswer(f"{topic} has no leader that answers")
+
     def produce(self, frame: bytes) -> int:
         """One request, answer decoded; returns the size of such an answer, its own four bytes included."""
         answer = self.ask(frame)
