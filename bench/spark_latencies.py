@@ -20,7 +20,8 @@ import penstock.spark
 
 RATE = 1_000
 WARM_UP_S = 10.0
-TRIGGER_MS, THROUGH_MS = "trigger", "through"
+TRIGGER_MS, BARE_MS, THROUGH_MS = "trigger", "bare", "through"
+ROWS_PER_BATCH = 100
 
 
 class Feeder(threading.Thread):
@@ -55,12 +56,19 @@ class Feeder(threading.Thread):
 
 
 @contextmanager
-def streaming(spark: Any, bootstrap: str, topic: str, form: str, **options: str) -> Iterator[Any]:
+def streaming(spark: Any, bootstrap: str, topic: str, form: str, options: dict[str, str]) -> Iterator[Any]:
     """The topic's new records to a sink, batch after batch."""
     read = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap)
     rows = read.option("subscribe", topic).option("startingOffsets", "latest").load()
+    with written(rows.select("value"), form, options) as query:
+        yield query
+
+
+@contextmanager
+def written(rows: Any, form: str, options: dict[str, str]) -> Iterator[Any]:
+    """A running query that ends with the block."""
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-", ignore_cleanup_errors=True) as checkpoint:
-        write = rows.select("value").writeStream.format(form).options(**options)
+        write = rows.writeStream.format(form).options(**options)
         query = write.option("checkpointLocation", checkpoint).start()
         try:
             yield query
@@ -100,16 +108,19 @@ def through_ms(bootstrap: str, topic: str, seconds: float) -> list[float]:
 
 
 def main(bootstrap: str, topic: str, out: str, seconds: float) -> dict[str, list[float]]:
-    """Milliseconds: of every batch, of every record."""
+    """Milliseconds: of every batch of a source inside Spark, of every batch of ours, of every record."""
     spark = penstock.spark.session("local[2]", "bench", **{"spark.driver.memory": "1500m"})
+    bare = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_PER_BATCH).load()
+    with written(bare, "noop", {}) as query:
+        bares = trigger_ms(query, seconds)
     with Feeder(bootstrap, topic):
-        with streaming(spark, bootstrap, topic, "noop") as query:
+        with streaming(spark, bootstrap, topic, "noop", {}) as query:
             triggers = trigger_ms(query, seconds)
         sink = {"kafka.bootstrap.servers": bootstrap, "topic": out}
-        with streaming(spark, bootstrap, topic, "penstock", **sink):
+        with streaming(spark, bootstrap, topic, "penstock", sink):
             through = through_ms(bootstrap, out, seconds)
     spark.stop()
-    return {TRIGGER_MS: triggers, THROUGH_MS: through}
+    return {BARE_MS: bares, TRIGGER_MS: triggers, THROUGH_MS: through}
 
 
 if __name__ == "__main__":

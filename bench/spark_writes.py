@@ -28,7 +28,7 @@ def main(bootstrap: str, topic: str, rows: int, repeats: int, jars: str) -> dict
     conf = {"spark.jars": jars} if jars else {}
     spark = penstock.spark.session("local[2]", "bench", **conf, **{"spark.driver.memory": "1500m"})
     made = spark.range(0, rows, 1, TASKS).selectExpr(
-        "cast(id as binary) key", f"cast(repeat('x', {VALUE_BYTES}) as binary) value"
+        "cast(cast(id as string) as binary) key", f"cast(repeat('x', {VALUE_BYTES}) as binary) value"
     )
     where = {"kafka.bootstrap.servers": bootstrap, "topic": topic}
     ways = {

@@ -21,7 +21,7 @@ ROWS_PER_S_MIN = 400_000
 
 def measure(session: Session) -> list[Figure]:
     rows = session.pick(5_000_000, 500_000)
-    with session.broker(durability="os", default_partitions=len(PARTITIONS)) as server:
+    with session.broker(durability="os", default_partitions=len(PARTITIONS), retention_ms=-1) as server:
         session.step("spark-lake: fill")
         frame = produce_frame(TOPIC, _orders(), PARTITIONS)
         with Loader(server.address) as loader:

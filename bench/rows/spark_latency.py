@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.session import TOPIC, Session
 from bench.spark_child import run_spark
-from bench.spark_latencies import RATE, THROUGH_MS, TRIGGER_MS
+from bench.spark_latencies import BARE_MS, RATE, THROUGH_MS, TRIGGER_MS
 from penstock.apps.measuring.figures import Figure, at_most, figure, percentile
 from penstock.apps.measuring.loader import Loader
 
@@ -14,20 +14,28 @@ TRIGGER_MS_MAX, THROUGH_MS_MAX = 70.0, 120.0
 
 def measure(session: Session) -> list[Figure]:
     triggers: list[float] = []
+    bares: list[float] = []
     throughs: list[list[float]] = []
     for number in range(session.pick(3, 1)):
         with session.broker(durability="os", default_partitions=1) as server:
             with Loader(server.address) as loader:
                 loader.create_topics([TOPIC, OUT])
             session.step(f"spark-latency: {number + 1}")
-            wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "out": OUT, "seconds": session.pick(20, 10)}
+            wanted = {
+                "bootstrap": server.bootstrap,
+                "topic": TOPIC,
+                "out": OUT,
+                "seconds": session.pick(20, 10),
+            }
             found = run_spark("bench.spark_latencies", session.cpus, wanted)
+        bares.append(percentile(sorted(found[BARE_MS]), 0.5))
         triggers.append(percentile(sorted(found[TRIGGER_MS]), 0.5))
         throughs.append(sorted(found[THROUGH_MS]))
     beside = f"{RATE:,} records a second, local[2], checkpoint on disk"
     p50s, p99s = ([percentile(one, share) for one in throughs] for share in (0.5, 0.99))
     return [
         figure("Spark, a small batch to noop, median", "ms", triggers, beside, at_most(TRIGGER_MS_MAX)),
+        figure("the same from Spark's own rate source", "ms", bares, "nothing of ours in it: what a batch costs here"),
         figure(
             "topic to Spark to topic, exactly once, p50", "ms", p50s,
             "until a reader of committed records has it", at_most(THROUGH_MS_MAX),

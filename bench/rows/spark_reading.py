@@ -15,7 +15,7 @@ PARTITIONS = (0, 1)
 
 def measure(session: Session) -> list[Figure]:
     rows = session.pick(10_000_000, 1_000_000)
-    with session.broker(durability="os", default_partitions=len(PARTITIONS)) as server:
+    with session.broker(durability="os", default_partitions=len(PARTITIONS), retention_ms=-1) as server:
         session.step("spark-read: fill")
         frame = produce_frame(TOPIC, make_batch(RECORDS, VALUE_BYTES), PARTITIONS)
         with Loader(server.address) as loader:

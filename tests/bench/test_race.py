@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,17 @@ def test_a_lap_that_the_host_disturbed_runs_again_and_the_least_disturbed_counts
     values, others = course.take_turns("a row", lambda _one: next(figures), 2)
     assert values == {"Penstock": [1, 3, 5, 6, 7]}
     assert others == {"Penstock": [-1, -3, -5, -6, -7]}
+
+
+def test_a_row_that_has_taken_its_time_is_left_with_one_lap(tmp_path: Path) -> None:
+    ours = [one for one in ENTRANTS if one.runner.name == "Penstock"]
+    course = Course(tmp_path, Cpus(0, 0), True, ours, lambda _doing: None, over_at_s=time.monotonic())
+    (samples,) = course.take_turns("a row", lambda _one: (4.0,))
+    assert samples == {"Penstock": [4.0]}
+    assert tables.cell(Standing("1", "a row", "ms", samples, False), "Penstock") == "4 (one lap)"
+    course.over_at_s += 60
+    (samples,) = course.take_turns("a row", lambda _one: (4.0,))
+    assert samples == {"Penstock": [4.0, 4.0]}
 
 
 def test_one_lap_of_five_that_went_wrong_does_not_make_the_others_worthless() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +37,8 @@ class Course:
     is_quick: bool
     entrants: Sequence[Entrant]
     on_step: Callable[[str], None]
+    over_at_s: float = math.inf
+    """When the row that is run should be over, by the monotonic clock: later laps that do not fit are left out."""
     _homes: int = field(default=0)
     _breaks: dict[str, list[str]] = field(default_factory=dict)
 
@@ -74,7 +78,11 @@ class Course:
         A lap that breaks is noted and the others run on; who breaks twice is out of the row.
         """
         samples: tuple[Samples, ...] = tuple({} for _ in range(lines))
+        began_s = time.monotonic()
         for lap in range(1, self.laps + 1):
+            lap_s = (time.monotonic() - began_s) / (lap - 1 or 1)
+            if lap > 1 and time.monotonic() + lap_s > self.over_at_s:
+                break
             for entrant in self.entrants:
                 name = entrant.runner.name
                 self.on_step(f"{row}: {name}, lap {lap} of {self.laps}")

@@ -24,10 +24,12 @@ def number(value: float) -> str:
 
 
 def cell(one: Standing, name: str) -> str:
-    """A runner's median and how far its laps lie apart."""
+    """A runner's median and how far its laps lie apart; of a single lap nobody knows that."""
     samples = one.samples.get(name)
     if not samples:
         return "–"
+    if len(samples) == 1:
+        return f"{number(samples[0])} (one lap)"
     return f"{number(one.value(name) or 0.0)} ±{spread(samples) / 2:.0%}"
 
 
