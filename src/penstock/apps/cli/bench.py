@@ -158,7 +158,7 @@ def queue(output: str, workers: int, queue: str, **asked: Any) -> None:
 
 @bench.command()
 @click.argument("rows", nargs=-1, metavar="[ROW]...")
-@click.option("--quick", is_flag=True, help="Two laps of less data each: a look in five minutes.")
+@click.option("--quick", is_flag=True, help="One or two laps of less data: a look within five minutes.")
 @click.option("--peers", metavar="NAMES", help="Only these, with commas between them; Penstock always runs.")
 @click.option(
     "--out",
