@@ -123,16 +123,13 @@ class Loader:
             _, body = decode_response(ApiKey.METADATA, METADATA_VERSION, self.ask(frame))
             codes = {topic.error_code for topic in body.topics}
             if codes == {0} and len(body.topics) == len(names):
-                return
+                break
             if time.monotonic() > deadline:
                 raise UnexpectedAnswer(f"topics are not there, error codes {sorted(codes)}")
-
-    def await_led(self, topic: str) -> None:
-        """Kafka names a leader before that knows of the topic itself."""
-        deadline = time.monotonic() + ANSWER_S_MAX
-        while -1 in self.end_offsets(topic):
-            if time.monotonic() > deadline:
-                raise UnexpectedAnswer(f"{topic} has no leader that answers")
+        for name in names:  # Kafka names a leader before that knows of the topic itself
+            while -1 in self.end_offsets(name):
+                if time.monotonic() > deadline:
+                    raise UnexpectedAnswer(f"{name} has no leader that answers")
 
     def produce(self, frame: bytes) -> int:
         """One request, answer decoded; returns the size of such an answer, its own four bytes included."""

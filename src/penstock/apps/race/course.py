@@ -80,8 +80,7 @@ class Course:
         samples: tuple[Samples, ...] = tuple({} for _ in range(lines))
         began_s = time.monotonic()
         for lap in range(1, self.laps + 1):
-            lap_s = (time.monotonic() - began_s) / (lap - 1 or 1)
-            if lap > 1 and time.monotonic() + lap_s > self.over_at_s:
+            if lap > 1 and not self._has_time_for(lap, began_s):
                 break
             for entrant in self.entrants:
                 name = entrant.runner.name
@@ -93,9 +92,15 @@ class Course:
                 except Exception as error:  # noqa: BLE001 - told in the result, and the other laps still run
                     self._breaks.setdefault(name, []).append(f"lap {lap} broke: {_words(error)}")
                     continue
-                for line, value in zip(samples, figures or (), strict=False):
-                    line.setdefault(name, []).append(value)
+                if figures is not None:
+                    for line, value in zip(samples, figures, strict=True):
+                        line.setdefault(name, []).append(value)
         return samples
+
+    def _has_time_for(self, lap: int, began_s: float) -> bool:
+        """Whether a lap like those before it would be over in time."""
+        now_s = time.monotonic()
+        return now_s + (now_s - began_s) / (lap - 1) <= self.over_at_s
 
     def _least_disturbed(self, run: Lap, entrant: Entrant) -> Figures | None:
         laps: list[tuple[float, Figures | None]] = []

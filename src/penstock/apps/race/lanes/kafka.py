@@ -30,7 +30,6 @@ class KafkaLane:
     def make_stream(self) -> None:
         with Loader(self._address) as loader:
             loader.create_topics([TOPIC])
-            loader.await_led(TOPIC)
 
     def feed(self) -> KafkaFeed:
         return KafkaFeed(self._address, self._size)

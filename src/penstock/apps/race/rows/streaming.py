@@ -31,7 +31,8 @@ WARM_UP_LOADS = 10
 
 
 def warm_rate(course: Course, feed: Feed, load: Load, in_flight: int) -> float:
-    """Messages a second once the server is warm, measured for about the length of a lap."""
+    """Messages a second once the server is warm, measured for a lap or longer: the quickest of the last that came
+    before says how much a lap may hold."""
     some = load.messages * WARM_UP_LOADS
     warm_at_s = time.monotonic() + course.lap_s
     rate = 0.0
