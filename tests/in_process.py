@@ -33,6 +33,7 @@ class Line:
     def __init__(self, connection: Connection | None = None) -> None:
         self._connection = connection
         self.sent = bytearray()
+        self.unread = b""
         self.is_reading = True
         self.was_aborted = self.was_closed = self.has_ended = False
 
@@ -49,6 +50,8 @@ class Line:
     def resume_reading(self) -> None:
         assert not self.is_reading
         self.is_reading = True
+        if self._connection is not None and self.unread:
+            asyncio.get_running_loop().call_soon(receive, self._connection, self, b"")
 
     def abort(self) -> None:
         self._lose(self.was_aborted or self.was_closed)
@@ -73,13 +76,15 @@ class Line:
 
 
 def receive(connection: Connection, line: Line, content: bytes) -> None:
-    """Bytes arrive, as many at a time as there is room for; those that the connection does not read are lost."""
+    """Bytes arrive, as many at a time as there is room for; the rest waits until the connection reads again."""
+    content = line.unread + content
     while content and line.is_reading and not connection.is_closed:
         room = connection.get_buffer(-1)
         count = min(len(room), len(content))
         room[:count] = content[:count]
         content = content[count:]
         connection.buffer_updated(count)
+    line.unread = content
 
 
 class Caller:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
 
@@ -78,3 +78,25 @@ class Definition:
         unit = f" {self.unit}" if self.unit else ""
         special = f", or {self.special}" if self.special is not None else ""
         return f"{noun} {bounds}{unit}{special}"
+
+
+def setting(kind: Kind, section: str, default: Any, meaning: str, **more: Any) -> Any:
+    """A dataclass field that carries its definition; the name is filled in when the class is read."""
+    return field(default=default, metadata={"kind": kind, "section": section, "meaning": meaning, **more})
+
+
+def count(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return setting(Kind.COUNT, section, default, meaning, **more)
+
+
+def port_of(default: int, protocol: str) -> Any:
+    meaning = f"Port of the {protocol} door; 0 takes a free one, off keeps it shut."
+    return setting(Kind.PORT, "server", default, meaning, high=65535)
+
+
+def size(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return setting(Kind.BYTES, section, default, meaning, **more)
+
+
+def duration(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return setting(Kind.MS, section, default, meaning, **more)

@@ -11,7 +11,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TextIO
 
-from penstock.node.settings import LogFormat, LogLevel
+from penstock.node.log_choices import LogFormat, LogLevel
 
 ROOT_LOGGER = "penstock"
 

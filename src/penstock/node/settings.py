@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
-from enum import StrEnum
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
 
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from penstock.core.model import Durability, Storage
-from penstock.node.definition import Definition, Kind
+from penstock.node.definition import Definition, Kind, count, duration, port_of, setting, size
+from penstock.node.log_choices import LogFormat, LogLevel
 
 _GIB = 2**30
 _MIB = 2**20
@@ -19,70 +18,28 @@ _DAY_MS = 86_400_000
 _INT32_MAX = 2**31 - 1
 
 
-class LogLevel(StrEnum):
-    """How much the broker says."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-    @classmethod
-    def _missing_(cls, value: object) -> LogLevel | None:
-        return {"warn": cls.WARNING, "information": cls.INFO}.get(str(value))
-
-
-class LogFormat(StrEnum):
-    """How the broker says it."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-def _of(kind: Kind, section: str, default: Any, meaning: str, **more: Any) -> Any:
-    """A dataclass field that carries its definition; the name is filled in when the class is read."""
-    return field(default=default, metadata={"kind": kind, "section": section, "meaning": meaning, **more})
-
-
-def _count(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return _of(Kind.COUNT, section, default, meaning, **more)
-
-
-def _port(default: int, protocol: str) -> Any:
-    meaning = f"Port of the {protocol} door; 0 takes a free one, off keeps it shut."
-    return _of(Kind.PORT, "server", default, meaning, high=65535)
-
-
-def _bytes(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return _of(Kind.BYTES, section, default, meaning, **more)
-
-
-def _ms(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return _of(Kind.MS, section, default, meaning, **more)
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one node. Every value is valid by the time one of these exists outside of tests."""
 
-    host: str = _of(
+    host: str = setting(
         Kind.HOST,
         "server",
         "127.0.0.1",
         "Address to listen on. Anything but loopback must be asked for: clients are not authenticated.",
     )
-    port: int = _count(
+    port: int = count(
         "server",
         9092,
         "Port of the Kafka door; 0 takes a free one.",
         high=65535,
         aliases=("broker.base_port",),
     )
-    text_port: int | None = _port(9081, "text")
-    json_port: int | None = _port(9082, "JSON")
-    queue_port: int | None = _port(9999, "queue")
-    http_port: int | None = _port(9080, "HTTP")
-    http_cors_origins: str = _of(
+    text_port: int | None = port_of(9081, "text")
+    json_port: int | None = port_of(9082, "JSON")
+    queue_port: int | None = port_of(9999, "queue")
+    http_port: int | None = port_of(9080, "HTTP")
+    http_cors_origins: str = setting(
         Kind.TEXT,
         "server",
         "",
@@ -90,7 +47,7 @@ class Settings:
         " empty: none.",
         may_be_empty=True,
     )
-    advertised_host: str = _of(
+    advertised_host: str = setting(
         Kind.HOST,
         "server",
         "",
@@ -98,10 +55,10 @@ class Settings:
         "address when listening on all.",
         may_be_empty=True,
     )
-    advertised_port: int = _count(
+    advertised_port: int = count(
         "server", 0, "Port that clients are told to connect to; 0: the listening port.", high=65535
     )
-    node_id: int = _count(
+    node_id: int = count(
         "server",
         0,
         "Number of this broker.",
@@ -109,11 +66,11 @@ class Settings:
         aliases=("broker_id", "broker.id"),
         kafka="node.id",
     )
-    drain_ms_max: int = _ms(
+    drain_ms_max: int = duration(
         "server", 5_000, "How long a stopping broker lets requests in flight finish.", high=_INT32_MAX
     )
 
-    data_dir: str = _of(
+    data_dir: str = setting(
         Kind.TEXT,
         "storage",
         "./penstock-data",
@@ -121,7 +78,7 @@ class Settings:
         aliases=("log_dir", "storage.dir", "storage.path"),
         kafka="log.dirs",
     )
-    storage: Storage = _of(
+    storage: Storage = setting(
         Kind.CHOICE,
         "storage",
         Storage.DISK,
@@ -129,7 +86,7 @@ class Settings:
         choices=Storage,
         aliases=("storage.type",),
     )
-    durability: Durability = _of(
+    durability: Durability = setting(
         Kind.CHOICE,
         "storage",
         Durability.FSYNC,
@@ -138,20 +95,20 @@ class Settings:
         choices=Durability,
         kafka="penstock.durability",
     )
-    flush_interval_ms: int = _ms(
+    flush_interval_ms: int = duration(
         "storage",
         1_000,
         "With durability `interval`: flush at least this often.",
         low=1,
         kafka="log.flush.interval.ms",
     )
-    flush_messages: int = _count(
+    flush_messages: int = count(
         "storage",
         0,
         "With durability `interval`: flush also after this many records; 0: never by count.",
         kafka="log.flush.interval.messages",
     )
-    segment_bytes: int = _bytes(
+    segment_bytes: int = size(
         "storage",
         _GIB,
         "A segment that would grow beyond this is closed and the next one started.",
@@ -159,62 +116,62 @@ class Settings:
         high=SEGMENT_BYTES_MAX,
         kafka="log.segment.bytes",
     )
-    segment_ms: int = _ms(
+    segment_ms: int = duration(
         "storage",
         7 * _DAY_MS,
         "A segment whose first record is older than this is closed.",
         low=1,
         kafka="log.roll.ms",
     )
-    index_interval_bytes: int = _bytes(
+    index_interval_bytes: int = size(
         "storage",
         4_096,
         "Bytes of log between two entries of a segment's index.",
         high=_INT32_MAX,
         kafka="log.index.interval.bytes",
     )
-    retention_ms: int = _ms(
+    retention_ms: int = duration(
         "storage",
         7 * _DAY_MS,
         "Closed segments whose newest record is older than this are deleted; -1: kept forever.",
         special=-1,
         kafka="log.retention.ms",
     )
-    retention_bytes: int = _bytes(
+    retention_bytes: int = size(
         "storage",
         -1,
         "A partition larger than this loses its oldest segments; -1: no limit.",
         special=-1,
         kafka="log.retention.bytes",
     )
-    retention_check_ms: int = _ms(
+    retention_check_ms: int = duration(
         "storage",
         30_000,
         "How often retention is looked at.",
         low=1,
         kafka="log.retention.check.interval.ms",
     )
-    compaction_check_ms: int = _ms(
+    compaction_check_ms: int = duration(
         "storage",
         15_000,
         "How often compacted topics are looked at.",
         low=1,
         kafka="log.cleaner.backoff.ms",
     )
-    delete_retention_ms: int = _ms(
+    delete_retention_ms: int = duration(
         "storage",
         _DAY_MS,
         "How long a compacted topic keeps a tombstone.",
         kafka="log.cleaner.delete.retention.ms",
     )
-    checkpoint_interval_ms: int = _ms(
+    checkpoint_interval_ms: int = duration(
         "storage",
         5_000,
         "How often recovery points are written; the work of a start after a crash grows with it.",
         low=1,
         kafka="log.flush.offset.checkpoint.interval.ms",
     )
-    producer_expiry_ms: int = _ms(
+    producer_expiry_ms: int = duration(
         "storage",
         _DAY_MS,
         "How long the sequence numbers of a silent producer are remembered.",
@@ -222,12 +179,12 @@ class Settings:
         high=_INT32_MAX,
         kafka="producer.id.expiration.ms",
     )
-    open_files_max: int = _count(
+    open_files_max: int = count(
         "storage", 4_096, "Files of the log held open at once; the least used are closed first.", low=16
     )
-    flush_threads: int = _count("storage", 4, "Threads that wait for fdatasync.", low=1, high=256)
+    flush_threads: int = count("storage", 4, "Threads that wait for fdatasync.", low=1, high=256)
 
-    auto_create_topics: bool = _of(
+    auto_create_topics: bool = setting(
         Kind.SWITCH,
         "topics",
         True,
@@ -235,7 +192,7 @@ class Settings:
         aliases=("topic_auto_create", "topics.auto_create"),
         kafka="auto.create.topics.enable",
     )
-    default_partitions: int = _count(
+    default_partitions: int = count(
         "topics",
         1,
         "Partitions of a topic that is created without saying how many.",
@@ -243,7 +200,7 @@ class Settings:
         high=PARTITIONS_PER_TOPIC_MAX,
         kafka="num.partitions",
     )
-    message_bytes_max: int = _bytes(
+    message_bytes_max: int = size(
         "topics",
         1_048_588,
         "The largest batch that a topic accepts, unless the topic says otherwise.",
@@ -252,7 +209,7 @@ class Settings:
         kafka="message.max.bytes",
     )
 
-    group_session_ms_min: int = _ms(
+    group_session_ms_min: int = duration(
         "groups",
         6_000,
         "The shortest session that a member of a classic group may ask for.",
@@ -260,7 +217,7 @@ class Settings:
         high=_INT32_MAX,
         kafka="group.min.session.timeout.ms",
     )
-    group_session_ms_max: int = _ms(
+    group_session_ms_max: int = duration(
         "groups",
         1_800_000,
         "The longest session that a member of a classic group may ask for.",
@@ -268,14 +225,14 @@ class Settings:
         high=_INT32_MAX,
         kafka="group.max.session.timeout.ms",
     )
-    group_initial_rebalance_ms: int = _ms(
+    group_initial_rebalance_ms: int = duration(
         "groups",
         50,
         "How long a group that was empty waits for more members; again as long as more keep coming.",
         high=_INT32_MAX,
         kafka="group.initial.rebalance.delay.ms",
     )
-    group_size_max: int = _count(
+    group_size_max: int = count(
         "groups",
         10_000,
         "Members of one group.",
@@ -283,7 +240,7 @@ class Settings:
         high=_INT32_MAX,
         kafka="group.max.size",
     )
-    consumer_group_session_ms: int = _ms(
+    consumer_group_session_ms: int = duration(
         "groups",
         45_000,
         "How long a member of a consumer group (the protocol in which the broker assigns) may be silent.",
@@ -291,7 +248,7 @@ class Settings:
         high=_INT32_MAX,
         kafka="group.consumer.session.timeout.ms",
     )
-    consumer_group_heartbeat_ms: int = _ms(
+    consumer_group_heartbeat_ms: int = duration(
         "groups",
         5_000,
         "How often members of consumer groups are told to send a heartbeat; changes reach them with the next one.",
@@ -299,7 +256,7 @@ class Settings:
         high=_INT32_MAX,
         kafka="group.consumer.heartbeat.interval.ms",
     )
-    group_topic_partitions: int = _count(
+    group_topic_partitions: int = count(
         "groups",
         8,
         "Partitions of the topic that keeps groups and offsets; counts when it is first made.",
@@ -307,13 +264,13 @@ class Settings:
         high=PARTITIONS_PER_TOPIC_MAX,
         kafka="offsets.topic.num.partitions",
     )
-    offsets_retention_ms: int = _ms(
+    offsets_retention_ms: int = duration(
         "groups",
         7 * _DAY_MS,
         "How long offsets are kept after their group has become empty, or after the commit if it never had members.",
         low=1,
     )
-    offsets_check_ms: int = _ms(
+    offsets_check_ms: int = duration(
         "groups",
         600_000,
         "How often offsets and empty groups are looked over for what may go.",
@@ -321,7 +278,7 @@ class Settings:
         kafka="offsets.retention.check.interval.ms",
     )
 
-    transaction_topic_partitions: int = _count(
+    transaction_topic_partitions: int = count(
         "transactions",
         8,
         "Partitions of the topic that keeps transactional ids; counts when it is first made.",
@@ -329,7 +286,7 @@ class Settings:
         high=PARTITIONS_PER_TOPIC_MAX,
         kafka="transaction.state.log.num.partitions",
     )
-    transaction_ms_max: int = _ms(
+    transaction_ms_max: int = duration(
         "transactions",
         900_000,
         "The longest that a producer may ask for its transactions to stay open.",
@@ -337,7 +294,7 @@ class Settings:
         high=_INT32_MAX,
         kafka="transaction.max.timeout.ms",
     )
-    transaction_check_ms: int = _ms(
+    transaction_check_ms: int = duration(
         "transactions",
         1_000,
         "How often transactions are looked over for those that took too long; they are aborted.",
@@ -345,43 +302,43 @@ class Settings:
         high=_INT32_MAX,
         kafka="transaction.abort.timed.out.transaction.cleanup.interval.ms",
     )
-    transactional_id_expiry_ms: int = _ms(
+    transactional_id_expiry_ms: int = duration(
         "transactions",
         7 * _DAY_MS,
         "How long a transactional id is remembered that nobody uses.",
         low=1,
         kafka="transactional.id.expiration.ms",
     )
-    transaction_version: int = _count(
+    transaction_version: int = count(
         "transactions",
         2,
         "The newest transaction protocol that clients are told of; 2 fences late requests of each transaction.",
         high=2,
     )
 
-    subscription_hold_ms: int = _ms(
+    subscription_hold_ms: int = duration(
         "subscriptions", 30_000, "How long a member may hold a message, by default.", low=1, high=_INT32_MAX
     )
-    subscription_deliveries_max: int = _count(
+    subscription_deliveries_max: int = count(
         "subscriptions",
         5,
         "Deliveries of a message before it is a dead letter, by default.",
         low=1,
         high=_INT32_MAX,
     )
-    subscription_window_max: int = _count(
+    subscription_window_max: int = count(
         "subscriptions",
         1_000,
         "The most messages that one member may hold at a time.",
         low=1,
         high=_INT32_MAX,
     )
-    subscription_heartbeat_ms: int = _ms(
+    subscription_heartbeat_ms: int = duration(
         "subscriptions", 30_000, "Members give a sign of life this often; silent three times as long, they are gone.",
         low=1, high=_INT32_MAX,
     )  # fmt: skip
 
-    connections_max: int = _count(
+    connections_max: int = count(
         "limits",
         5_000,
         "Connections in all; one more is closed at once.",
@@ -390,7 +347,7 @@ class Settings:
         aliases=("max_connections",),
         kafka="max.connections",
     )
-    connections_per_address_max: int = _count(
+    connections_per_address_max: int = count(
         "limits",
         5_000,
         "Connections from one client address.",
@@ -398,7 +355,7 @@ class Settings:
         high=_INT32_MAX,
         kafka="max.connections.per.ip",
     )
-    frame_bytes_max: int = _bytes(
+    frame_bytes_max: int = size(
         "limits",
         100 * _MIB,
         "The largest request; a connection that announces more is closed.",
@@ -406,48 +363,48 @@ class Settings:
         high=_INT32_MAX,
         kafka="socket.request.max.bytes",
     )
-    frame_ms_max: int = _ms(
+    frame_ms_max: int = duration(
         "limits",
         60_000,
         "A request that is not complete this long after its first bytes ends its connection.",
         low=1,
         high=_INT32_MAX,
     )
-    inflight_bytes_max: int = _bytes(
+    inflight_bytes_max: int = size(
         "limits",
         256 * _MIB,
         "Bytes of requests being worked on over all connections; beyond it, clients are not read from.",
         low=1_024,
         kafka="queued.max.request.bytes",
     )
-    requests_in_flight_max: int = _count(
+    requests_in_flight_max: int = count(
         "limits",
         1_000,
         "Requests being worked on for one connection; beyond it, that client is not read from.",
         low=1,
         high=_INT32_MAX,
     )
-    response_queue_bytes_max: int = _bytes(
+    response_queue_bytes_max: int = size(
         "limits",
         64 * _MIB,
         "Responses that may wait for one slow reader; beyond it, that client is not read from.",
         low=1_024,
     )
-    idle_ms_max: int = _ms(
+    idle_ms_max: int = duration(
         "limits",
         600_000,
         "A connection silent for longer than this is closed.",
         low=1,
         kafka="connections.max.idle.ms",
     )
-    socket_receive_bytes: int = _bytes(
+    socket_receive_bytes: int = size(
         "limits",
         0,
         "Receive buffer of each socket; 0: what the system gives.",
         high=_INT32_MAX,
         kafka="socket.receive.buffer.bytes",
     )
-    socket_send_bytes: int = _bytes(
+    socket_send_bytes: int = size(
         "limits",
         0,
         "Send buffer of each socket; 0: what the system gives.",
@@ -455,7 +412,7 @@ class Settings:
         kafka="socket.send.buffer.bytes",
     )
 
-    log_level: LogLevel = _of(
+    log_level: LogLevel = setting(
         Kind.CHOICE,
         "logging",
         LogLevel.INFO,
@@ -463,7 +420,7 @@ class Settings:
         choices=LogLevel,
         aliases=("logging.level",),
     )
-    log_format: LogFormat = _of(
+    log_format: LogFormat = setting(
         Kind.CHOICE,
         "logging",
         LogFormat.TEXT,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.node.log_choices import LogFormat, LogLevel
 from penstock.node.logs import configure_logging, escape
-from penstock.node.settings import LogFormat, LogLevel
 
 EVIL = "a\r\nFAKE\x1b[31m\x9b\u2028\u202e\x00"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.node.definition import Definition, Kind
-from penstock.node.settings import DEFINITIONS, SECTIONS, LogLevel, Settings
+from penstock.node.log_choices import LogLevel
+from penstock.node.settings import DEFINITIONS, SECTIONS, Settings
 from penstock.node.settings_values import plain_value, read_value, show_value
 
 

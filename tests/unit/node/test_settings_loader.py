@@ -10,7 +10,8 @@ import pytest
 
 from penstock.core.model import Durability, Storage
 from penstock.node import settings_loader
-from penstock.node.settings import DEFINITIONS, LogLevel, Settings
+from penstock.node.log_choices import LogLevel
+from penstock.node.settings import DEFINITIONS, Settings
 from penstock.node.settings_loader import SettingsError, load_settings
 
 

@@ -115,7 +115,9 @@ class Dispatch:
             call.answer(answer)
 
     def _run(self, call: Call, work: CoroutineType[Any, Any, Any]) -> None:
+        """Requests behind a coroutine wait for its end: it may take effect at any point until then."""
         answer = call.answer_later()
+        release_hold = call.connection.hold()
 
         async def finish() -> None:
             try:
@@ -123,6 +125,8 @@ class Dispatch:
             except BrokerError as error:
                 call.connection.close(f"{API[call.api_key].name}: {error}")
                 return
+            finally:
+                release_hold()
             if not call.connection.is_closed:
                 answer(body)
 

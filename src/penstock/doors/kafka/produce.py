@@ -104,7 +104,10 @@ class ProduceHandler:
     # -- in a transaction
 
     def _produce_in_transaction(self, production: Production, call: Call, request: Any) -> Any:
-        """Where the transaction is not open yet, its coordinator has to vouch for the batch before it is appended."""
+        """Where the transaction is not open yet, its coordinator has to vouch for the batch before it is appended.
+
+        Until then the connection is held: the next batch of the same producer must not be appended before this one.
+        """
         claims, places = self._unvouched(call, request)
         if len(claims) > 1:
             production.doubt = WrongProducer("records of more than one producer came in one transaction")
@@ -112,11 +115,13 @@ class ProduceHandler:
         if production.doubt is not None or not places:
             return production.finish(self._append(production, call, request))
         ready: list[Any] = []
+        release_hold = call.connection.hold()
 
         def admitted(error: BrokerError | None) -> None:
             if error is not None:
                 production.doubt, production.unvouched = error, places
             ready.append(production.finish(self._append(production, call, request)))
+            release_hold()
 
         may_add = speaks_v2(call.api_key, call.version)
         (by,) = claims

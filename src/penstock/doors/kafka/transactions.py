@@ -224,7 +224,10 @@ class TransactionHandlers:
         self._pend(call, request, offsets, answered)
 
     def _pend(self, call: Call, request: Any, offsets: Sequence[NewOffset], answered: Any) -> None:
-        """Have the coordinator of transactions vouch for the producer, then keep the offsets."""
+        """Have the coordinator of transactions vouch for the producer, then keep the offsets.
+
+        The connection is held until then, so that a later commit of the same group cannot come first.
+        """
         by = Claim(request.producer_id, request.producer_epoch)
         committer = Committer(request.member_id, request.generation_id, request.group_instance_id)
 
@@ -233,12 +236,14 @@ class TransactionHandlers:
                 answered(error)
             else:
                 self._coordination.committed.pend(request.group_id, committer, by, offsets, answered)
+            release_hold()
 
         try:
             place = self._place_of(request.group_id)
         except BrokerError as error:
             answered(error)
             return
+        release_hold = call.connection.hold()
         may_add = speaks_v2(call.api_key, call.version)
         self._transactions.admit(request.transactional_id, by, [place], admitted, may_add=may_add)
 

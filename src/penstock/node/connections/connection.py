@@ -1,7 +1,8 @@
 """One client's connection: frames in, answers out, in the order of the requests. Never knows what a request means.
 
-Requests are started as they come, so that many may wait for the disk at once; each has its place in line, and
-an answer that is ready early waits for those before it. What the server sends of its own accord stands in no line. A
+Requests take effect in the order in which they came. Most take effect when they are started, so that many may wait
+for the disk at once; a request whose effect has to wait holds the connection until then. Each request has its place in
+line, and an answer that is ready early waits for those before it. What the server pushes unasked stands in no line. A
 client that has too much waiting is simply not read from.
 """
 
@@ -88,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         "_conversation",
         "_gate",
         "_has_client_ended",
+        "_holds",
         "_intake",
         "_is_ending",
         "_is_paused",
@@ -128,6 +130,8 @@ class Connection(asyncio.BufferedProtocol):
         self._kept_bytes = 0
         """Of answers that are made but not yet with the outbox."""
         self._sends_soon = False
+        self._holds = 0
+        """Requests that were started and have not taken effect: the next one waits for them."""
         self._is_paused = False
         self._is_ending = False
         self._has_client_ended = False
@@ -232,7 +236,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_over_limits(self) -> bool:
         return (
-            len(self._line) >= self._limits.requests_in_flight_max
+            self._holds > 0
+            or len(self._line) >= self._limits.requests_in_flight_max
             or self._kept_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
 
@@ -263,6 +268,24 @@ class Connection(asyncio.BufferedProtocol):
 
     def _resume_soon(self) -> None:
         self._loop.call_soon(self._resume)
+
+    def hold(self) -> Callable[[], None]:
+        """Start no further request until the returned function is called: this one has not taken effect yet.
+
+        Without it a later request could overtake the one in hand, and a producer's batches would change places.
+        """
+        self._holds += 1
+        is_held = True
+
+        def release_hold() -> None:
+            nonlocal is_held
+            assert is_held, "released twice"
+            is_held = False
+            self._holds -= 1
+            if self._is_paused:
+                self._resume_soon()
+
+        return release_hold
 
     # -- answers
 

@@ -181,6 +181,47 @@ def test_answers_that_wait_in_line_are_counted_too() -> None:
     connected(test)
 
 
+def test_a_held_connection_starts_no_further_request() -> None:
+    async def test() -> None:
+        client = Client()
+        holds = []
+
+        def handle(connection: Connection, frame: bytes) -> None:
+            if frame.startswith(b"slow"):
+                holds.append(connection.hold())
+            connection.answer([frame])
+
+        client.answer = handle
+        client.send(b"slow1")
+        client.send(b"2")
+        client.send(b"slow3")
+        client.send(b"4")
+        await turns()
+        assert client.requests == [b"slow1"]
+        for release_hold in holds:
+            release_hold()
+        await turns()
+        client.send(b"5")
+        assert client.requests == [b"slow1", b"2", b"slow3"]
+        holds[1]()
+        await turns()
+        client.send(b"6")
+        assert client.requests == [b"slow1", b"2", b"slow3", b"4", b"5", b"6"]
+
+    connected(test)
+
+
+def test_a_hold_released_at_once_costs_nothing() -> None:
+    async def test() -> None:
+        client = Client()
+        client.answer = lambda connection, frame: connection.hold()()
+        client.send(b"1")
+        client.send(b"2")
+        assert client.requests == [b"1", b"2"] and client.line.is_reading
+
+    connected(test)
+
+
 def test_a_reader_that_does_not_read_is_not_read_from() -> None:
     async def test() -> None:
         client = Client(Limits(response_queue_bytes_max=1_000))
@@ -194,8 +235,8 @@ def test_a_reader_that_does_not_read_is_not_read_from() -> None:
         client.connection.resume_writing()
         await turns()
         assert client.line.is_reading and client.line.sent == b"x" * 1_200
-        client.send(b"3")
-        assert len(client.requests) == 3
+        client.send(b"4")
+        assert client.requests == [b"1", b"2", b"3", b"4"]
 
     connected(test)
 
