@@ -114,10 +114,7 @@ def _decode_headers(data: bytes, position: int, start: int, end: int) -> tuple[H
         value, position = _decode_bytes(data, position, end)
         if key is None:
             raise CorruptBatch(f"the record at {start} has a header without a name")
-        try:
-            headers.append(Header(key.decode(), value))
-        except UnicodeDecodeError:
-            raise CorruptBatch(f"the record at {start} has a header whose name is not UTF-8") from None
+        headers.append(Header(key.decode(errors="replace"), value))
     if position != end:
         raise CorruptBatch(f"the record at {start} does not end where its length says")
     return tuple(headers)
