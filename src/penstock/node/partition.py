@@ -33,13 +33,16 @@ from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Durability, Isolation
+from penstock.core.ports import File
 from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, decode_header
 from penstock.core.records.control import Marker, build_marker
 from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
 from penstock.node.admission import Admission, Admitted
 from penstock.node.compacting import compact
+from penstock.node.damage import Damage
 from penstock.node.metrics.meters import Traffic
+from penstock.node.payloads import Opened, Payload
 from penstock.node.runtime import Runtime
 from penstock.node.syncing import carry_out, sync_now
 from penstock.node.workers import run_blocking
@@ -77,6 +80,7 @@ class Partition:
         self.index = index
         self.log = log
         self.traffic = Traffic(log)
+        self.damage = Damage(topic.name, index)
         self._runtime = runtime
         self.leader_epoch = leader_epoch
         self.failure: BrokerError | None = None
@@ -350,11 +354,18 @@ class Partition:
         try:
             return self.log.read(offset, bytes_max, self._limit(isolation))
         except CorruptBatch as error:
-            logger.error("a damaged batch was not served: %s", error, extra=self._names)
+            self.damage.refuse(offset, error)
             raise
         except DiskFailed as error:
             self.fail(error)
             raise
+
+    def open_payload(
+        self, place: tuple[File, int], raw: memoryview, header: BatchHeader, when_opened: Opened
+    ) -> Payload | None:
+        """The records of a batch that lies there, or None until a worker has unfolded them; then one is called."""
+        runtime, bytes_max = self._runtime, self.config.message_bytes_max
+        return runtime.payloads.open(runtime.workers, place, raw, header, bytes_max, when_opened)
 
     def _limit(self, isolation: Isolation) -> Mark:
         return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.visible
@@ -453,7 +464,7 @@ class Partition:
             self.start_sync()
         self._is_compacting = True
         try:
-            return await compact(self._runtime, self.log, config, self.last_stable_offset)
+            return await compact(self._runtime, self.log, config, self.last_stable_offset, self.damage.retain)
         finally:
             self._is_compacting = False
 

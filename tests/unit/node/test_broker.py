@@ -130,9 +130,7 @@ def test_a_partition_that_failed_leaves_no_mark_of_a_clean_stop() -> None:
         broker.partition("orders", 0).append(hand.batch())
         hand.disk.fail_sync_at(1)
         await broker.partition("orders", 0).flush()
-        assert (
-            broker.partition("bills", 0).append(hand.batch()).base_offset == 0
-        ), "the others work on"
+        assert broker.partition("bills", 0).append(hand.batch()).base_offset == 0, "the others work on"
         assert not await broker.stop()
         assert not checkpoint.take_clean_marker(hand.files)
 
@@ -207,9 +205,7 @@ def test_deleting_a_topic_tells_who_waits_and_removes_its_files() -> None:
         await fill(hand, broker, "orders")
         changes, partition = broker.changes, broker.partition("orders", 0)
         outcomes: list[object] = []
-        partition.when_durable(
-            partition.append(hand.batch()).end_offset, outcomes.append
-        )
+        partition.when_durable(partition.append(hand.batch()).end_offset, outcomes.append)
         deleting = asyncio.create_task(broker.change(lambda catalog: catalog.decide_delete_topic("orders")))
         partition._waiters.append((99, outcomes.append))
         await deleting

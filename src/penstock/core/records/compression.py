@@ -15,6 +15,7 @@ from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.limits import (
     DECOMPRESSED_BYTES_MAX,
     GZIP_MEMBERS_MAX,
+    STORED_UNFOLDED_FACTOR_MAX,
     UNFOLDED_BYTES_MIN,
     UNFOLDED_FACTOR_MAX,
 )
@@ -61,6 +62,11 @@ def unfolded_bytes_max(packed_bytes_max: int) -> int:
     It does not go by the size of the batch at hand: a sender can blow that up with a frame that is skipped.
     """
     return min(DECOMPRESSED_BYTES_MAX, max(UNFOLDED_BYTES_MIN, UNFOLDED_FACTOR_MAX * packed_bytes_max))
+
+
+def stored_unfolded_bytes_max(packed_bytes_max: int) -> int:
+    """The same for a batch that is in the log already."""
+    return min(DECOMPRESSED_BYTES_MAX, max(UNFOLDED_BYTES_MIN, STORED_UNFOLDED_FACTOR_MAX * packed_bytes_max))
 
 
 def check_codec(codec: int) -> int:
