@@ -174,8 +174,18 @@ def _pass_headers(
 
 
 @cython.cfunc
+@cython.inline
 @cython.exceptval(check=False)
-@cython.cdivision(True)
+@cython.nogil
+def _can_add(base: cython.longlong, delta: cython.longlong) -> cython.bint:
+    """Whether the sum fits into 64 bits."""
+    if delta > 0:
+        return base <= _INT64_MAX - delta
+    return base >= -_INT64_MAX - 1 - delta
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 @cython.nogil
 def _check_one(
     data: cython.p_const_uchar,
@@ -215,9 +225,7 @@ def _check_one(
         return _STRUCTURE
     if offset_delta != at.index:
         return _OFFSET
-    if time_delta > 0 and terms.base_ms > _INT64_MAX - time_delta:
-        return _TIME
-    if time_delta < 0 and terms.base_ms < -_INT64_MAX - 1 - time_delta:
+    if not _can_add(terms.base_ms, time_delta):
         return _TIME
     time_ms = terms.base_ms + time_delta
     at.position = record_end

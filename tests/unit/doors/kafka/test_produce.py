@@ -245,8 +245,7 @@ def test_acks_0_and_a_batch_that_is_opened_in_a_worker(quick_node: Node) -> None
     quick_node.make_topic("orders")
 
     async def talk(caller: Caller) -> Any:
-        caller.send(PRODUCE, 9, produce("orders", packed(b"a"), acks=0))
-        caller._asked.clear()
+        caller.send(PRODUCE, 9, produce("orders", packed(b"a"), acks=0), is_answered=False)
         return only(await caller.ask(PRODUCE, 9, produce("orders", batch())))
 
     assert quick_node.talk(talk).base_offset == 2
