@@ -21,8 +21,9 @@ from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
 from penstock.doors.http.topics import TopicHandlers
 from penstock.node.broker import Broker
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
+from penstock.node.connections.place import Place
 from penstock.node.publishing import Publisher
 from penstock.node.reading import Reader
 from penstock.node.tasks import Tasks
@@ -87,7 +88,7 @@ class HttpDoor:
         if "user-agent" in request.headers:
             connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
         if route is not None and route.is_write:
-            self._run(connection, request, match, route, connection.reserve())
+            connection.beside(partial(self._run, connection, request, match, route))
         else:
             connection.in_turn(partial(self._run, connection, request, match, route))
 

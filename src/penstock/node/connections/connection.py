@@ -20,6 +20,7 @@ from penstock.core.log.segment import Slice
 from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
+from penstock.node.connections.place import Place
 from penstock.node.metrics.meters import Histogram
 
 LINGER_S_MAX = 5.0
@@ -53,44 +54,18 @@ class Admission(Protocol):
     def forget(self, connection: Connection) -> None: ...
 
 
-class Place:
-    """One request's place in the line of answers."""
-
-    __slots__ = ("_connection", "_on_first", "_started_s", "_timing", "pieces")
-
-    def __init__(self, connection: Connection, on_first: Callable[[Place], None] | None = None) -> None:
-        self._connection = connection
-        self._on_first = on_first
-        self._timing = connection.timing
-        self._started_s = connection.arrived_s
-        self.pieces: Sequence[Piece] | None = None
-
-    def answer(self, pieces: Sequence[Piece]) -> None:
-        """Fill the place, once."""
-        assert self.pieces is None, "answered twice"
-        if self._connection.keep(pieces):
-            if self._timing is not None:
-                self._timing.observe(perf_counter() - self._started_s)
-            self.pieces = pieces
-            self._connection.advance()
-
-    def become_first(self) -> None:
-        """Everything before it is answered: a request that waited for that begins now."""
-        on_first, self._on_first = self._on_first, None
-        if on_first is not None:
-            on_first(self)
-
-
 class Connection(asyncio.BufferedProtocol):
     """The protocol object that the loop drives."""
 
     __slots__ = (
         "_budget",
         "_conversation",
+        "_exclusive",
         "_gate",
         "_has_client_ended",
         "_holds",
         "_intake",
+        "_is_beginning",
         "_is_ending",
         "_is_paused",
         "_kept_bytes",
@@ -103,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         "_ready",
         "_sends_soon",
         "_transport",
+        "_unbegun",
         "_unfinished",
         "_unfinished_at",
         "active_at",
@@ -126,6 +102,11 @@ class Connection(asyncio.BufferedProtocol):
         self._limits = gate.limits
         self._budget = gate.budget
         self._line: deque[Place] = deque()
+        self._unbegun: deque[Place] = deque()
+        """The end of the line: requests that wait for an exclusive one, or are exclusive themselves."""
+        self._exclusive: Place | None = None
+        """The exclusive request that has begun and is not answered."""
+        self._is_beginning = False
         self._ready: list[Piece] = []
         self._kept_bytes = 0
         """Of answers that are made but not yet with the outbox."""
@@ -207,6 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         for place in self._line:
             release(place.pieces or ())
         self._line.clear()
+        self._unbegun.clear()
         self._ready.clear()
         self._on_drained.clear()
         callbacks, self._on_close = self._on_close, {}
@@ -282,6 +264,8 @@ class Connection(asyncio.BufferedProtocol):
             assert is_held, "released twice"
             is_held = False
             self._holds -= 1
+            if self._unbegun:
+                self._begin_ready()
             if self._is_paused:
                 self._resume_soon()
 
@@ -296,11 +280,42 @@ class Connection(asyncio.BufferedProtocol):
         return place
 
     def in_turn(self, begin: Callable[[Place], None]) -> None:
-        """A place for a request that must not begin before all requests before it are answered."""
-        place = Place(self, begin)
+        """Start an exclusive request: after all before it are answered; those behind it wait for its answer."""
+        self._enqueue(Place(self, begin, is_exclusive=True))
+
+    def beside(self, begin: Callable[[Place], None]) -> None:
+        """Start a request beside those before it that are not answered, unless one of them is exclusive."""
+        if not self._unbegun and self._exclusive is None and not self._holds:
+            begin(self.reserve())
+        else:
+            self._enqueue(Place(self, begin))
+
+    @property
+    def has_exclusive(self) -> bool:
+        """Does a request wait for its turn, or have its turn? What comes now has to wait for it."""
+        return bool(self._unbegun) or self._exclusive is not None
+
+    def _enqueue(self, place: Place) -> None:
         self._line.append(place)
-        if len(self._line) == 1:
-            place.become_first()
+        self._unbegun.append(place)
+        self._begin_ready()
+
+    def _begin_ready(self) -> None:
+        """Start the requests whose turn it is. A loop, because many of them are answered before they return."""
+        if self._is_beginning:
+            return
+        self._is_beginning = True
+        try:
+            while self._unbegun and self._exclusive is None and not self._holds:
+                place = self._unbegun[0]
+                if place.is_exclusive:
+                    if self._line[0] is not place:
+                        break
+                    self._exclusive = place
+                self._unbegun.popleft()
+                place.begin()
+        finally:
+            self._is_beginning = False
 
     def answer(self, pieces: Sequence[Piece]) -> None:
         """An answer that is ready now."""
@@ -351,10 +366,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         while line and (pieces := line[0].pieces) is not None:
             self._ready += pieces
-            line.popleft()
+            if line.popleft() is self._exclusive:
+                self._exclusive = None
         self._send_soon()
-        if line:
-            line[0].become_first()
+        if self._unbegun:
+            self._begin_ready()
         if self._is_paused:
             self._resume_soon()
 
