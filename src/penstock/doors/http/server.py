@@ -88,9 +88,9 @@ class HttpDoor:
         if "user-agent" in request.headers:
             connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
         if route is not None and route.is_write:
-            connection.beside(partial(self._run, connection, request, match, route))
+            connection.turns.beside(partial(self._run, connection, request, match, route))
         else:
-            connection.in_turn(partial(self._run, connection, request, match, route))
+            connection.turns.in_turn(partial(self._run, connection, request, match, route))
 
     def _route(self, request: Request, match: Match | None) -> Route | None:
         method = "GET" if request.method == "HEAD" else request.method
@@ -167,7 +167,7 @@ class HttpDoor:
             return
         assert match is not None
         conversation.connection.timing = self._timings[route.call]
-        conversation.connection.in_turn(partial(self._begin_tail, conversation, request, match, route))
+        conversation.connection.turns.in_turn(partial(self._begin_tail, conversation, request, match, route))
 
     def _begin_tail(
         self, conversation: HttpConversation, request: Request, match: Match, route: Route, place: Place

@@ -119,9 +119,9 @@ class JsonConversation:
         if command == HEARTBEAT and self._changes == 1:
             begin(self._connection.reserve())
         elif command in (PRODUCE, HEARTBEAT):
-            self._connection.beside(begin)
+            self._connection.turns.beside(begin)
         else:
-            self._connection.in_turn(begin)
+            self._connection.turns.in_turn(begin)
 
     def _answered(self) -> None:
         self._changes -= 1

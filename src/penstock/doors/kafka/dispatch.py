@@ -7,6 +7,7 @@ is answered in every version, because it is how a client finds out.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -32,6 +33,9 @@ from penstock.node.tasks import Tasks
 from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_request, decode_request_header
 
 logger = logging.getLogger("penstock.kafka")
+
+_READS = frozenset({ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.DELETE_RECORDS})
+"""Calls that depend on the high watermark: the batches that the same client sent before must be durable first."""
 
 
 class Dispatch:
@@ -103,9 +107,15 @@ class Dispatch:
             return
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
-        connection.timing = self._timings[api_key]
         request = decode_request(api_key, header.version, frame, header.body_position)
         call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
+        if connection.in_flight and api_key in _READS:
+            connection.turns.when_answered(partial(self._start, call, handler, request))
+        else:
+            self._start(call, handler, request)
+
+    def _start(self, call: Call, handler: Handler, request: Any) -> None:
+        call.connection.timing = self._timings[call.api_key]
         answer = handler(call, request)
         if answer is None:
             return

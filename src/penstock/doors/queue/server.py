@@ -105,7 +105,7 @@ class QueueConversation:
     def handle(self, frame: memoryview) -> None:
         self.membership.hear()
         ack = split_ack(frame)
-        in_line = self._connection.has_exclusive
+        in_line = self._connection.turns.has_exclusive
         if ack is not None and not in_line and (usual := self.membership.usual.get(ack[1])) is not None:
             self._accept(usual, ack[0])
             return
@@ -121,15 +121,15 @@ class QueueConversation:
         if client is not None:
             self._connection.client_id = client
         if request.type is MessageType.ACK and in_line:
-            self._connection.beside(lambda place: self._acknowledge_in_line(request, words, place))
+            self._connection.turns.beside(lambda place: self._acknowledge_in_line(request, words, place))
         elif request.type is MessageType.ACK:
             self._acknowledge(request, words, ack)
         elif request.type is MessageType.HEARTBEAT:
             self._connection.answer([encode(self._beat(request))])
         elif request.type is MessageType.PUBLISH:
-            self._connection.beside(lambda place: self._publish(request, words, place))
+            self._connection.turns.beside(lambda place: self._publish(request, words, place))
         else:
-            self._connection.in_turn(lambda place: self._door.calls.make(self, words, place))
+            self._connection.turns.in_turn(lambda place: self._door.calls.make(self, words, place))
 
     # -- answers
 

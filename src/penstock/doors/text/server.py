@@ -77,16 +77,16 @@ class TextConversation:
         self._connection.timing = self._door.timings[name_of(command)]
         match command:
             case Pub():
-                self._connection.beside(lambda place: self._publish(place, command))
+                self._connection.turns.beside(lambda place: self._publish(place, command))
             case Fetch():
-                self._connection.in_turn(lambda place: self._fetch(place, command))
+                self._connection.turns.in_turn(lambda place: self._fetch(place, command))
             case Word("QUIT"):
                 self._connection.answer((BYE,))
                 self._connection.finish()
             case Word("HELP"):
                 self._connection.answer((encode_lines("HELP", HELP),))
             case Word():
-                self._connection.in_turn(self._list_topics)
+                self._connection.turns.in_turn(self._list_topics)
 
     def last_words(self, error: BrokerError) -> Sequence[Piece]:
         return (error_line(error),)

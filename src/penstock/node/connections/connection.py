@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Protocol, cast
@@ -21,6 +20,7 @@ from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
 from penstock.node.connections.place import Place
+from penstock.node.connections.turns import Turns
 from penstock.node.metrics.meters import Histogram
 
 LINGER_S_MAX = 5.0
@@ -60,12 +60,9 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_budget",
         "_conversation",
-        "_exclusive",
         "_gate",
         "_has_client_ended",
-        "_holds",
         "_intake",
-        "_is_beginning",
         "_is_ending",
         "_is_paused",
         "_kept_bytes",
@@ -78,7 +75,6 @@ class Connection(asyncio.BufferedProtocol):
         "_ready",
         "_sends_soon",
         "_transport",
-        "_unbegun",
         "_unfinished",
         "_unfinished_at",
         "active_at",
@@ -92,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         "peer",
         "software",
         "timing",
+        "turns",
     )
 
     def __init__(
@@ -101,18 +98,12 @@ class Connection(asyncio.BufferedProtocol):
         self._gate = gate
         self._limits = gate.limits
         self._budget = gate.budget
-        self._line: deque[Place] = deque()
-        self._unbegun: deque[Place] = deque()
-        """The end of the line: requests that wait for an exclusive one, or are exclusive themselves."""
-        self._exclusive: Place | None = None
-        """The exclusive request that has begun and is not answered."""
-        self._is_beginning = False
+        self.turns = Turns(self, self._released)
+        self._line = self.turns.line
         self._ready: list[Piece] = []
         self._kept_bytes = 0
         """Of answers that are made but not yet with the outbox."""
         self._sends_soon = False
-        self._holds = 0
-        """Requests that were started and have not taken effect: the next one waits for them."""
         self._is_paused = False
         self._is_ending = False
         self._has_client_ended = False
@@ -187,8 +178,7 @@ class Connection(asyncio.BufferedProtocol):
         release(self._ready)
         for place in self._line:
             release(place.pieces or ())
-        self._line.clear()
-        self._unbegun.clear()
+        self.turns.clear()
         self._ready.clear()
         self._on_drained.clear()
         callbacks, self._on_close = self._on_close, {}
@@ -218,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_over_limits(self) -> bool:
         return (
-            self._holds > 0
+            self.turns.holds > 0
             or len(self._line) >= self._limits.requests_in_flight_max
             or self._kept_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
@@ -252,24 +242,12 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_soon(self._resume)
 
     def hold(self) -> Callable[[], None]:
-        """Start no further request until the returned function is called: this one has not taken effect yet.
+        """Start no further request until the returned function is called: this one has not taken effect yet."""
+        return self.turns.hold()
 
-        Without it a later request could overtake the one in hand, and a producer's batches would change places.
-        """
-        self._holds += 1
-        is_held = True
-
-        def release_hold() -> None:
-            nonlocal is_held
-            assert is_held, "released twice"
-            is_held = False
-            self._holds -= 1
-            if self._unbegun:
-                self._begin_ready()
-            if self._is_paused:
-                self._resume_soon()
-
-        return release_hold
+    def _released(self) -> None:
+        if self._is_paused:
+            self._resume_soon()
 
     # -- answers
 
@@ -278,44 +256,6 @@ class Connection(asyncio.BufferedProtocol):
         place = Place(self)
         self._line.append(place)
         return place
-
-    def in_turn(self, begin: Callable[[Place], None]) -> None:
-        """Start an exclusive request: after all before it are answered; those behind it wait for its answer."""
-        self._enqueue(Place(self, begin, is_exclusive=True))
-
-    def beside(self, begin: Callable[[Place], None]) -> None:
-        """Start a request beside those before it that are not answered, unless one of them is exclusive."""
-        if not self._unbegun and self._exclusive is None and not self._holds:
-            begin(self.reserve())
-        else:
-            self._enqueue(Place(self, begin))
-
-    @property
-    def has_exclusive(self) -> bool:
-        """Does a request wait for its turn, or have its turn? What comes now has to wait for it."""
-        return bool(self._unbegun) or self._exclusive is not None
-
-    def _enqueue(self, place: Place) -> None:
-        self._line.append(place)
-        self._unbegun.append(place)
-        self._begin_ready()
-
-    def _begin_ready(self) -> None:
-        """Start the requests whose turn it is. A loop, because many of them are answered before they return."""
-        if self._is_beginning:
-            return
-        self._is_beginning = True
-        try:
-            while self._unbegun and self._exclusive is None and not self._holds:
-                place = self._unbegun[0]
-                if place.is_exclusive:
-                    if self._line[0] is not place:
-                        break
-                    self._exclusive = place
-                self._unbegun.popleft()
-                place.begin()
-        finally:
-            self._is_beginning = False
 
     def answer(self, pieces: Sequence[Piece]) -> None:
         """An answer that is ready now."""
@@ -366,11 +306,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         while line and (pieces := line[0].pieces) is not None:
             self._ready += pieces
-            if line.popleft() is self._exclusive:
-                self._exclusive = None
+            line.popleft()
         self._send_soon()
-        if self._unbegun:
-            self._begin_ready()
+        self.turns.advance()
         if self._is_paused:
             self._resume_soon()
 

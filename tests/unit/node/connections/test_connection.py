@@ -223,7 +223,7 @@ def test_requests_beside_each_other_wait_for_an_exclusive_one() -> None:
                 begun.append(frame)
                 places[frame] = place
 
-            (connection.in_turn if frame.startswith(b"turn") else connection.beside)(begin)
+            (connection.turns.in_turn if frame.startswith(b"turn") else connection.turns.beside)(begin)
 
         client.answer = handle
         client.send(b"1", b"2", b"turn3", b"4", b"5", b"turn6", b"7")
@@ -236,7 +236,7 @@ def test_requests_beside_each_other_wait_for_an_exclusive_one() -> None:
         places[b"4"].answer([b"4"])
         places[b"5"].answer([])
         places[b"turn6"].answer([b"6"])
-        assert begun[-1] == b"7" and not client.connection.has_exclusive
+        assert begun[-1] == b"7" and not client.connection.turns.has_exclusive
         await turns()
         assert client.line.sent == b"12346"
 
@@ -256,7 +256,7 @@ def test_a_hold_keeps_requests_in_line_from_being_started() -> None:
                     holds.append(connection.hold())
                 place.answer([frame])
 
-            connection.in_turn(begin) if frame == b"turn" else connection.beside(begin)
+            connection.turns.in_turn(begin) if frame == b"turn" else connection.turns.beside(begin)
 
         first = client.connection.reserve()
         client.answer = handle
@@ -272,7 +272,7 @@ def test_a_hold_keeps_requests_in_line_from_being_started() -> None:
 def test_a_long_line_of_requests_answered_at_once_does_not_recurse() -> None:
     async def test() -> None:
         client = Client()
-        client.answer = lambda connection, frame: connection.in_turn(lambda place: place.answer([b"x"]))
+        client.answer = lambda connection, frame: connection.turns.in_turn(lambda place: place.answer([b"x"]))
         first = client.connection.reserve()
         client.send(*[b"%d" % number for number in range(990)])
         first.answer([b"first "])

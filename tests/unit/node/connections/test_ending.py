@@ -47,7 +47,7 @@ class Echo:
         if content == b"later":
             self.places.append(connection.reserve())
         elif content == b"in turn":
-            connection.in_turn(lambda place: place.answer([b"turn."]))
+            connection.turns.in_turn(lambda place: place.answer([b"turn."]))
         elif content == b"bad":
             raise Malformed("bad it is")
         elif content == b"bye":
