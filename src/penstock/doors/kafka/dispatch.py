@@ -34,8 +34,25 @@ from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_
 
 logger = logging.getLogger("penstock.kafka")
 
-_READS = frozenset({ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.DELETE_RECORDS})
-"""Calls that depend on the high watermark: the batches that the same client sent before must be durable first."""
+_BESIDE = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.API_VERSIONS,
+    }
+)
+"""Calls that take effect when they are started, and so run beside those before them that wait for the disk.
+
+Every other call starts once all before it are answered: a Fetch reads what the same client wrote, and a topic is not
+deleted while a batch for it is being flushed.
+"""
 
 
 class Dispatch:
@@ -109,7 +126,7 @@ class Dispatch:
             frame = memoryview(bytes(frame))
         request = decode_request(api_key, header.version, frame, header.body_position)
         call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
-        if connection.in_flight and api_key in _READS:
+        if connection.in_flight and api_key not in _BESIDE:
             connection.turns.when_answered(partial(self._start, call, handler, request))
         else:
             self._start(call, handler, request)
