@@ -347,7 +347,7 @@ def http_script(chance: random.Random, count: int) -> list[bytes]:
     steps = []
     for number in range(count):
         topic = f"t{chance.randint(0, 5)}"
-        message = {"topic": topic, "value": str(number), "timestamp": 12}
+        message = {"topic": topic, "value": str(number), "timestamp_ms": 12}
         path = f"/api/v1/topics/{topic}/partitions/0/messages?offset={chance.choice(('earliest', 'latest', '1'))}"
         others: list[tuple[str, str, Any]] = [
             ("GET", path, None),
@@ -371,15 +371,15 @@ def queue_script(chance: random.Random, count: int) -> list[bytes]:
     for number in range(count):
         topic, name = f"t{chance.randint(0, 5)}", f"s{chance.randint(0, 2)}"
         others = [
-            (MessageType.CREATE_TOPIC, (("topic", topic),)),
-            (MessageType.CREATE_SUBSCRIPTION, (("subscription", name), ("topic", topic))),
+            (MessageType.CREATE_TOPIC, (("@topic", topic),)),
+            (MessageType.CREATE_SUBSCRIPTION, (("@subscription", name), ("@topic", topic))),
             (MessageType.LIST_SUBSCRIPTIONS, ()),
-            (MessageType.DESCRIBE_SUBSCRIPTION, (("subscription", name),)),
-            (MessageType.DELETE_SUBSCRIPTION, (("subscription", name),)),
+            (MessageType.DESCRIBE_SUBSCRIPTION, (("@subscription", name),)),
+            (MessageType.DELETE_SUBSCRIPTION, (("@subscription", name),)),
             (MessageType.HEARTBEAT, ()),
         ]
         kind, properties = (
-            (MessageType.PUBLISH, (("topic", topic),)) if chance.random() < 0.6 else chance.choice(others)
+            (MessageType.PUBLISH, (("@topic", topic),)) if chance.random() < 0.6 else chance.choice(others)
         )
         body = b"%d" % number if kind is MessageType.PUBLISH else b""
         steps.append(encode_frame(Frame(kind, -1, 12, properties, body)))
