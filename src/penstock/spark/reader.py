@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from penstock.client.cluster import Cluster
 from penstock.client.fetching import Span
 from penstock.client.offsets import NO_OFFSET, list_offsets
-from penstock.spark.bounds import cut, places_to_read, resolve, spans_between
+from penstock.spark.bounds import cut, resolve, select, spans_between
 from penstock.spark.options import ReadOptions
 from penstock.spark.reading import read_span
 
@@ -44,7 +44,7 @@ class Reader(DataSourceReader):
 
     def _spans(self, cluster: Cluster) -> list[Span]:
         options = self._options
-        places = places_to_read(cluster, options)
+        places = select(cluster, options).places
         starts = resolve(cluster, options.starting, places, options, is_start=True)
         ends = resolve(cluster, options.ending, places, options, is_start=False)
         return spans_between(starts, ends)
