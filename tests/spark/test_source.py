@@ -90,7 +90,9 @@ def test_bounds_and_cuts(spark: Any, broker: Broker, cluster: Cluster, topic: st
     assert cut.count() == 110
 
 
-def test_a_frame_that_is_filtered_still_has_all_its_rows(spark: Any, broker: Broker, cluster: Cluster, topic: str) -> None:
+def test_a_frame_that_is_filtered_still_has_all_its_rows(
+    spark: Any, broker: Broker, cluster: Cluster, topic: str
+) -> None:
     put(cluster, topic, numbered(10))
     put(cluster, topic, numbered(10), partition=1)
     frame = reading(spark, broker, topic)

@@ -16,13 +16,10 @@ CHECKPOINTS_ON_DISK = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""Where this is off, Spark refuses reads with the option `pushFilters`."""
 
 ANYWHERE = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    PUSHDOWN: "true",
 }
 """What can be set on any session, also one on a server."""
 
