@@ -11,6 +11,9 @@ from typing import Any
 
 from penstock.spark.java import NoJava, find_java
 from penstock.spark.scripts import quick_python
+from penstock.spark.threads import enable_threads
+
+LOCAL = "local[*]"
 
 CHECKPOINTS_ON_DISK = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -42,21 +45,34 @@ class CannotStart(Exception):
 def is_running() -> bool:
     """Whether this process has a Spark already."""
     sql = sys.modules.get("pyspark.sql")
-    return sql is not None and sql.SparkSession.getActiveSession() is not None
+    return sql is not None and _running(sql) is not None
 
 
-def make_session(master: str, app_name: str, conf: dict[str, str]) -> Any:
+def make_session(master: str | None, app_name: str, conf: dict[str, str]) -> Any:
     """A session on `master`: `local[*]`, any other of Spark's, or `sc://host` for Spark Connect.
 
-    If this process has one already, that one is returned: a process has one JVM. Raises CannotStart.
+    If this process has one already, that one is returned: a process has one JVM. Without a master it is the one that
+    is there, whatever its master, or else `local[*]`. Raises CannotStart.
     """
     sql = _import_spark()
-    if master.startswith("sc://"):
+    if master is not None and master.startswith("sc://"):
         builder = sql.SparkSession.builder.remote(master)
         return _configured(builder, {**ANYWHERE, **conf}).getOrCreate()
-    running = sql.SparkSession.getActiveSession()
-    if running is not None:
-        return _same(running, master, conf)
+    running = _running(sql)
+    made = _start(sql, master or LOCAL, app_name, conf) if running is None else _same(running, master, conf)
+    enable_threads()
+    return made
+
+
+def _running(sql: Any) -> Any | None:
+    """The session of this process, also from a thread in which Spark has none as active."""
+    active = sql.SparkSession.getActiveSession()
+    if active is not None or sys.modules["pyspark"].SparkContext._active_spark_context is None:
+        return active
+    return sql.SparkSession.builder.getOrCreate()
+
+
+def _start(sql: Any, master: str, app_name: str, conf: dict[str, str]) -> Any:
     _prepare_environment(_worker_python(master, Path(sql.__file__).parents[1]))
     wanted = {**ANYWHERE, **OF_THE_DRIVER, "spark.sql.shuffle.partitions": str(_cores(master)), **conf}
     builder = sql.SparkSession.builder.master(master).appName(app_name)
@@ -85,10 +101,10 @@ def _import_spark() -> Any:
     return pyspark.sql
 
 
-def _same(running: Any, master: str, conf: dict[str, str]) -> Any:
+def _same(running: Any, master: str | None, conf: dict[str, str]) -> Any:
     """The session that is there, if it is what was asked for."""
     there = running.conf.get("spark.master", "")
-    if there != master:
+    if master is not None and there != master:
         raise CannotStart(
             f"this process already runs Spark on {there}; a process has one JVM. Stop that session first with "
             f"spark.stop(), or start {master} in another process."
