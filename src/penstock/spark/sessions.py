@@ -97,7 +97,7 @@ def _import_spark() -> Any:
     except ImportError as error:
         raise CannotStart(
             f"{error.name} is not installed. Spark comes with the extra: pip install 'penstock[spark]'"
-        ) from error
+        ) from None
     return pyspark.sql
 
 
