@@ -5,15 +5,20 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.spark.java import NoJava, find_java
 from penstock.spark.scripts import quick_python
 from penstock.spark.threads import enable_threads
 
 LOCAL = "local[*]"
+CONNECT = "sc://"
+CONNECT_PORT = 15002
+CONNECT_S_MAX = 10.0
 
 CHECKPOINTS_ON_DISK = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -55,13 +60,35 @@ def make_session(master: str | None, app_name: str, conf: dict[str, str]) -> Any
     is there, whatever its master, or else `local[*]`. Raises CannotStart.
     """
     sql = _import_spark()
-    if master is not None and master.startswith("sc://"):
+    if master is not None and master.startswith(CONNECT):
+        _check_reachable(master)
         builder = sql.SparkSession.builder.remote(master)
         return _configured(builder, {**ANYWHERE, **conf}).getOrCreate()
     running = _running(sql)
     made = _start(sql, master or LOCAL, app_name, conf) if running is None else _same(running, master, conf)
     enable_threads()
     return made
+
+
+def _check_reachable(remote: str) -> None:
+    """Spark Connect's client retries silently for minutes: find out first whether there is a server.
+
+    The address may hold a token, so that errors name only host and port.
+    """
+    try:
+        place = urlsplit(remote)
+        host, port = place.hostname or "", place.port or CONNECT_PORT
+    except ValueError as error:
+        raise CannotStart(
+            f"{remote} is not an address of Spark Connect: write it as sc://host:15002"
+        ) from error
+    try:
+        socket.create_connection((host, port), CONNECT_S_MAX).close()
+    except OSError as error:
+        raise CannotStart(
+            f"no Spark Connect server answers at {host}:{port}: {error.strerror or error}. "
+            "Start it, or correct the address."
+        ) from error
 
 
 def _running(sql: Any) -> Any | None:
