@@ -174,7 +174,7 @@ class Planner:
 
     def _publish(self, done: Offsets) -> None:
         """Commit to the group, if there is one, how far the query is. A failure is logged; the query goes on."""
-        if self._options.group is None or done == self._published:
+        if self._options.group is None or not done or done == self._published:
             return
         try:
             commit_offsets(self._cluster, self._options.group, done)
