@@ -40,6 +40,12 @@ class RefusedByBroker(click.ClickException):
     exit_code = 5
 
 
+class NotInstalled(click.ClickException):
+    """The command needs a package that only an extra installs."""
+
+    exit_code = 1
+
+
 class LoadStopped(click.ClickException):
     """A benchmark could not be carried through."""
 
@@ -51,6 +57,7 @@ _FAILURES: dict[type[errors.ClientError], type[click.ClickException]] = {
     errors.TimedOut: NoBroker,
     errors.NotFound: NotFound,
     errors.BadArgument: WrongSettings,
+    errors.NotInstalled: NotInstalled,
 }
 
 
