@@ -12,8 +12,10 @@ from penstock.apps.race.servers.installing import Missing, from_maven, prepared,
 from penstock.apps.race.servers.process import ServerProcess, free_port
 from penstock.apps.race.servers.runner import Promise, Running
 
-VERSION = "4.3.0"
-ARTIFACTS = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
+VERSION = "4.3.1"
+LOGGING = "org.slf4j:slf4j-simple:1.7.36"
+ARTIFACTS = (f"org.apache.kafka:kafka_2.13:{VERSION}", LOGGING)
+TOOLS = (f"org.apache.kafka:kafka-tools:{VERSION}", LOGGING)
 MEMORY_BYTES_MIN = 16 << 30
 HEAP, SMALL_HEAP = "6g", "1g"
 JVM = (
@@ -88,9 +90,9 @@ def _heap() -> str:
     return HEAP if memory_bytes >= MEMORY_BYTES_MIN else SMALL_HEAP
 
 
-def java_command(*words: str) -> list[str]:
-    """A Java program of Kafka's own jars; its tools are among them."""
-    return ["java", "-cp", f"{from_maven('kafka', ARTIFACTS)}/*", *words]
+def tool_command(main_class: str, *words: str) -> list[str]:
+    """One of Kafka's command-line tools. Raises Missing."""
+    return ["java", "-cp", f"{from_maven('kafka-tools', TOOLS)}/*", main_class, *words]
 
 
 def _write_settings(home: Path, port: int, promise: Promise) -> Path:
