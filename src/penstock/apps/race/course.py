@@ -118,6 +118,7 @@ RunLap = Callable[[Heat], Lap]
 class Found:
     """All laps of a row."""
 
+    steady_at: int = 0
     values: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
     cold: dict[str, tuple[float, ...]] = field(default_factory=dict)
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
@@ -183,12 +184,14 @@ class Course:
             server.process.end()
             shutil.rmtree(home, ignore_errors=True)
 
-    def race_warm(self, row: str, promise: Promise, run: RunLap, without: Sequence[str] = ()) -> Found:
+    def race_warm(
+        self, row: str, promise: Promise, run: RunLap, without: Sequence[str] = (), steady_at: int = 0
+    ) -> Found:
         """A cold lap on a new server each, warm-up, then A-B-A-B over servers that stay up.
 
-        A lap that breaks is noted and the others run on.
+        A lap that breaks is noted and the others run on. `steady_at` is the line that says whether a server is warm.
         """
-        found = Found()
+        found = Found(steady_at)
         entrants = [one for one in self.entrants if one.runner.name not in without]
         self.fleet.choose(promise)
         for entrant in () if self.is_quick else entrants:
@@ -255,7 +258,7 @@ class Course:
         began_s = time.monotonic()
         values: list[float] = []
         while True:
-            values.append(run(heat).values[0])
+            values.append(run(heat).values[found.steady_at])
             elapsed_s = time.monotonic() - began_s
             if elapsed_s >= bounds.seconds_min and is_steady(values):
                 return

@@ -35,9 +35,11 @@ class Row:
     promise: Promise = Promise.OS
     without: Mapping[str, str] = field(default_factory=dict)
     """Servers that have no such thing, and why."""
+    steady_at: int = 0
+    """Index of the line that says whether a server is warm; a p99 is too restless for it."""
 
     def __call__(self, course: Course) -> list[Standing]:
-        found = course.race_warm(self.title, self.promise, self.lap, list(self.without))
+        found = course.race_warm(self.title, self.promise, self.lap, list(self.without), self.steady_at)
         names = {one.runner.name for one in course.entrants}
         absent = {name: why for name, why in self.without.items() if name in names}
         return standings(self.lines, found, self.size_bytes, absent)

@@ -160,7 +160,7 @@ END_TO_END = Row(
         Line("6", "end to end at 5,000 msg/s, 1 KB, p99", "ms", False, 0.7, {"Kafka": 1.0}, why=ONE_BY_ONE),
         Line("6b", "end to end at 5,000 msg/s, 1 KB, p50", "ms", False, why=ONE_BY_ONE),
     ),
-    _end_to_end, KB,
+    _end_to_end, KB, steady_at=1,
 )  # fmt: skip
 FAN_OUT_ROW = Row(
     "fan-out", (Line("7", "fan-out, 1 producer, 8 consumers, 1 KB", "MB/s", True, 1.0),), _fan_out, KB

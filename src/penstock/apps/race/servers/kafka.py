@@ -46,6 +46,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=3600000
+log.segment.delete.delay.ms=1000
 """
 FLUSHED = "log.flush.interval.messages=1\n"
 
@@ -62,6 +63,7 @@ class Kafka:
             "replication factor 1 and min.isr 1 of its internal topics": "one node",
             "group.initial.rebalance.delay.ms=0": "its own server.properties sets it",
             "broker.session.timeout.ms=3600000": "it is paused while another server runs",
+            "log.segment.delete.delay.ms=1000": "the topic of a lap is deleted after it",
             FLUSHED.strip(): "row 3: flushed before it is acknowledged",
         }
 
