@@ -109,18 +109,32 @@ def markdown(outcome: Outcome) -> str:
         _table(standings, cell, "unit", lambda one: one.unit, "ours ÷ best", verdict),
         _notes(outcome),
         "### Where Penstock lost, and why\n" + _losses(standings),
-        "### Cold and warm\nThe first lap of a server that was started for it → the median of the warm laps."
-        " Ratios count the warm ones.\n\n"
-        + _table([one for one in standings if one.cold], cold_cell, "unit", lambda one: one.unit),
-        "### CPU time of the server\nOf its whole process tree, per message and, where all messages have one size,"
-        " per GB of them. In row 7 each delivered copy counts as a message, in row 9 each message counts once"
-        " written and once read, and row 10 shows the time from exec to the first record.\n\n"
-        + _table([one for one in standings if one.cpu_us], cpu_cell),
+        _cold(standings),
+        _costs(standings),
         "### Versions and settings\n" + _peers(outcome),
         "### Machine\n| | |\n|---|---|\n"
         + "\n".join(f"| {name} | {text} |" for name, text in outcome.facts.items()),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _cold(standings: Sequence[Standing]) -> str:
+    shown = [one for one in standings if one.cold]
+    if not shown:
+        return ""
+    return (
+        "### Cold and warm\nThe first lap of a server that was started for it → the median of the warm laps. Ratios"
+        " count the warm ones.\n\n"
+    ) + _table(shown, cold_cell, "unit", lambda one: one.unit)
+
+
+def _costs(standings: Sequence[Standing]) -> str:
+    shown = [one for one in standings if one.cpu_us]
+    return (
+        "### CPU time of the server\nOf its whole process tree, per message and, where all messages have one size, per"
+        " GB of them. In row 7 each delivered copy counts as a message, in row 9 each message counts once written and"
+        " once read, and row 10 shows the time from exec to the first record.\n\n"
+    ) + _table(shown, cpu_cell)
 
 
 def _table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import subprocess
 import uuid
 from pathlib import Path
 
@@ -29,7 +30,7 @@ JVM = (
     "-XX:MaxMetaspaceFreeRatio=80",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-"""Arguments that Kafka's operations page recommends for Java."""
+"""Typical arguments of Kafka's operations page."""
 SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -57,7 +58,7 @@ class Kafka:
     @property
     def settings(self) -> dict[str, str]:
         return {
-            f"java -Xms{_heap()} -Xmx{_heap()} {' '.join(JVM)}": "its operations page recommends these"
+            f"java -Xms{_heap()} -Xmx{_heap()} {' '.join(JVM)}": "typical arguments of its operations page"
             + ("" if _heap() == HEAP else f", but a heap of {HEAP}, for which this machine is too small"),
             "process.roles=broker,controller": "one KRaft node",
             "replication factor 1 and min.isr 1 of its internal topics": "one node",
@@ -71,7 +72,7 @@ class Kafka:
         if shutil.which("java") is None:
             raise Missing("java is not installed")
         _formatted()
-        return VERSION
+        return f"{VERSION} on Java {_java_version()}"
 
     def start(self, home: Path, cpu: int, promise: Promise) -> Running:
         port = free_port()
@@ -84,6 +85,11 @@ class Kafka:
 
 def _java() -> list[str]:
     return ["java", f"-Xms{_heap()}", f"-Xmx{_heap()}", *JVM, "-cp", f"{from_maven('kafka', ARTIFACTS)}/*"]
+
+
+def _java_version() -> str:
+    told = subprocess.run(["java", "-version"], check=True, capture_output=True, text=True).stderr
+    return told.split('"')[1]
 
 
 def _heap() -> str:
