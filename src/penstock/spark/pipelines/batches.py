@@ -15,6 +15,7 @@ from penstock.spark.pipelines import dead_letters, routes
 from penstock.spark.pipelines.ddl import split_columns
 from penstock.spark.pipelines.decode import ERROR, decode
 from penstock.spark.pipelines.definition import Pipeline, Target, Window
+from penstock.spark.pipelines.keys import with_key_columns
 from penstock.spark.pipelines.lake.port import Mark
 from penstock.spark.pipelines.outputs import TableOutput, TopicOutput, to_records, to_table_rows
 from penstock.spark.pipelines.problems import BadRows
@@ -83,20 +84,10 @@ class BatchWriter:
 
     def decoded(self, records: DataFrame) -> DataFrame:
         """Columns, places, bytes and errors."""
-        from pyspark.sql import functions as F
-
         sink, how = self.pipeline.sink, self.pipeline.decode
         is_upsert = sink.mode == "upsert"
         rows = decode(records, how, self.home, is_upsert, self._known(how.schema))
-        for name in sink.key if is_upsert else ():
-            if name in rows.columns:
-                from_key = F.col("_key").cast("string").cast(rows.schema[name].dataType)
-                rows = rows.withColumn(
-                    name, F.coalesce(F.col(name), from_key) if len(sink.key) == 1 else F.col(name)
-                )
-                nameless = F.when(F.col(name).isNull(), F.lit(f"{name} has no value, and it is the key"))
-                rows = rows.withColumn(ERROR, F.coalesce(F.col(ERROR), nameless))
-        return rows
+        return with_key_columns(rows, sink.key) if is_upsert else rows
 
     def _known(self, schema: str | None) -> StructType | None:
         if schema != "infer" or self.pipeline.sink.table is None:

@@ -58,7 +58,9 @@ def _check_decode(decode: Decode, source: Source, path: str, home: Path, problem
         problems.add(f"{path}.schema", "is for JSON.", "The columns of Avro come from schema_file.")
     if decode.schema_file and not (home / decode.schema_file).is_file():
         problems.add(f"{path}.schema_file", f"there is no file {home / decode.schema_file}.")
-    if decode.framing != "none" and decode.format != "avro":
+    if decode.key_schema_file and not (home / decode.key_schema_file).is_file():
+        problems.add(f"{path}.key_schema_file", f"there is no file {home / decode.key_schema_file}.")
+    if decode.framing != "none" and decode.format != "avro" and not decode.key_schema_file:
         problems.add(f"{path}.framing", "is for Avro.", "Leave it out.")
     if decode.format == "raw" and (decode.schema or decode.required or decode.expect or decode.dead_letters):
         problems.add(path, "reads raw values, which have no columns to check.", "Give format: json or avro.")

@@ -67,7 +67,12 @@ class Decode:
     format: str = item(one_of("json", "avro", "raw"), "how values are written", default="json")
     schema: str | None = item(text, "the columns, as in `id bigint, name string`, or `infer`", default=None)
     schema_file: str | None = item(text, "a file with an Avro schema", default=None)
-    framing: str = item(one_of("none", "confluent"), "what stands before an Avro value", default="none")
+    key_schema_file: str | None = item(
+        text, "a file with the Avro schema of keys, for an upsert", default=None
+    )
+    framing: str = item(
+        one_of("none", "confluent"), "what stands before an Avro value or key", default="none"
+    )
     required: tuple[str, ...] = item(names, "columns that must have a value", default=())
     expect: dict[str, str] = item(pairs, "named conditions that each row must meet", default_factory=dict)
     bad_rows: str = item(

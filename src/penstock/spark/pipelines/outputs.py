@@ -133,7 +133,7 @@ def last_changes(rows: DataFrame, sink: Sink) -> DataFrame:
     from pyspark.sql import functions as F
 
     gone = (
-        F.coalesce(F.expr(sink.delete_when).cast("boolean"), F.lit(False))
+        F.coalesce(F.expr(sink.delete_when).try_cast("boolean"), F.lit(False))
         if sink.delete_when
         else F.lit(False)
     )
