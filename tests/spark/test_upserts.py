@@ -1,4 +1,4 @@
-"""Tombstones of an upsert on real Spark: a key of any form removes its row, one that cannot be read is a dead letter."""
+"""Tombstones of an upsert on real Spark: keys of any form remove their row, unreadable ones are dead letters."""
 
 from __future__ import annotations
 

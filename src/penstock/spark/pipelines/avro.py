@@ -1,4 +1,4 @@
-"""Avro values and keys to columns, by fastavro in Spark's Python workers. Never talks to a registry: the schema is a file."""
+"""Avro bytes to columns, by fastavro in Spark's Python workers. Never talks to a registry: the schema is a file."""
 
 from __future__ import annotations
 

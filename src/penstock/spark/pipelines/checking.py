@@ -33,6 +33,11 @@ def _check_source(pipeline: Pipeline, path: str, problems: Problems) -> None:
     source = pipeline.source
     if bool(source.topics) == bool(source.pattern):
         problems.add(path, "needs either topics or pattern.", "Write topics: [orders].")
+    if source.pattern:
+        try:
+            re.compile(source.pattern)
+        except re.error as error:
+            problems.add(f"{path}.pattern", f"{source.pattern!r} is no regular expression: {error}.")
     if source.history:
         _check_place(source.history.table, f"{path}.history.table", problems)
         if source.pattern:
@@ -145,8 +150,6 @@ def _check_sink(sink: Sink, pipeline: Pipeline, path: str, problems: Problems) -
             problems.add(
                 f"{path}.key", "names several columns.", "A record has one key: make it in a sql step."
             )
-        if sink.topic in pipeline.source.topics:
-            problems.add(f"{path}.topic", f"is {sink.topic}, which is also read: that never ends.")
     if sink.table:
         _check_place(sink.table, f"{path}.table", problems)
         if sink.value != "json":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.spark.pipelines.locations import Locations
 from penstock.spark.pipelines.shapes import (
     count,
     duration,
@@ -20,6 +21,7 @@ from penstock.spark.pipelines.shapes import (
     nested,
     one_of,
     pairs,
+    restarts,
     switch,
     text,
 )
@@ -167,6 +169,9 @@ class Pipeline:
     steps: tuple[Step, ...] = item(listed(Step), "what is done to the rows", default=())
     sink: Sink = item(nested(Sink), "where rows go")
     trigger: int = item(duration, "how often a batch is made", default=1_000)
+    max_restarts: int | None = item(
+        restarts, "how often it is started again after failures, or `unlimited`", default=10
+    )
 
     @property
     def keeps_state(self) -> bool:
@@ -203,6 +208,7 @@ class Project:
     options: dict[str, str] = item(pairs, "kafka.* options of every source and sink", default_factory=dict)
     pipelines: tuple[Pipeline, ...] = ()
     home: Path = Path()
+    locations: Locations = Locations()
 
     def place(self, path: str) -> Path:
         """A path of the definition; relative ones start at the directory of the file."""

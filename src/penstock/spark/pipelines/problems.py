@@ -14,6 +14,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.spark.pipelines.definition import Project
 
 
 @dataclass(frozen=True)
@@ -23,10 +27,16 @@ class Problem:
     path: str
     what: str
     remedy: str = ""
+    file: str = ""
+    line: int | None = None
 
     def __str__(self) -> str:
-        told = f"{self.path}: {self.what}"
-        return f"{told} {self.remedy}" if self.remedy else told
+        place = f"{self.file}:{self.line}" if self.file and self.line else self.file
+        return " ".join(
+            part
+            for part in (place and f"{place}:", self.path and f"{self.path}:", self.what, self.remedy)
+            if part
+        )
 
 
 @dataclass
@@ -59,11 +69,12 @@ class PipelineError(Exception):
 
 
 class WrongDefinition(PipelineError):
-    """One line per problem."""
+    """One line per problem. `readable` is the project with the pipelines that further checks can look at."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[Problem], readable: Project | None = None) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
+        self.readable = readable
 
 
 class ForeignCheckpoint(PipelineError):
