@@ -27,12 +27,12 @@ def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> lis
 
 def check_file(file: Path, *, is_offline: bool, has_spark: bool) -> tuple[Project, list[str]]:
     """The same from a file. What is wrong in the file does not hide what else is wrong. Raises WrongDefinition."""
-    from penstock.spark.pipelines import load_project
+    from penstock.spark.pipelines.loading import WrongProject, load_project
     from penstock.spark.pipelines.problems import WrongDefinition
 
     try:
         project = load_project(file)
-    except WrongDefinition as error:
+    except WrongProject as error:
         found = list(error.problems)
         if error.readable is None:
             raise

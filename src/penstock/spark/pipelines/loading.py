@@ -21,6 +21,14 @@ from penstock.spark.pipelines.shapes import joined, read_shape
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
+class WrongProject(WrongDefinition):
+    """What is wrong with a project; `readable` has the pipelines that further checks can look at all the same."""
+
+    def __init__(self, problems: list[Problem], readable: Project | None) -> None:
+        super().__init__(problems)
+        self.readable = readable
+
+
 def load_project(file: Path) -> Project:
     """The project that a file defines. Raises WrongDefinition with every problem that it has."""
     if not file.is_file():
@@ -49,7 +57,7 @@ def read_project(
     if project is not None:
         whole = dataclasses.replace(project, pipelines=pipelines, home=home, locations=locations)
     if problems.found:
-        raise locations.located(problems.found, whole)
+        raise WrongProject([locations.place(one) for one in problems.found], whole)
     assert whole is not None
     return whole
 

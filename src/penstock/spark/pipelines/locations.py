@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import yaml
 
 from penstock.spark.pipelines.problems import Problem, WrongDefinition
-
-if TYPE_CHECKING:
-    from penstock.spark.pipelines.definition import Project
 
 DEPTH_MAX = 50
 """Deeper than any definition; an alias may stand inside of itself."""
@@ -28,10 +24,12 @@ class Locations:
     file: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def located(self, problems: Iterable[Problem], readable: Project | None = None) -> WrongDefinition:
+    def located(self, problems: Iterable[Problem]) -> WrongDefinition:
         """The error to raise for these problems."""
-        placed = [replace(one, file=self.file, line=self._line_of(one.path)) for one in problems]
-        return WrongDefinition(placed, readable)
+        return WrongDefinition([self.place(one) for one in problems])
+
+    def place(self, problem: Problem) -> Problem:
+        return replace(problem, file=self.file, line=self._line_of(problem.path))
 
     def _line_of(self, path: str) -> int | None:
         """The line of a path, or of the nearest mapping around a key that is missing."""

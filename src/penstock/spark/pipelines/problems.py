@@ -14,10 +14,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from penstock.spark.pipelines.definition import Project
 
 
 @dataclass(frozen=True)
@@ -69,12 +65,11 @@ class PipelineError(Exception):
 
 
 class WrongDefinition(PipelineError):
-    """One line per problem. `readable` is the project with the pipelines that further checks can look at."""
+    """One line per problem."""
 
-    def __init__(self, problems: list[Problem], readable: Project | None = None) -> None:
+    def __init__(self, problems: list[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
-        self.readable = readable
 
 
 class ForeignCheckpoint(PipelineError):

@@ -166,7 +166,7 @@ def test_topics_that_are_missing_are_reported_with_their_line(project: str, brok
     assert done.output.splitlines() == [
         "Error: pipelines.yaml:14: pipelines.orders-lake.decode.required: there is no column 'amuont'. "
         "Did you mean 'amount'?",
-        "pipelines.yaml:34: pipelines.revenue.sink.topic: there is no topic 'revenue'. Did you mean 'revenues'?",
+        "pipelines.yaml:36: pipelines.revenue.sink.topic: there is no topic 'revenue'. Did you mean 'revenues'?",
     ]
     file.write_text(
         file.read_text().replace("amuont", "amount").replace("topic: revenue,", "topic: revenues,")
