@@ -147,7 +147,6 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
     Exits with 1 if a pipeline is in the state failed at the end.
     """
     from penstock.apps.cli.pipeline_run import run_pipelines
-    from penstock.apps.cli.pipeline_view import view
     from penstock.spark.pipelines.metrics import PipelineMetrics
 
     with in_words():
@@ -157,8 +156,7 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
         if metrics_port is not None:
             port = metrics.serve(METRICS_HOST, metrics_port)
             click.echo(f"metrics: http://{METRICS_HOST}:{port}/metrics", err=True)
-        with view() as show:
-            run_pipelines(project, chosen, [show, metrics.show], is_once=once)
+        run_pipelines(project, chosen, metrics.show, is_once=once)
 
 
 @pipeline.command()

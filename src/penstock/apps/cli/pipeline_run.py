@@ -37,27 +37,36 @@ class StopSignals:
 def run_pipelines(
     project: Project,
     chosen: Sequence[Pipeline],
-    shows: Sequence[Callable[[list[Progress]], None]],
+    measure: Callable[[list[Progress]], None],
     *,
     is_once: bool,
 ) -> None:
-    """Run until a signal, or until all have ended. Raises PipelineError."""
+    """Run until a signal, or until all have ended. `measure` gets every look as well. Raises PipelineError."""
+    from penstock.apps.cli.pipeline_view import view
     from penstock.spark.pipelines.analysis import analyse
     from penstock.spark.pipelines.place import spark_for
     from penstock.spark.pipelines.running import claimed, started, watch
-
-    def show(looks: list[Progress]) -> None:
-        for one in shows:
-            one(looks)
 
     signals = StopSignals()
     signals.arm()
     with claimed(project, chosen) as claims, spark_for(project) as spark:
         signals.arm()
         analyse(spark, project, chosen)
-        running: list[Running] = []
-        try:
-            with started(spark, project, chosen, is_once=is_once, claims=claims) as running:
-                watch(running, show, signals.is_set)
-        finally:
-            show([one.last for one in running])
+        with view() as show:
+            shown = _both(show, measure)
+            running: list[Running] = []
+            try:
+                with started(spark, project, chosen, is_once=is_once, claims=claims) as running:
+                    watch(running, shown, signals.is_set)
+            finally:
+                shown([one.last for one in running])
+
+
+def _both(
+    show: Callable[[list[Progress]], None], measure: Callable[[list[Progress]], None]
+) -> Callable[[list[Progress]], None]:
+    def take(looks: list[Progress]) -> None:
+        show(looks)
+        measure(looks)
+
+    return take

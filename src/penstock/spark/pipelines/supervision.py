@@ -21,6 +21,8 @@ ENDED = (STOPPED, FAILED)
 
 BACKOFF_MS = 1_000
 BACKOFF_MS_MAX = 60_000
+ONCE_RESTARTS_MAX = 3
+"""Whoever started a run that is to end waits for it."""
 STEADY_MS = 300_000
 """After so long without a failure, the next one counts as the first."""
 
@@ -53,13 +55,15 @@ def fault_of(error: str) -> Fault:
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """How patient to be. A run that is to end by itself repeats only what is known to pass."""
+    """How patient to be. A run that is to end by itself repeats only what is known to pass, and not for long."""
 
     restarts_max: int | None
     is_once: bool = False
 
     def allows(self, fault: Fault, restarts: int) -> bool:
-        if fault is Fault.FINAL or (fault is Fault.UNKNOWN and self.is_once):
+        if fault is Fault.FINAL or (
+            self.is_once and (fault is Fault.UNKNOWN or restarts >= ONCE_RESTARTS_MAX)
+        ):
             return False
         return self.restarts_max is None or restarts < self.restarts_max
 

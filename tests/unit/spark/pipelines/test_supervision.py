@@ -10,6 +10,7 @@ from penstock.spark.pipelines.supervision import (
     BACKOFF_MS,
     BACKOFF_MS_MAX,
     FAILED,
+    ONCE_RESTARTS_MAX,
     RESTARTING,
     RUNNING,
     STARTING,
@@ -69,6 +70,16 @@ def test_what_is_repeated(fault: Fault, is_once: bool, restarts_max: int | None,
     one = Supervision(RestartPolicy(restarts_max, is_once), 0)
     fail(one, 5, fault)
     assert one.state == state
+
+
+def test_a_run_that_is_to_end_gives_up_soon() -> None:
+    one, now_ms = Supervision(RestartPolicy(None, is_once=True), 0), 0
+    while one.state != FAILED:
+        fail(one, now_ms)
+        if one.state == RESTARTING:
+            now_ms = one.due_ms
+            one.restarting(now_ms)
+    assert (one.restarts, now_ms) == (ONCE_RESTARTS_MAX, 7_000)
 
 
 def test_a_stop_while_a_restart_is_due_ends_it() -> None:
