@@ -36,9 +36,14 @@ def test_lake_in_every_format(spark: Any, shop: Shop, format_name: str) -> None:
     assert [
         [(one["key"], one["value"]) for one in row["_headers"]] for row in rows if row["_key"] == b"k"
     ] == [[("h", b"1")]] * 50
-    widened = {**lake, "decode": {"schema": f"{SCHEMA}, note string", "bad_rows": "fail"}}
-    shop.put(orders, [order(60, note="new")])
-    shop.run(spark, shop.project({"lake": widened}))
+    more = (
+        "note string, at timestamp, day date, price decimal(9,2), tags array<string>, by_name map<string,int>"
+    )
+    widened = {**lake, "decode": {"schema": f"{SCHEMA}, {more}", "bad_rows": "fail"}}
+    shop.put(orders, [order(60, note="new", at="2026-01-01T00:00:00Z", tags=["a"], by_name={"a": 1})])
+    for _ in range(2):
+        analyse(spark, shop.project({"lake": widened}), shop.project({"lake": widened}).pipelines)
+        shop.run(spark, shop.project({"lake": widened}))
     assert shop.rows("lake/orders", format_name, "id", "note", "_offset")[-1]["note"] in (None, "new")
     assert {row["note"] for row in shop.rows("lake/orders", format_name)} == {None, "new"}
     done = compact(project, project.pipelines[0], file_bytes=10**9, keep_ms=86_400_000)

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.decode import HEADERS_TYPE, PLACE, RAW, decode
+from penstock.spark.pipelines.decode import DATE, HEADERS_TYPE, PLACE, RAW, decode
 from penstock.spark.pipelines.definition import Pipeline, Project, Step
 from penstock.spark.pipelines.keys import with_key_columns
 from penstock.spark.pipelines.lake.evolution import added_fields
 from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.outputs import DATE, last_changes, to_records, to_table_rows
+from penstock.spark.pipelines.outputs import last_changes, to_records, to_table_rows
 from penstock.spark.pipelines.place import own_session
 from penstock.spark.pipelines.problems import PipelineError, Problem, Problems, WrongDefinition, suggestion
 from penstock.spark.pipelines.steps import apply_steps

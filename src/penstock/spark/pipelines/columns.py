@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from penstock.spark.pipelines.ddl import split_columns
-from penstock.spark.pipelines.decode import PLACE, RAW
+from penstock.spark.pipelines.decode import DATE, PLACE, RAW
 from penstock.spark.pipelines.definition import Decode, Pipeline, Step
-from penstock.spark.pipelines.outputs import DATE
 from penstock.spark.pipelines.problems import Problems, suggestion
 
 _COLUMN_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s:`]+))")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PLACE = ("_topic", "_partition", "_offset", "_timestamp")
 RAW = ("_key", "_value", "_headers")
+DATE = "_date"
+"""The record's day, for tables that are split by it."""
 ERROR = "_error"
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 NO_VALUE = "the record has no value"

@@ -138,7 +138,7 @@ def test_a_spark_that_cannot_start_is_the_status_of_every_pipeline(
     ]
 
 
-@pytest.mark.parametrize("words", [("validate",), ("run",), ("compact", "orders-lake")])
+@pytest.mark.parametrize("words", [("validate", "--offline"), ("run",), ("compact", "orders-lake")])
 def test_a_missing_extra_is_one_line(
     project: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +151,7 @@ def test_a_missing_extra_is_one_line(
         1,
         "Error: pyarrow is not installed. Pipelines need the extra: pip install 'penstock[spark]'\n",
     )
+    assert run("list", "-f", project).exit_code == 0, "a definition can be read without Spark"
 
 
 def test_topics_that_are_missing_are_reported_with_their_line(project: str, broker: Broker) -> None:
