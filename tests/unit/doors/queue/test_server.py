@@ -36,7 +36,7 @@ def test_what_is_published_is_a_record_like_any_other() -> None:
             M.PUBLISH, "@topic=t", "@partition=2", "@key=k", "a=1", "a=2", body=b"v", time_ms=5
         )
         assert words == {"@status": "success", "@partition": "2"}
-        ((record,), _) = read_committed(broker.partition("t", 2), 0, 1_000)
+        ((record,), *_) = read_committed(broker.partition("t", 2), 0, 1_000)
         assert (record.key, record.value, record.timestamp_ms) == (b"k", b"v", 5)
         assert record.headers == (Header("a", b"1"), Header("a", b"2"))
         await peer.ask(M.PUBLISH, "@topic=t", "@partition=2", "@null=true")
@@ -251,7 +251,7 @@ def test_dead_letters_and_their_return() -> None:
         await peer.read()
         peer.send(M.ACK, "@subscription=s", "@outcome=release", "@reason=too hot", sequence=0)
         await until(lambda: broker.subscriptions.progress("s")[0].settled_offset == 1)
-        ((letter,), _) = read_committed(broker.partition("t.dlq", 0), 0, 1_000)
+        ((letter,), *_) = read_committed(broker.partition("t.dlq", 0), 0, 1_000)
         story = {header.key: header.value for header in letter.headers}
         assert (letter.value, story["penstock.dead.error"]) == (b"0", b"too hot")
         peer.send(M.REDRIVE, "@subscription=s", "@request=r")
