@@ -76,6 +76,7 @@ class Partition:
         self, topic: Topic, index: int, log: Log, config: TopicConfig, leader_epoch: int, runtime: Runtime
     ) -> None:
         self.topic = topic.name
+        self.topic_id = topic.id
         self.is_internal = topic.internal
         self.index = index
         self.log = log
