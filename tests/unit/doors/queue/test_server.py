@@ -352,7 +352,7 @@ def test_members_that_say_what_cannot_be_are_told(outcome: str, partition: int, 
     ("raw", "code"),
     [
         (b"\0\0\0\x05hello", "MALFORMED"),
-        (b"GET / HTTP/1.1\r\n\r\n", "TOO_LARGE"),
+        (b"\x10\0\0\0hello", "TOO_LARGE"),
         (encode(Frame(M.HEARTBEAT))[:4] + b"\0\0\0\x63" + encode(Frame(M.HEARTBEAT))[8:], "MALFORMED"),
     ],
 )
