@@ -47,6 +47,14 @@ class Settings:
         " empty: none.",
         may_be_empty=True,
     )
+    http_allowed_hosts: str = setting(
+        Kind.TEXT,
+        "server",
+        "",
+        "Further host names by which clients may address the HTTP door, such as penstock.internal, or .internal for all"
+        " names below it, or * for any. Always accepted: IP addresses, localhost, host and advertised_host.",
+        may_be_empty=True,
+    )
     advertised_host: str = setting(
         Kind.HOST,
         "server",

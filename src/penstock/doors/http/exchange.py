@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.doors.http.errors import problem_of
+from penstock.doors.http.origins import Origins
 from penstock.node.connections.connection import Connection, Place
-from penstock.node.settings import Settings
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, encode_response
 
@@ -18,39 +18,10 @@ logger = logging.getLogger("penstock.http")
 MS_PER_S = 1000
 
 
-class Origins:
-    """Pages of which other sites may use this door from a browser; none unless the settings name them."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._allowed = frozenset(settings.http_cors_origins.replace(",", " ").split())
-
-    def allows(self, origin: str) -> bool:
-        return "*" in self._allowed or origin in self._allowed
-
-    def headers(self, request: Request) -> list[tuple[str, str]]:
-        """What tells a browser that the page which asks may read the answer."""
-        origin = request.headers.get("origin")
-        if origin is None or not self._allowed:
-            return []
-        if not self.allows(origin):
-            return [("Vary", "Origin")]
-        return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
-
-    def preflight(self, request: Request, methods: str) -> list[tuple[str, str]]:
-        """What tells a browser beforehand that the page may ask."""
-        if "access-control-request-method" not in request.headers or not self.headers(request):
-            return []
-        return [
-            ("Access-Control-Allow-Methods", methods),
-            ("Access-Control-Allow-Headers", "Content-Type"),
-            ("Access-Control-Max-Age", "600"),
-        ]
-
-
 class Exchange:
     """What a handler works with. `parts` are the pieces of the path that stand for something."""
 
-    __slots__ = ("_now_ms", "_origins", "_place", "connection", "parts", "query", "request")
+    __slots__ = ("_now_ms", "_on_reply", "_origins", "_place", "connection", "parts", "query", "request")
 
     def __init__(
         self,
@@ -59,6 +30,7 @@ class Exchange:
         request: Request,
         origins: Origins,
         now_ms: Callable[[], int],
+        on_reply: Callable[[Request], None],
     ) -> None:
         self.connection = connection
         self.request = request
@@ -67,6 +39,7 @@ class Exchange:
         self._place = place
         self._origins = origins
         self._now_ms = now_ms
+        self._on_reply = on_reply
 
     def reply(self, response: Response) -> None:
         """Answer, once."""
@@ -83,6 +56,7 @@ class Exchange:
             is_head=request.method == "HEAD",
             is_old=request.is_old,
         )
+        self._on_reply(request)
         self._place.answer((content,))
         if logger.isEnabledFor(logging.DEBUG):
             self._log(response.status)

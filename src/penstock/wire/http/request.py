@@ -32,6 +32,8 @@ class Request:
 
     method: str = ""
     target: bytes = b""
+    authority: str = ""
+    """The host that the target itself names, as requests through a proxy do; mostly empty."""
     path: str = ""
     query: dict[str, list[str]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
@@ -44,6 +46,12 @@ class Request:
     def has_body(self) -> bool:
         """Whether the client said that a body comes, even an empty one."""
         return "content-length" in self.headers or "transfer-encoding" in self.headers
+
+    @property
+    def coding(self) -> str:
+        """How the body is packed; empty when it is not."""
+        coding = self.headers.get("content-encoding", "").strip().lower()
+        return "" if coding == "identity" else coding
 
     @property
     def is_websocket(self) -> bool:
@@ -219,9 +227,11 @@ def _read_target(request: Request) -> None:
         url = httptools.parse_url(request.target)
         path = (url.path or b"/").decode("ascii")
         query = (url.query or b"").decode("ascii")
+        authority = (url.host or b"").decode("ascii")
     except (httptools.HttpParserError, UnicodeDecodeError) as error:
         raise Malformed(f"the target of a request is not a URL: {error}") from None
     request.path = path
+    request.authority = f"[{authority}]" if ":" in authority else authority
     try:
         pairs = parse_qsl(
             query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX, encoding="utf-8"
