@@ -103,7 +103,7 @@ class Broker:
         settled = await asyncio.gather(*(partition.settle() for partition in partitions))
         for partition, is_settled in zip(partitions, settled, strict=True):
             directory = partition.log.directory
-            # A directory that is gone must not pass for an empty topic at the next start: its point says what is missing.
+            # A directory that is gone must not pass for an empty topic at the next start: the point tells them apart.
             if is_settled or not self.runtime.files.names(directory):
                 self._recovery_points[directory] = partition.durable_offset
             partition.close(NotLeader("the broker is stopping"))

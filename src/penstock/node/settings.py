@@ -82,8 +82,8 @@ class Settings:
         Kind.TEXT,
         "storage",
         "./penstock-data",
-        "Directory of all topics, private to the user that runs the broker (directories 0700, files 0600). A relative path"
-        " starts where the broker was started.",
+        "Directory of all topics, private to the user that runs the broker (directories 0700, files 0600). A relative"
+        " path starts where the broker was started.",
         aliases=("log_dir", "storage.dir", "storage.path"),
         kafka="log.dirs",
     )

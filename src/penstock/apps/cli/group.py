@@ -11,6 +11,7 @@ import click
 
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.positions import GRAMMAR, parse_start
+from penstock.apps.cli.terminal import say
 
 if TYPE_CHECKING:
     from penstock.apps.cli.group_admin import Move
@@ -35,11 +36,11 @@ def list_groups(bootstrap: str, output: str) -> None:
 
     groups = connect_admin(bootstrap).groups()
     if output == "json":
-        click.echo(json.dumps([asdict(one) for one in groups]))
+        say(json.dumps([asdict(one) for one in groups]))
     elif groups:
         show_table(("group", "kind", "state"), [(one.group, one.kind, one.state) for one in groups])
     else:
-        click.echo("No groups yet. Join one with: penstock sub --topic NAME --group GROUP")
+        say("No groups yet. Join one with: penstock sub --topic NAME --group GROUP")
 
 
 @group.command()
@@ -53,10 +54,10 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 
     found = connect_admin(bootstrap).describe_group(name)
     if output == "json":
-        click.echo(json.dumps(asdict(found), indent=2))
+        say(json.dumps(asdict(found), indent=2))
         return
     assignor = f", assignor {found.assignor}" if found.assignor else ""
-    click.echo(f"{name}: {found.kind} group, {found.state}{assignor}, members: {len(found.members)}")
+    say(f"{name}: {found.kind} group, {found.state}{assignor}, members: {len(found.members)}")
     if found.members:
         rows = [(one.member, one.client, one.host, ", ".join(one.partitions) or "-") for one in found.members]
         show_table(("member", "client", "host", "partitions"), rows)
@@ -86,7 +87,7 @@ def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
 def _show_lag(name: str, rows: list[Lag], ages: list[float | None], output: str) -> None:
     if output == "json":
         shown = [{**asdict(row), "seconds": age} for row, age in zip(rows, ages, strict=True)]
-        click.echo(json.dumps(shown))
+        say(json.dumps(shown))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -104,7 +105,7 @@ def _show_lag(name: str, rows: list[Lag], ages: list[float | None], output: str)
     if cells:
         show_table(LAG_COLUMNS, cells, title=f"{name}: {sum(row.lag for row in rows)} records behind")
     else:
-        click.echo(f"{name} has committed nothing yet.")
+        say(f"{name} has committed nothing yet.")
 
 
 @group.command(epilog=f"--to takes: {GRAMMAR}.")
@@ -131,7 +132,7 @@ def seek(name: str, target: str, topics: tuple[str, ...], dry_run: bool, bootstr
 
 def _show_moves(moves: list[Move], output: str, dry_run: bool) -> None:
     if output == "json":
-        click.echo(json.dumps([{**asdict(move), "done": not dry_run} for move in moves]))
+        say(json.dumps([{**asdict(move), "done": not dry_run} for move in moves]))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -152,4 +153,4 @@ def delete(names: tuple[str, ...], bootstrap: str, output: str) -> None:
     admin = connect_admin(bootstrap)
     for name in names:
         admin.delete_group(name)
-        click.echo(json.dumps({"group": name, "deleted": True}) if output == "json" else f"{name}: deleted")
+        say(json.dumps({"group": name, "deleted": True}) if output == "json" else f"{name}: deleted")

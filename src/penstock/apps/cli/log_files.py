@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from penstock.apps.cli.options import output_option
+from penstock.apps.cli.terminal import say
 from penstock.core.log.inspect import Dumped, Finding, Severity, dump, verify
 from penstock.core.log.segment import segment_bases
 from penstock.core.model import Record
@@ -47,7 +48,7 @@ def verify_command(paths: tuple[Path, ...], output: str) -> None:
             damaged += finding.severity is Severity.DAMAGED
             _show_finding(directory, finding, output)
     if output == "table":
-        click.echo(f"{count} logs checked, {damaged} damages found")
+        say(f"{count} logs checked, {damaged} damages found")
     if damaged:
         raise SystemExit(1)
 
@@ -63,7 +64,7 @@ def dump_command(paths: tuple[Path, ...], records: bool, start_offset: int, outp
     """Print the batches of logs, one per line."""
     for directory in _logs_below(paths):
         if output == "table":
-            click.echo(str(directory))
+            say(str(directory))
         for batch in dump(
             _files_of(directory), directory.name, start_offset=start_offset, with_records=records
         ):
@@ -91,9 +92,9 @@ def _files_of(directory: Path) -> DiskFiles:
 def _show_finding(directory: Path, finding: Finding, output: str) -> None:
     path = str(directory.parent / finding.path)
     if output == "json":
-        click.echo(json.dumps({"severity": finding.severity, "path": path, "message": finding.message}))
+        say(json.dumps({"severity": finding.severity, "path": path, "message": finding.message}))
     else:
-        click.echo(f"{finding.severity:8} {path}: {finding.message}")
+        say(f"{finding.severity:8} {path}: {finding.message}")
 
 
 def _show_batch(directory: Path, batch: Dumped, output: str) -> None:
@@ -114,10 +115,10 @@ def _show_batch(directory: Path, batch: Dumped, output: str) -> None:
                 {**one._asdict(), "key": _text(one.key), "value": _text(one.value), "headers": _headers(one)}
                 for one in batch.records
             ]
-        click.echo(json.dumps(described))
+        say(json.dumps(described))
         return
     if header is not None:
-        click.echo(
+        say(
             f"  offsets {header.base_offset}..{header.last_offset}  records {header.count}  at {batch.position}"
             f"  bytes {header.size}  epoch {header.leader_epoch}  codec {described['codec']}"
             f"  time {header.max_timestamp_ms}"
@@ -125,11 +126,9 @@ def _show_batch(directory: Path, batch: Dumped, output: str) -> None:
             f"{'  control' if header.is_control else ''}{'  transactional' if header.is_transactional else ''}"
         )
     if batch.error is not None:
-        click.echo(f"  damaged at {batch.position}: {batch.error}")
+        say(f"  damaged at {batch.position}: {batch.error}")
     for record in batch.records or []:
-        click.echo(
-            f"    {record.offset}  {record.timestamp_ms}  {_short(record.key)}  {_short(record.value)}"
-        )
+        say(f"    {record.offset}  {record.timestamp_ms}  {_short(record.key)}  {_short(record.value)}")
 
 
 def _headers(record: Record) -> list[list[str | None]]:

@@ -14,6 +14,7 @@ import click
 from penstock.apps.cli.failures import INTERRUPTED
 from penstock.apps.cli.formats import unescape
 from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.terminal import say
 from penstock.node.units import show_bytes
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def pub(
     interrupted = _send(producer, sent, pairs, more, progress=message is None)
     seconds = time.monotonic() - started
     if sent.first_error is None or message is None:
-        click.echo(_report(sent, output, single=message is not None, seconds=seconds))
+        say(_report(sent, output, single=message is not None, seconds=seconds))
     if sent.first_error is not None:
         raise failure(sent.first_error, bootstrap, topic)
     if interrupted:
@@ -157,7 +158,7 @@ def _send(
 ) -> bool:
     """Hand every record to the client and wait until it is settled; True when Ctrl-C cut it short."""
     if progress and sys.stdin.isatty():
-        click.echo("One record per line; Ctrl-D ends.", err=True)
+        say("One record per line; Ctrl-D ends.", err=True)
     shown = Progress(sent) if progress and sys.stderr.isatty() and not sys.stdin.isatty() else None
     interrupted = False
     try:

@@ -16,6 +16,7 @@ from penstock.apps.cli.formats import TOKENS, Shown, Template
 from penstock.apps.cli.options import output_option, parse_pairs
 from penstock.apps.cli.queue_client import queue_client, queue_option
 from penstock.apps.cli.sub import forget_stdout, read_template, stop_on_interrupt
+from penstock.apps.cli.terminal import say
 
 if TYPE_CHECKING:
     from penstock.client.broker_client import BrokerClient
@@ -48,7 +49,7 @@ def create_topic(topic: str, partitions: int | None, queue: str) -> None:
     """Create a topic; one that is there already is left as it is."""
     with queue_client(queue, "penstock-create-topic") as client:
         is_new = client.create_topic(topic, partitions)
-    click.echo(f"created topic {topic}" if is_new else f"topic {topic} is there already")
+    say(f"created topic {topic}" if is_new else f"topic {topic} is there already")
 
 
 @click.command("create-subscription")
@@ -66,9 +67,7 @@ def create_subscription(
         is_new = client.create_subscription(
             name, topic, offset, hold_ms=hold_ms, max_deliveries=max_deliveries
         )
-    click.echo(
-        f"created subscription {name} to {topic}" if is_new else f"subscription {name} is there already"
-    )
+    say(f"created subscription {name} to {topic}" if is_new else f"subscription {name} is there already")
 
 
 @click.command()
@@ -84,7 +83,7 @@ def publish(topic: str, text: str, key: str | None, pairs: tuple[str, ...], queu
     properties = parse_pairs(pairs, "--property")
     with queue_client(queue, "penstock-publish") as client:
         offset = client.publish(topic, text.encode(), key=key, properties=properties)
-    click.echo(f"published to {topic} at offset {offset}")
+    say(f"published to {topic} at offset {offset}")
 
 
 @click.command("join-subscription", epilog=f"--format takes: {TOKENS}.")
