@@ -84,7 +84,7 @@ def test_http_at_another_door_is_answered_once_and_executes_nothing(
     assert "smuggled" not in topics(broker)
 
 
-@pytest.mark.parametrize("door", ["text", "json", "queue", "kafka"])
+@pytest.mark.parametrize("door", ["text", "json", "queue", "kafka", "http"])
 def test_tls_at_a_plaintext_door_is_named_in_the_log(broker: Broker, door: str) -> None:
     logged = len(broker.output())
     assert send(port_of(broker, door), CLIENT_HELLO + SMUGGLED) == b""

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote
 import httptools
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge
+from penstock.wire.foreign import foreign_line
 
 HEAD_BYTES_MAX = 32 << 10
 """The request line and all headers together."""
@@ -21,6 +22,9 @@ UNSEEN_BYTES_MAX = HEAD_BYTES_MAX + (1 << 18)
 
 CHUNK_OVERHEAD = 8
 """Bytes around each byte of a body that is sent in chunks of one byte, and a little more."""
+
+START_BYTES = 8
+"""Enough to recognise a TLS handshake."""
 
 HEADERS_MAX = 100
 QUERY_FIELDS_MAX = 100
@@ -112,7 +116,8 @@ class RequestReader:
             self._upgraded(bytes(content[upgrade.args[0] :]))
         except httptools.HttpParserError as error:
             if not self._is_over:
-                self._fail(Malformed(f"this is not HTTP: {error}"))
+                start = bytes(content[:START_BYTES])
+                self._fail(foreign_line(start) or Malformed(f"this is not HTTP: {error}"))
         if self.is_midway:
             self._fed_bytes += len(content)
             if self._fed_bytes - CHUNK_OVERHEAD * self.body_bytes > UNSEEN_BYTES_MAX:
