@@ -48,6 +48,12 @@ class RefusedByBroker(_Failure):
     exit_code = 5
 
 
+class MissingExtra(_Failure):
+    """A package that comes with an extra is not installed."""
+
+    exit_code = 1
+
+
 class LoadStopped(_Failure):
     """A benchmark could not be carried through."""
 

@@ -34,6 +34,10 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except ClientError as error:
             raise told(error) from error
+        except ImportError as error:
+            from penstock.apps.cli.extras import missing_extra
+
+            raise missing_extra(error) or error from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)

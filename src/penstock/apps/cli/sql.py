@@ -38,10 +38,8 @@ def sql(query: str, values: str, bootstrap: str, output: str) -> None:
     A topic whose values are JSON objects has their fields as columns, and _topic, _partition, _offset, _timestamp and
     _key. Others have key, value, topic, partition, offset, timestamp and timestampType.
     """
-    try:
-        import duckdb
-    except ImportError as error:
-        raise click.ClickException(f"{error.name} is not installed: pip install 'penstock[spark]'") from error
+    import duckdb
+
     from penstock.client.table import table
 
     with duckdb.connect() as engine:
