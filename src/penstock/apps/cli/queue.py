@@ -74,9 +74,7 @@ def create_subscription(
 @click.argument("topic")
 @click.argument("text")
 @click.option("--key", help="Messages with the same key stay in order.")
-@click.option(
-    "--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A header; may be given often."
-)
+@click.option("--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @queue_option
 def publish(topic: str, text: str, key: str | None, pairs: tuple[str, ...], queue: str) -> None:
     """Publish a message."""
@@ -122,10 +120,11 @@ def subscribe(
     """Create a subscription to a topic, join it and write its messages to stdout, until Ctrl-C."""
     write = read_template(template, output == "json")
     chosen = name or f"{topic}-{uuid.uuid4().hex[:12]}"
+    listening = _Listening(write, count)
     with queue_client(queue, "penstock-subscribe") as client:
         client.create_subscription(chosen, topic, offset)
         try:
-            _Listening(write, count).run(client, chosen, None)
+            listening.run(client, chosen, None)
         finally:
             if name is None:
                 client.delete_subscription(chosen)
@@ -139,13 +138,13 @@ class _Listening:
         self._left = count
         self._is_over = threading.Event()
         self._is_pipe_broken = False
+        self._stopping = stop_on_interrupt()
 
     def run(self, client: BrokerClient, name: str, window: int | None) -> None:
-        stopping = stop_on_interrupt()
         if self._left is not None:
             window = min(window or self._left, self._left)
         client.subscribe_to_subscription(name, self._take, window=window)
-        while not self._is_over.wait(POLL_S) and not stopping and client.is_subscribed(name):
+        while not self._is_over.wait(POLL_S) and not self._stopping and client.is_subscribed(name):
             pass
         if client.is_subscribed(name):
             client.unsubscribe_from_subscription(name)

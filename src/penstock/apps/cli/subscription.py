@@ -8,14 +8,14 @@ import click
 
 from penstock.apps.cli.options import output_option
 from penstock.apps.cli.queue_client import queue_client, queue_option
-from penstock.apps.cli.terminal import say
+from penstock.apps.cli.terminal import counted, say
 
 name_argument = click.argument("name")
 
 
 @click.group()
 def subscription() -> None:
-    """Look at durable subscriptions, bring back dead letters, delete."""
+    """Inspect durable subscriptions, redrive their dead letters, delete them."""
 
 
 @subscription.command("list")
@@ -68,7 +68,7 @@ def redrive(name: str, count: int | None, queue: str) -> None:
     """Bring dead letters back to their topic, for this subscription alone."""
     with queue_client(queue, "penstock-subscription") as client:
         moved = client.redrive(name, count)
-    say(f"{moved} dead letters are on their way to {name} again")
+    say(f"{counted(moved, 'dead letter')} sent back to {name}")
 
 
 @subscription.command()

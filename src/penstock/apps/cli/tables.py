@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 PIPED_COLUMNS = 200
 """Width of a table that goes to a file or another program, where nobody sees an edge."""
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """Print rows under their columns, numbers to the right."""
+def make_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+) -> Table:
+    """Rows under their columns, numbers to the right."""
     from rich import box
-    from rich.console import Console
     from rich.markup import escape as escape_markup
     from rich.table import Table
 
@@ -34,4 +39,12 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
         table.add_column(safe(column), justify="right" if numeric else "left", overflow="fold")
     for row in listed:
         table.add_row(*map(safe, row))
+    return table
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+    """Print a table."""
+    from rich.console import Console
+
+    table = make_table(columns, rows, title=title)
     Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS, highlight=False).print(table)

@@ -18,3 +18,8 @@ def say(text: str, *, err: bool = False) -> None:
 def escape_lines(text: str) -> str:
     """Escape everything but the line breaks, which are the caller's own."""
     return "\n".join(map(escape, text.split("\n")))
+
+
+def counted(count: int, noun: str, many: str | None = None) -> str:
+    """`1 record`, `2 records`, `1,000 records`."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"

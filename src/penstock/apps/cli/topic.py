@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
-from penstock.apps.cli.terminal import say
+from penstock.apps.cli.terminal import counted, say
 from penstock.client.errors import ClientError
 from penstock.node.units import parse_bytes, parse_ms
 
@@ -194,7 +194,7 @@ def add_partitions(name: str, total: int, bootstrap: str, output: str) -> None:
     from penstock.apps.cli.client import connect_admin
 
     connect_admin(bootstrap).add_partitions(name, total)
-    _say(output, [{"topic": name, "partitions": total}], [f"{name}: {total} partitions"])
+    _say(output, [{"topic": name, "partitions": total}], [f"{name}: {counted(total, 'partition')}"])
 
 
 def _ids(numbers: list[int]) -> str:
