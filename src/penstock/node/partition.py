@@ -486,6 +486,8 @@ class Partition:
                 self.log.save_state()
             except (DiskFull, DiskFailed) as error:
                 logger.warning("%r: the next start has to rebuild its state: %s", self, error)
+            except BrokerError as error:
+                self.fail(error)
         return self.failure is None
 
     def close(self, error: BrokerError) -> None:

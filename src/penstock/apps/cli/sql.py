@@ -11,6 +11,7 @@ from penstock.apps.cli.failures import RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.sql_names import check_names, quoting_hint
 from penstock.apps.cli.tables import show_table
+from penstock.apps.cli.terminal import say
 from penstock.client.errors import SerializationFailed
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _show(columns: list[str], rows: list[tuple[Any, ...]], output: str) -> None:
         show_table(columns, rows)
         return
     for row in rows:
-        click.echo(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
+        say(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
 
 
 def _plain(value: Any) -> str:
