@@ -184,6 +184,7 @@ def test_every_setting_reaches_the_resolved_config() -> None:
         "min.cleanable.dirty.ratio": "0.25",
         "unclean.leader.election.enable": "true",
         "penstock.durability": "os",
+        "penstock.validation": "header",
     }
     plain = resolve({}, {})
     for name in SETTINGS:
