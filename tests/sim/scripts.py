@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
+from penstock.core.records.compression import GZIP, NONE, ZSTD
 from penstock.core.records.whole import build_batch
 from penstock.wire.kafka import ApiKey, encode_request, messages
 from penstock.wire.queue.frames import Frame, MessageType
@@ -18,6 +19,8 @@ from sim.chance import START_MS
 TOPIC, TXN_TOPIC, QUICK_TOPIC = "orders", "payments", "clicks"
 PARTITIONS = 4
 TXN_ID, GROUP = "shop", "readers"
+COMPRESSED_BYTES = 300_000
+"""What a batch unfolds to that is validated in a worker."""
 _HEADER_BYTES = 61
 
 
@@ -81,7 +84,10 @@ class KafkaScript:
     def _batch(self, producer: tuple[int, int, int] | None = None, attributes: int = 0) -> bytes:
         self._made += 1
         values = [b"%d/%d" % (self._made, number) for number in range(self._chance.randint(1, 3))]
-        batch = build_batch([NewRecord(b"k", value) for value in values], START_MS)
+        codec = self._chance.choice((NONE, NONE, GZIP, ZSTD))
+        if codec != NONE and self._chance.random() < 0.5:
+            values.append(bytes(COMPRESSED_BYTES))
+        batch = build_batch([NewRecord(b"k", value) for value in values], START_MS, codec)
         if producer is not None:
             header = decode_header(batch)
             header = header._replace(
