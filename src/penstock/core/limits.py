@@ -75,6 +75,9 @@ OFFSET_METADATA_BYTES_MAX = 4_096
 GROUP_NEWCOMER_MS = 300_000
 """How long a member that has never been told its first generation may wait for it; Kafka's own limit."""
 
+GROUP_COMING_MS = 3_000
+"""How long the first round of a group waits for a member that was given an id and has not come back with it."""
+
 GROUP_RECORD_BYTES_MAX = 64 * 2**20
 """The largest state of one group that is kept: all members with what they subscribe to and what they were given."""
 

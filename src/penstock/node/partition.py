@@ -76,6 +76,7 @@ class Partition:
         self, topic: Topic, index: int, log: Log, config: TopicConfig, leader_epoch: int, runtime: Runtime
     ) -> None:
         self.topic = topic.name
+        self.topic_id = topic.id
         self.is_internal = topic.internal
         self.index = index
         self.log = log
@@ -485,6 +486,8 @@ class Partition:
                 self.log.save_state()
             except (DiskFull, DiskFailed) as error:
                 logger.warning("%r: the next start has to rebuild its state: %s", self, error)
+            except BrokerError as error:
+                self.fail(error)
         return self.failure is None
 
     def close(self, error: BrokerError) -> None:

@@ -95,7 +95,7 @@ def test_an_acknowledgement_is_answered_once_it_is_durable_if_it_asks_for_that()
         assert broker.subscriptions.progress("s")[0].settled_offset == 1
         assert await peer.refused(M.ACK, "@subscription=s", "@request=a", sequence=0) == (
             "NOT_HELD",
-            "'s': the message at 0 is not with member 'member-1'",
+            "'s': the message at 0 is not held by this member",
         )
 
     at_the_queue_door(talk)
@@ -112,7 +112,7 @@ def test_the_same_words_again_count_for_each_message_and_only_while_the_seat_is_
         await until(lambda: broker.subscriptions.progress("s")[0].settled_offset == 3)
         assert await peer.refused(M.ACK, "@subscription=s", sequence=1) == (
             "NOT_HELD",
-            "'s': the message at 1 is not with member 'member-1'",
+            "'s': the message at 1 is not held by this member",
         )
         peer.send(M.ACK, "@subscription=s", sequence=3)
         await peer.ask(M.UNSUBSCRIBE, "@subscription=s")
@@ -122,6 +122,23 @@ def test_the_same_words_again_count_for_each_message_and_only_while_the_seat_is_
         await peer.read()
         peer.send(M.ACK, "@subscription=s", sequence=4)
         await until(lambda: broker.subscriptions.progress("s")[0].settled_offset == 5)
+
+    at_the_queue_door(talk)
+
+
+def test_an_acknowledgement_does_not_overtake_a_request_before_it() -> None:
+    async def talk(doors: Doorways, broker: Broker) -> None:
+        peer = Peer(doors)
+        await prepare(peer, count=2)
+        await peer.subscribe("s")
+        await peer.read(2)
+        peer.send(M.ACK, "@subscription=s", sequence=0)
+        peer.send(M.UNSUBSCRIBE, "@subscription=s")
+        peer.send(M.ACK, "@subscription=s", sequence=1)
+        left, refused = await peer.read(2)
+        assert dict(left.properties)["@status"] == "success"
+        assert dict(refused.properties)["@code"] == "INVALID_REQUEST" and refused.sequence == 1
+        assert broker.subscriptions.progress("s")[0].settled_offset == 1
 
     at_the_queue_door(talk)
 
@@ -352,7 +369,7 @@ def test_members_that_say_what_cannot_be_are_told(outcome: str, partition: int, 
     ("raw", "code"),
     [
         (b"\0\0\0\x05hello", "MALFORMED"),
-        (b"GET / HTTP/1.1\r\n\r\n", "TOO_LARGE"),
+        (b"\x10\0\0\0hello", "TOO_LARGE"),
         (encode(Frame(M.HEARTBEAT))[:4] + b"\0\0\0\x63" + encode(Frame(M.HEARTBEAT))[8:], "MALFORMED"),
     ],
 )
