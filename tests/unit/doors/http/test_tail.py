@@ -12,7 +12,9 @@ from wsproto.events import CloseConnection, Event, Ping, Pong, TextMessage
 
 from handheld import turns
 from http_client import HttpClient, request
+from making import opaque_batch
 from node_at_hand import make_topic, until
+from penstock.core.records.compression import ZSTD, compress
 from penstock.doors.http import tail as tails
 from penstock.doors.http.tail import AHEAD_BYTES_MAX
 
@@ -240,5 +242,27 @@ def test_a_client_that_speaks_too_early(play: Play) -> None:
         assert [(await client.answer()).status for _ in range(2)] == [200, 101]
         await turns()
         assert [one.payload for one in reader.take() if isinstance(one, Pong)] == [b"a", b"b"]
+
+    play(test)
+
+
+def test_a_tail_goes_past_what_cannot_be_opened_and_rests(play: Play) -> None:
+    async def test(stage: Stage) -> None:
+        await make_topic(stage.broker, "orders", penstock_validation="header", penstock_durability="os")
+        partition = stage.broker.partition("orders", 0)
+        reader = await Reader.open(stage)
+        await publish(stage, {"value": "before"})
+        partition.append(memoryview(opaque_batch(3, b"\x8f\x13\x99random\xff")))
+        bomb = compress(ZSTD, bytes(80 << 20))
+        partition.append(memoryview(opaque_batch(3, bomb, attributes=ZSTD)))
+        await publish(stage, {"value": "behind"})
+        assert [(one["offset"], one["value"]) for one in await reader.receive(2)] == [
+            (0, "before"),
+            (7, "behind"),
+        ]
+        reads: list[int] = []
+        partition.read = lambda *given: reads.append(1)  # type: ignore[assignment,func-returns-value]
+        await turns(50)
+        assert reads == [], "a tail that has sent everything does not look again by itself"
 
     play(test)
