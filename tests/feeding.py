@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.client.access import read_access
-from penstock.client.cluster import Cluster, Leader, codes_in
+from penstock.client.cluster import RETRIABLE, Cluster, Leader, codes_in
 from penstock.core.model import NewRecord
 from penstock.core.records.whole import build_batch
 from penstock.testing import Broker
-from penstock.wire.kafka import ApiKey, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 NOW_MS = 1_700_000_000_000
 _PRODUCE_VERSION_MAX = 9
@@ -68,7 +68,7 @@ def fill(
     partition: int = 0,
     codec: int = 0,
 ) -> None:
-    """Write one batch again and again."""
+    """Write one batch again and again. Apache Kafka may not know a new topic on every thread yet: it is asked again."""
     made = [one if isinstance(one, NewRecord) else NewRecord(None, one) for one in records]
     request = messages.ProduceRequest
     part = request.PartitionProduceData(index=partition, records=bytes(build_batch(made, NOW_MS, codec)))
@@ -76,7 +76,13 @@ def fill(
         acks=-1, timeout_ms=30_000, topic_data=[request.TopicProduceData(name=topic, partition_data=[part])]
     )
     for _ in range(times):
-        answer = cluster.ask(ApiKey.PRODUCE, body, Leader(topic, partition), version_max=_PRODUCE_VERSION_MAX)
+        answer = cluster.ask(
+            ApiKey.PRODUCE,
+            body,
+            Leader(topic, partition),
+            version_max=_PRODUCE_VERSION_MAX,
+            again_on=RETRIABLE | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+        )
         _done(answer)
 
 

@@ -71,9 +71,10 @@ def copy_in_a_thread(master: str, bootstrap: str, topic: str, target: str, home:
     with ThreadPoolExecutor(1) as fresh:
         fresh.submit(batch).result()
         fresh.submit(stream).result()
+        is_same = fresh.submit(penstock.spark.session).result() is spark
     written = spark.read.format("penstock").options(**where, subscribe=target).load().count()
     spark.stop()
-    return {"written": written}
+    return {"written": written, "is_same_session": is_same}
 
 
 def compare(bootstrap: str, topic: str, back: str, jars: str) -> dict[str, Any]:

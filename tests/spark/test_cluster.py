@@ -47,7 +47,7 @@ def test_every_thread_can_write_over_connect(broker: Broker, topic: str, tmp_pat
     with connect_server(tmp_path, "local[2]") as remote:
         place = {"master": remote, "bootstrap": broker.bootstrap, "home": str(tmp_path)}
         found = run_job("copy_in_a_thread", environment(), topic=topic, target="copied", **place)
-    assert found == {"written": 2 * RECORDS}
+    assert found == {"written": 2 * RECORDS, "is_same_session": True}
 
 
 @pytest.mark.slow

@@ -93,10 +93,15 @@ def _check_reachable(remote: str) -> None:
 
 def _running(sql: Any) -> Any | None:
     """The session of this process, also from a thread in which Spark has none as active."""
-    active = sql.SparkSession.getActiveSession()
-    if active is not None or sys.modules["pyspark"].SparkContext._active_spark_context is None:
-        return active
-    return sql.SparkSession.builder.getOrCreate()
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        found = sql.SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    is_remote = hasattr(found, "is_stopped")
+    is_stopped = found.is_stopped if is_remote else found.sparkContext._jsc is None
+    return None if is_stopped else found
 
 
 def _start(sql: Any, master: str, app_name: str, conf: dict[str, str]) -> Any:
