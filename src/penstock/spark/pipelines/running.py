@@ -40,6 +40,10 @@ START_S_MAX = 10.0
 """How long a stop waits for a start that is under way."""
 
 
+_RUN_AGAIN = "Run it again; it continues where it stopped."
+"""For what no restart inside of this process can repair."""
+
+
 def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -153,8 +157,11 @@ class Running:
 
     def _fail(self, error: BaseException, now_ms: int) -> None:
         said = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
-        fault = Fault.FINAL if isinstance(error, PipelineError) else fault_of(said)
-        reason = str(error) if isinstance(error, PipelineError) else in_words(self.pipeline.name, said)
+        fault, reason = fault_of(said), in_words(self.pipeline.name, said)
+        if isinstance(error, PipelineError):
+            fault, reason = Fault.FINAL, str(error)
+        elif isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+            fault, reason = Fault.FINAL, f"Spark's Java process has ended ({error}). {_RUN_AGAIN}"
         self.supervision.failed(now_ms, fault, _prefixed(self.pipeline.name, reason))
 
     def _close(self) -> None:

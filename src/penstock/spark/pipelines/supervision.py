@@ -1,6 +1,6 @@
 """When a pipeline that failed is started again, and when it is given up: a machine without a clock and without Spark.
 
-    NEXT[state, event] → state
+    state      event   → next state
     starting   started → running      failed → restarting | failed
     running    ended   → stopped      failed → restarting | failed
     restarting due     → starting     ended  → stopped

@@ -141,14 +141,27 @@ def test_a_pipeline_that_fails_is_restarted_and_the_others_go_on(tmp_path: Path)
     assert "failed to connect back" in found["flaky"]["error"]
 
 
-def test_a_spark_that_does_not_answer_fails_its_pipeline(state: PipelineState) -> None:
+@pytest.mark.parametrize(
+    ("error", "restarts_max", "told"),
+    [
+        (
+            ConnectionRefusedError("refused"),
+            None,
+            r"sums: Spark's Java process has ended \(refused\)\. Run it again",
+        ),
+        (RuntimeError("no session"), 0, "sums: .*no session"),
+    ],
+)
+def test_a_spark_that_does_not_answer_fails_its_pipeline(
+    state: PipelineState, error: Exception, restarts_max: int | None, told: str
+) -> None:
     class Gone:
         @property
         def isActive(self) -> bool:
-            raise ConnectionRefusedError("the JVM is gone")
+            raise error
 
-    with pytest.raises(RunFailed, match=r"sums: .*the JVM is gone"):
-        watched(running("sums", state, lambda: launched(Gone())))
+    with pytest.raises(RunFailed, match=told):
+        watched(running("sums", state, lambda: launched(Gone()), restarts_max))
 
 
 def test_a_status_is_written_when_it_changes_and_never_flushed(

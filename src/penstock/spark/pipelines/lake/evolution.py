@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,17 +12,27 @@ from penstock.spark.pipelines.problems import SchemaMismatch
 
 def added_fields(table: Path, there: pa.Schema, coming: pa.Schema) -> list[pa.Field]:
     """Columns that the table does not have yet. Raises SchemaMismatch where one has another type."""
-    wrong = [
-        f"{field.name} is {there.field(field.name).type} in the table and {field.type} in the rows"
+    changed = {
+        field.name: (there.field(field.name).type, field.type)
         for field in coming
         if field.name in there.names and not same_type(there.field(field.name).type, field.type)
+    }
+    refuse_changed(table, changed)
+    return [field for field in coming if field.name not in there.names]
+
+
+def refuse_changed(table: Path, types: Mapping[str, tuple[object, object]]) -> None:
+    """Raises SchemaMismatch where a column has one type in the table and another in the rows."""
+    wrong = [
+        f"{name} is {there} in the table and {coming} in the rows"
+        for name, (there, coming) in types.items()
+        if there != coming
     ]
     if wrong:
         raise SchemaMismatch(
             f"{table}: {'; '.join(wrong)}. Columns can be added but not changed: "
             "cast them back in a sql step, or write to another table."
         )
-    return [field for field in coming if field.name not in there.names]
 
 
 def same_type(there: pa.DataType, coming: pa.DataType) -> bool:
