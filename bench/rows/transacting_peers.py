@@ -82,7 +82,15 @@ def _run(session: Session, server: Running, transactional_id: str, count: int) -
             done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_S_MAX, check=False)
     finally:
         server.process.pause()
-    found = _RESULT.findall(done.stdout)
-    if done.returncode or not found or int(found[-1][0]) != count or "Exception" in done.stdout + done.stderr:
-        raise ClientFailed(f"{TOOL} ended with code {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
+    output = done.stdout + done.stderr
+    if done.returncode:
+        raise ClientFailed(f"{TOOL} ended with code {done.returncode}: {output[-2000:]}")
+    return parse(output, count)
+
+
+def parse(output: str, count: int) -> tuple[float, float]:
+    """The last summary line. Raises ClientFailed unless all records were sent without an exception."""
+    found = _RESULT.findall(output)
+    if not found or int(found[-1][0]) != count or "Exception" in output:
+        raise ClientFailed(f"{TOOL} did not send {count:,} records: {output[-2000:]}")
     return float(found[-1][1]), float(found[-1][2])

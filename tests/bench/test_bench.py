@@ -87,6 +87,19 @@ def test_what_doors_add_is_a_difference_that_may_be_nothing(tmp_path: Path) -> N
     assert all("the Kafka door alone" in one["compared_with"] for one in row["figures"])
 
 
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("5 records sent, 1.0 records/sec (0.1 MB/sec)\n9 records sent, 90.5 records/sec (0.9 MB/sec)", "(90.5, 0.9)"),
+        ("8 records sent, 90.5 records/sec (0.9 MB/sec), 1 ms", "did not send 9 records"),
+        ("KafkaException\n9 records sent, 90.5 records/sec (0.9 MB/sec), 1 ms", "did not send 9 records"),
+    ],
+)  # fmt: skip
+def test_the_figures_of_kafkas_tool_count_only_when_it_sent_everything(output: str, expected: str) -> None:
+    done = run("-c", f"from bench.rows.transacting_peers import parse; print(parse({output!r}, 9))")
+    assert expected in done.stdout + done.stderr
+
+
 def test_an_unknown_row_is_refused_with_the_names_there_are() -> None:
     done = run("-m", "bench", "nonsense")
     assert done.returncode == 2

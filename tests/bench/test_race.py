@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,8 @@ from penstock.apps.race.lanes.nats import Lines, new_inbox
 from penstock.apps.race.lanes.pace import Pace, best_percentile
 from penstock.apps.race.payload import payload
 from penstock.apps.race.servers.installing import Missing, prepared, run
+from penstock.apps.race.servers.process import ServerProcess
+from penstock.apps.race.servers.runner import Promise
 from penstock.apps.race.standing import Standing
 from penstock.testing import Broker, running_broker
 
@@ -81,6 +85,7 @@ def test_a_percentile_is_that_of_the_quietest_piece() -> None:
 def test_a_target_that_is_not_met_is_said() -> None:
     assert tables.verdict(standing([10, 10], [20, 20], target=0.7)) == "0.50 × Redis, NOT met (≥ 0.7)"
     assert tables.verdict(standing([16, 16], [20, 20], target=0.7)) == "0.80 × Redis, met (≥ 0.7)"
+    assert tables.verdict(standing([16], [20], target=0.7)) == "0.80 × Redis (one lap), met (≥ 0.7)"
 
 
 def test_the_page_names_everybody_who_ran_and_who_did_not() -> None:
@@ -120,6 +125,31 @@ def test_a_row_that_breaks_does_not_end_the_race(monkeypatch: pytest.MonkeyPatch
     assert seen == [0, 1], "there is a result after every row"
     assert "replay broke: Missing: no such package" in told.getvalue()
     assert "1.50 × Redis, met (≥ 1)" in told.getvalue()
+
+
+def test_a_run_that_is_terminated_ends_its_servers_and_keeps_the_rows_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    processes: list[ServerProcess] = []
+
+    def ended(course: Course) -> list[Standing]:
+        course.fleet.choose(Promise.OS)
+        server, _ = course.fleet.take(course.entrants[0])
+        processes.append(server.process)
+        course.fleet.pause_all()
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("SIGTERM came first")
+
+    rows = {"one": lambda _course: [standing([30, 30], [20, 20])], "two": ended}
+    monkeypatch.setattr(contest, "ROWS", rows)
+    monkeypatch.setattr(contest, "loader_ceiling", lambda _course: "")
+    with pytest.raises(SystemExit):
+        contest.hold_race(
+            Console(file=io.StringIO()), [], "", lambda out: result.write_files(tmp_path, out), is_quick=True
+        )
+    assert [one.is_running for one in processes] == [False]
+    found = outcome.read(tmp_path / "race.json")
+    assert found is not None and list(found.rows) == ["one"]
 
 
 def test_a_run_is_resumed_and_single_rows_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

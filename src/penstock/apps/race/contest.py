@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -69,7 +71,7 @@ def hold_race(
     affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {cpus.loader})
     try:
-        with tempfile.TemporaryDirectory(prefix="penstock-race-") as scratch:
+        with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="penstock-race-") as scratch:
             fleet = Fleet(Path(scratch), cpus.server)
             course = Course(fleet, cpus, is_quick, entrants, lambda _doing: None)
             try:
@@ -84,6 +86,20 @@ def hold_race(
     finally:
         os.sched_setaffinity(0, affinity)
     return outcome
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM unwinds the run: its servers live in sessions of their own, and would otherwise outlive it paused."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _facts(course: Course, directory: Path) -> dict[str, str]:

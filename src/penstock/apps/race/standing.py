@@ -85,6 +85,10 @@ class Standing:
         sides = [name for name in (OURS, peer) if name is not None and name in self.samples]
         return [name for name in sides if spread(self.samples[name]) > SPREAD_MAX]
 
+    def has_spread(self, peer: str) -> bool:
+        """Whether both sides have more than one lap, so that their spread is known."""
+        return min(len(self.samples[name]) for name in (OURS, peer)) > 1
+
     def ratio_to(self, peer: str) -> float | None:
         """How many times better we are than a peer; None without figures of both."""
         ours, theirs = self.value(OURS), self.value(peer)

@@ -74,7 +74,7 @@ def _ratio(one: Standing, peer: str, least: float | None) -> str:
             if sure >= (least or 1)
             else refused
         )
-    told = f"{ratio:.2f} × {peer}"
+    told = f"{ratio:.2f} × {peer}" + ("" if one.has_spread(peer) else " (one lap)")
     return told if least is None else f"{told}, {'met' if ratio >= least else 'NOT met'} (≥ {least:g})"
 
 
