@@ -120,7 +120,10 @@ class Worker:
 class Run:
     """One seed on one broker."""
 
-    def __init__(self, broker: Broker, seed: int, options: dict[str, object], logs: Path) -> None:
+    def __init__(
+        self, broker: Broker, seed: int, options: dict[str, object], logs: Path, down_s: float
+    ) -> None:
+        self._down_s = down_s
         self._broker, self._seed, self._logs = broker, seed, logs
         self._random = random.Random(seed)
         self._stage = Stage(broker, PARTITIONS)  # type: ignore[arg-type]
@@ -185,6 +188,7 @@ class Run:
     def _kill(self, victim: str) -> None:
         if victim == "broker":
             self._broker.kill()
+            time.sleep(self._down_s)
             self._broker.start()
         else:
             self._dismiss(self._random.choice(self._workers))
@@ -222,12 +226,18 @@ def broker_named(name: str) -> Iterator[Broker]:
 
 
 def play_many(
-    broker: str, seeds: range, options: dict[str, object], logs: Path, told: Callable[[Outcome], None]
+    broker: str,
+    seeds: range,
+    options: dict[str, object],
+    logs: Path,
+    told: Callable[[Outcome], None],
+    *,
+    down_s: float = 0.0,
 ) -> list[Outcome]:
     outcomes = []
     with broker_named(broker) as running:
         for seed in seeds:
-            outcomes.append(Run(running, seed, options, logs).play())
+            outcomes.append(Run(running, seed, options, logs, down_s).play())
             told(outcomes[-1])
     return outcomes
 
@@ -243,6 +253,7 @@ def main() -> int:
         default="rebootstrap",
         help="metadata.recovery.strategy of the clients; rebootstrap is librdkafka's default",
     )
+    parser.add_argument("--down-seconds", type=float, default=0.0, help="between a kill and the next start")
     parser.add_argument("--debug", help="contexts of librdkafka's debug log, such as eos,cgrp,broker")
     parser.add_argument("--keep", type=Path, help="directory for the logs of the workers")
     asked = parser.parse_args()
@@ -251,7 +262,9 @@ def main() -> int:
         logs = asked.keep or Path(scratch)
         logs.mkdir(parents=True, exist_ok=True)
         seeds = range(asked.seed, asked.seed + asked.runs)
-        outcomes = play_many(asked.broker, seeds, options, logs, lambda one: print(one, flush=True))
+        outcomes = play_many(
+            asked.broker, seeds, options, logs, lambda one: print(one, flush=True), down_s=asked.down_seconds
+        )
     stalled = sum(one.has_stalled for one in outcomes)
     print(f"{asked.broker}, recovery {asked.recovery}: {stalled} of {len(outcomes)} runs stalled")
     return 0
