@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from confluent_kafka.admin import AdminClient
+
 from compat.roster import AIOKAFKA, CONFLUENT, JAVA, KAFKA_PYTHON, KAFKAJS
 from compat.runtimes import java_command, node_command
 
@@ -29,6 +31,7 @@ CONFIGURATIONS = (
 """Every client with every group protocol that it speaks."""
 UNTIL_S_MAX = 150.0
 LEAVE_S_MAX = 40.0
+DESCRIBE_S_MAX = 20.0
 SESSION_MS = 2_000
 HERE = Path(__file__).resolve().parent
 Place = tuple[str, int]
@@ -148,10 +151,21 @@ class Troop:
         with self.changed:
             while not is_true():
                 left_s = deadline - time.monotonic()
-                assert left_s > 0, f"never: {what}; {self.members}"
+                assert left_s > 0, f"never: {what}; {self.members}; the broker says: {self._described()}"
                 failed = [(member.client, member.failed) for member in self.members if member.failed]
                 assert not failed, f"while waiting until {what}: {failed}"
                 self.changed.wait(left_s)
+
+    def _described(self) -> str:
+        """The group as the broker knows it: whoever is missing here was forgotten, or never came."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        group = self.options["group"]
+        found = admin.describe_consumer_groups([group], request_timeout=DESCRIBE_S_MAX)[group].result()
+        members = [
+            (one.member_id, sorted((at.topic, at.partition) for at in one.assignment.topic_partitions))
+            for one in found.members
+        ]
+        return f"{found.state}, members {members}"
 
     def until_owned_by(self, *members: Member, shares: list[int] | None = None) -> None:
         """Wait until these hold all partitions between them, each some, none twice; so many each, in any order."""

@@ -8,15 +8,17 @@ and whoever supervises it starts another. The copiers in Java and Node do the sa
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
+import os
 import signal
 import sys
 from typing import Any
 
 WAIT_S = 5.0
-HANGS_S = 10
+HANGS_S = int(os.environ.get("COPIER_HANGS_S", "10"))
 """Some calls of some clients may never return after their broker came back, whatever their time-out: the alarm then
-ends this process, as a supervisor would."""
+ends this process, as a supervisor would. 0: no alarm; SIGUSR1 shows where it stands."""
 BATCH_RECORDS = 20
 POLL_S = 0.2
 BEAT_MS = 300
@@ -38,8 +40,10 @@ class Confluent:
 
         self.error = KafkaException
         # Otherwise librdkafka may look for its broker for ever, once it was away in the middle of a transaction.
-        recovery = {"metadata.recovery.strategy": "none"}
+        recovery = {"metadata.recovery.strategy": options.get("recovery", "none")}
         quick = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": RECONNECT_MS_MAX, "log_level": 0}
+        if options.get("debug"):
+            quick |= {"debug": options["debug"], "log_level": 7}
         classic = {"session.timeout.ms": options["session_ms"], "heartbeat.interval.ms": BEAT_MS}
         self._target = options["target"]
         self._consumer = Consumer(
@@ -244,6 +248,7 @@ CLIENTS = {"confluent-kafka": Confluent, "aiokafka": Aiokafka, "kafka-python": K
 
 def main() -> int:
     signal.alarm(HANGS_S)
+    faulthandler.register(signal.SIGUSR1)
     copier = CLIENTS[sys.argv[1]](sys.argv[2], json.loads(sys.argv[3]))
     try:
         copier.run()

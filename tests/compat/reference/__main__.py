@@ -61,29 +61,62 @@ def await_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     raise RuntimeError(f"Kafka did not start\n{log.read_text()[-4000:]}")
 
 
+class ReferenceKafka:
+    """One Kafka on one data directory and one port. Speaks the verbs of penstock.testing.Broker."""
+
+    def __init__(self, home: Path, settings: str = "") -> None:
+        self._home, self._port = home, free_port()
+        self._settings, self._log = home / "server.properties", home / "server.log"
+        self._java = ["java", *JVM, "-cp", f"{maven_jars(Path(__file__).with_name('pom.xml'))}/*"]
+        self._process: subprocess.Popen[bytes] | None = None
+        common = SETTINGS.format(port=self._port, control=free_port(), home=home)
+        self._settings.write_text(common + settings)
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        storage = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)]
+        subprocess.run([*self._java, *storage], check=True, capture_output=True)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        with self._log.open("wb") as output:
+            command = [*self._java, "kafka.Kafka", str(self._settings)]
+            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+        await_ready(self._process, self._port, self._log)
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+@contextmanager
+def reference_kafka(settings: str = "") -> Iterator[ReferenceKafka]:
+    """A Kafka that runs and may be killed and started again; it ends with the block."""
+    with tempfile.TemporaryDirectory(prefix="reference-kafka-") as scratch:
+        kafka = ReferenceKafka(Path(scratch), settings)
+        try:
+            kafka.start()
+            yield kafka
+        finally:
+            kafka.stop()
+
+
 @contextmanager
 def running_kafka() -> Iterator[str]:
     """host:port of a Kafka that ends with the block."""
-    java = ["java", *JVM, "-cp", f"{maven_jars(Path(__file__).with_name('pom.xml'))}/*"]
-    with tempfile.TemporaryDirectory(prefix="reference-kafka-") as scratch:
-        home, port = Path(scratch), free_port()
-        settings, log = home / "server.properties", home / "server.log"
-        settings.write_text(SETTINGS.format(port=port, control=free_port(), home=home))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        storage = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)]
-        subprocess.run(storage, check=True, capture_output=True)
-        with log.open("wb") as output:
-            process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=output, stderr=output)
-        try:
-            await_ready(process, port, log)
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            try:
-                process.wait(STOP_S_MAX)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    with reference_kafka() as kafka:
+        yield kafka.bootstrap
 
 
 def main(command: list[str]) -> int:
