@@ -107,7 +107,11 @@ class InvalidRecord(Refused):
 
 
 class InvalidTimestamp(Refused):
-    """A record's timestamp lies outside what its topic allows."""
+    """A record's timestamp lies outside what its topic allows. `indexes` as in InvalidRecord."""
+
+    def __init__(self, message: str, indexes: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.indexes = indexes
 
 
 class UnsupportedCompression(Refused):

@@ -40,6 +40,13 @@ class TimestampType(StrEnum):
     LOG_APPEND_TIME = "LogAppendTime"
 
 
+class Validation(StrEnum):
+    """How much of a produced batch is checked: every record, or the header and its checksum alone."""
+
+    FULL = "full"
+    HEADER = "header"
+
+
 class Kind(StrEnum):
     """The type of a value, by the names that Kafka's clients know."""
 
@@ -113,6 +120,7 @@ class TopicConfig:
     segment_jitter_ms: int
     unclean_election: bool
     durability: Durability
+    validation: Validation
 
 
 def validate(name: str, value: str) -> str:
@@ -162,6 +170,7 @@ def resolve(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> TopicC
         segment_jitter_ms=int(values["segment.jitter.ms"]),
         unclean_election=values["unclean.leader.election.enable"] == "true",
         durability=Durability(values["penstock.durability"]),
+        validation=Validation(values["penstock.validation"]),
     )
 
 
@@ -447,6 +456,12 @@ _ALL = (
         "penstock.durability",
         tuple(item.value for item in Durability),
         "When a record counts as kept: after fdatasync, flushed at intervals, or once the system has it.",
+    ),
+    _choice(
+        "penstock.validation",
+        "penstock.validation",
+        tuple(item.value for item in Validation),
+        "What is checked of a produced batch: every record (full), or only the batch header and checksum (header).",
     ),
 )
 

@@ -236,10 +236,16 @@ class Settings:
     )
     group_initial_rebalance_ms: int = duration(
         "groups",
-        50,
-        "How long a group that was empty waits for more members; again as long as more keep coming.",
+        150,
+        "How long a classic group that was empty waits for more members, counted from the last one that joined.",
         high=_INT32_MAX,
         kafka="group.initial.rebalance.delay.ms",
+    )
+    group_initial_rebalance_static_ms: int = duration(
+        "groups",
+        1_000,
+        "The same once a static member (group.instance.id) has joined; the longer of the two counts.",
+        high=_INT32_MAX,
     )
     group_size_max: int = count(
         "groups",

@@ -45,7 +45,7 @@ KAFKA_DEFAULTS = {
     "segment.jitter.ms": "0",
     "unclean.leader.election.enable": "false",
 }
-OUR_DEFAULTS = {"flush.ms": "1000", "penstock.durability": "fsync"}
+OUR_DEFAULTS = {"penstock.validation": "full", "flush.ms": "1000", "penstock.durability": "fsync"}
 
 
 def test_defaults_are_kafkas_except_where_we_say_otherwise() -> None:

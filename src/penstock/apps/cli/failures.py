@@ -48,8 +48,8 @@ class RefusedByBroker(_Failure):
     exit_code = 5
 
 
-class MissingExtra(_Failure):
-    """A package that comes with an extra is not installed."""
+class NotInstalled(_Failure):
+    """The command needs a package that only an extra installs."""
 
     exit_code = 1
 
@@ -65,6 +65,7 @@ _FAILURES: dict[type[errors.ClientError], type[click.ClickException]] = {
     errors.TimedOut: NoBroker,
     errors.NotFound: NotFound,
     errors.BadArgument: WrongSettings,
+    errors.NotInstalled: NotInstalled,
 }
 
 

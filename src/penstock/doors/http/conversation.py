@@ -1,12 +1,10 @@
 """One client over HTTP: bytes to requests, requests to their handlers, the line to a WebSocket. Never knows a topic.
 
-Requests are answered in their order, each begun when those before it are answered. Only writes begin at once, unless
-a request that changes something and has not been answered stands before them.
+Requests are answered in their order, each begun when those before it are answered. Only writes run beside each other.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Protocol
@@ -50,7 +48,6 @@ class HttpConversation:
     answers_after_end = True
 
     __slots__ = (
-        "_changes",
         "_counted_bytes",
         "_door",
         "_early",
@@ -65,7 +62,6 @@ class HttpConversation:
         self.connection = connection
         self._door = door
         self._reader = RequestReader(min(BODY_BYTES_MAX, body_bytes_max))
-        self._changes: deque[Request] = deque()
         self._counted_bytes = 0
         self._number = 0
         self._is_upgrading = False
@@ -101,22 +97,6 @@ class HttpConversation:
         """The body may come. It stands in line like an answer, and is none."""
         self.connection.timing = None
         self.connection.answer((CONTINUE,))
-
-    # -- order
-
-    @property
-    def has_changes_waiting(self) -> bool:
-        """Whether a request that changes something is in line or being worked on: no later one may overtake it."""
-        return bool(self._changes)
-
-    def change_waits(self, request: Request) -> None:
-        """This request changes something, and does so in its turn."""
-        self._changes.append(request)
-
-    def replied(self, request: Request) -> None:
-        """A request was answered; those that wait for their turn are answered in their order."""
-        if self._changes and self._changes[0] is request:
-            self._changes.popleft()
 
     # -- memory
 

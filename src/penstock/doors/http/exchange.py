@@ -9,7 +9,8 @@ from typing import Any
 from penstock.core.errors import BrokerError
 from penstock.doors.http.errors import problem_of
 from penstock.doors.http.origins import Origins
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
+from penstock.node.connections.place import Place
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, encode_response
 
@@ -21,7 +22,7 @@ MS_PER_S = 1000
 class Exchange:
     """What a handler works with. `parts` are the pieces of the path that stand for something."""
 
-    __slots__ = ("_now_ms", "_on_reply", "_origins", "_place", "connection", "parts", "query", "request")
+    __slots__ = ("_now_ms", "_origins", "_place", "connection", "parts", "query", "request")
 
     def __init__(
         self,
@@ -30,7 +31,6 @@ class Exchange:
         request: Request,
         origins: Origins,
         now_ms: Callable[[], int],
-        on_reply: Callable[[Request], None],
     ) -> None:
         self.connection = connection
         self.request = request
@@ -39,7 +39,6 @@ class Exchange:
         self._place = place
         self._origins = origins
         self._now_ms = now_ms
-        self._on_reply = on_reply
 
     def reply(self, response: Response) -> None:
         """Answer, once."""
@@ -56,7 +55,6 @@ class Exchange:
             is_head=request.method == "HEAD",
             is_old=request.is_old,
         )
-        self._on_reply(request)
         self._place.answer((content,))
         if logger.isEnabledFor(logging.DEBUG):
             self._log(response.status)

@@ -23,8 +23,9 @@ from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
 from penstock.doors.http.topics import TopicHandlers
 from penstock.node.broker import Broker
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
+from penstock.node.connections.place import Place
 from penstock.node.publishing import Publisher
 from penstock.node.reading import Reader
 from penstock.node.tasks import Tasks
@@ -93,17 +94,11 @@ class HttpDoor:
         connection.timing = self._unknown if route is None else self._timings[route.call]
         if "user-agent" in request.headers:
             connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
-        if (
-            route is not None
-            and route.is_write
-            and not request.coding
-            and not conversation.has_changes_waiting
-        ):
-            self._run(conversation, request, match, route, connection.reserve())
-            return
-        if request.method not in SAFE_METHODS:
-            conversation.change_waits(request)
-        connection.in_turn(partial(self._run, conversation, request, match, route))
+        run = partial(self._run, connection, request, match, route)
+        if route is not None and route.is_write and not request.coding:
+            connection.turns.beside(run)
+        else:
+            connection.turns.in_turn(run)
 
     def _route(self, request: Request, match: Match | None) -> Route | None:
         method = "GET" if request.method == "HEAD" else request.method
@@ -111,13 +106,13 @@ class HttpDoor:
 
     def _run(
         self,
-        conversation: HttpConversation,
+        connection: Connection,
         request: Request,
         match: Match | None,
         route: Route | None,
         place: Place,
     ) -> None:
-        exchange = self._exchange(conversation, request, place)
+        exchange = self._exchange(connection, request, place)
         refusal = self._refusal(request, match, route)
         if refusal is not None:
             exchange.reply(refusal)
@@ -129,9 +124,8 @@ class HttpDoor:
         else:
             self._handle(exchange, route)
 
-    def _exchange(self, conversation: HttpConversation, request: Request, place: Place) -> Exchange:
-        now_ms = self._broker.runtime.clock.now_ms
-        return Exchange(conversation.connection, place, request, self._origins, now_ms, conversation.replied)
+    def _exchange(self, connection: Connection, request: Request, place: Place) -> Exchange:
+        return Exchange(connection, place, request, self._origins, self._broker.runtime.clock.now_ms)
 
     def _handle(self, exchange: Exchange, route: Route) -> None:
         assert route.handler is not None
@@ -215,12 +209,12 @@ class HttpDoor:
             return
         assert match is not None
         conversation.connection.timing = self._timings[route.call]
-        conversation.connection.in_turn(partial(self._begin_tail, conversation, request, match, route))
+        conversation.connection.turns.in_turn(partial(self._begin_tail, conversation, request, match, route))
 
     def _begin_tail(
         self, conversation: HttpConversation, request: Request, match: Match, route: Route, place: Place
     ) -> None:
-        exchange = self._exchange(conversation, request, place)
+        exchange = self._exchange(conversation.connection, request, place)
         exchange.parts = match.parts
         if (foreign := self._foreign(request, is_change=True)) is not None:
             request.keeps_alive = False

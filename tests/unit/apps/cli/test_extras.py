@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from penstock.apps.cli.extras import EXTRA_OF, missing_extra
+from penstock.client.extras import EXTRAS
 
-ROOT = Path(__file__).resolve().parents[4]
 BLOCKED = """
 import sys
 from importlib.abc import MetaPathFinder
@@ -28,9 +26,8 @@ main()
 
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    blocked = {name.partition(".")[0] for name in EXTRA_OF}
     return subprocess.run(
-        [sys.executable, "-c", BLOCKED.format(blocked=blocked), *words],
+        [sys.executable, "-c", BLOCKED.format(blocked=set(EXTRAS)), *words],
         capture_output=True,
         text=True,
         timeout=60,
@@ -60,13 +57,3 @@ def test_one_line_names_the_extra(words: tuple[str, ...], extra: str, tmp_path: 
 def test_help_needs_no_extra(words: tuple[str, ...], tmp_path: Path) -> None:
     ran = run(*words, cwd=tmp_path)
     assert (ran.returncode, ran.stderr) == (0, "")
-
-
-def test_extras_are_those_of_the_package() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert set(EXTRA_OF.values()) <= project["optional-dependencies"].keys()
-
-
-def test_other_missing_modules_are_defects() -> None:
-    assert missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
-    assert missing_extra(ImportError("cannot import name 'y'")) is None

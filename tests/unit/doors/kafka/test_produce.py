@@ -10,7 +10,7 @@ import pytest
 from asking import produce
 from handheld import turns
 from in_process import Caller
-from making import keyed_batch, opaque_batch
+from making import filled_batch, keyed_batch
 from penstock.core.errors import DiskFailed
 from penstock.core.model import Durability, Storage
 from penstock.node.memory import MemoryFiles
@@ -36,7 +36,7 @@ def only(answer: Any) -> Any:
 
 
 def batch(**more: int) -> bytearray:
-    return opaque_batch(**{"time_ms": 1_000, **more})  # type: ignore[arg-type]
+    return filled_batch(**{"time_ms": 1_000, **more})  # type: ignore[arg-type]
 
 
 def test_an_acknowledgement_waits_for_the_disk_and_keeps_its_place(node: Node) -> None:

@@ -36,7 +36,7 @@ def test_what_is_published_is_a_record_like_any_other() -> None:
             M.PUBLISH, "@topic=t", "@partition=2", "@key=k", "a=1", "a=2", body=b"v", time_ms=5
         )
         assert words == {"@status": "success", "@partition": "2"}
-        ((record,), _) = read_committed(broker.partition("t", 2), 0, 1_000)
+        ((record,), *_) = read_committed(broker.partition("t", 2), 0, 1_000)
         assert (record.key, record.value, record.timestamp_ms) == (b"k", b"v", 5)
         assert record.headers == (Header("a", b"1"), Header("a", b"2"))
         await peer.ask(M.PUBLISH, "@topic=t", "@partition=2", "@null=true")
@@ -122,6 +122,23 @@ def test_the_same_words_again_count_for_each_message_and_only_while_the_seat_is_
         await peer.read()
         peer.send(M.ACK, "@subscription=s", sequence=4)
         await until(lambda: broker.subscriptions.progress("s")[0].settled_offset == 5)
+
+    at_the_queue_door(talk)
+
+
+def test_an_acknowledgement_does_not_overtake_a_request_before_it() -> None:
+    async def talk(doors: Doorways, broker: Broker) -> None:
+        peer = Peer(doors)
+        await prepare(peer, count=2)
+        await peer.subscribe("s")
+        await peer.read(2)
+        peer.send(M.ACK, "@subscription=s", sequence=0)
+        peer.send(M.UNSUBSCRIBE, "@subscription=s")
+        peer.send(M.ACK, "@subscription=s", sequence=1)
+        left, refused = await peer.read(2)
+        assert dict(left.properties)["@status"] == "success"
+        assert dict(refused.properties)["@code"] == "INVALID_REQUEST" and refused.sequence == 1
+        assert broker.subscriptions.progress("s")[0].settled_offset == 1
 
     at_the_queue_door(talk)
 
@@ -234,7 +251,7 @@ def test_dead_letters_and_their_return() -> None:
         await peer.read()
         peer.send(M.ACK, "@subscription=s", "@outcome=release", "@reason=too hot", sequence=0)
         await until(lambda: broker.subscriptions.progress("s")[0].settled_offset == 1)
-        ((letter,), _) = read_committed(broker.partition("t.dlq", 0), 0, 1_000)
+        ((letter,), *_) = read_committed(broker.partition("t.dlq", 0), 0, 1_000)
         story = {header.key: header.value for header in letter.headers}
         assert (letter.value, story["penstock.dead.error"]) == (b"0", b"too hot")
         peer.send(M.REDRIVE, "@subscription=s", "@request=r")
