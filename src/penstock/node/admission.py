@@ -9,14 +9,19 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.core.errors import NotEnoughReplicas, TooLarge
+from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import Acks
 from penstock.core.ports import Clock
-from penstock.core.records.admission import admit, admit_now
-from penstock.core.records.batch import BatchHeader, check_produced
+from penstock.core.records.admission import admit, admit_now, is_sound, is_usual, timely
+from penstock.core.records.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader, check_produced
 from penstock.core.topic_config import TopicConfig
 
 REPLICAS = 1
 """How many copies of a partition there are in sync: this one."""
+
+
+_UNUSUAL = CODEC_MASK | LOG_APPEND_TIME
+_new = tuple.__new__
 
 
 class Admitted(NamedTuple):
@@ -30,19 +35,33 @@ class Admitted(NamedTuple):
 class Admission:
     """The checks of one partition under its present settings."""
 
-    __slots__ = ("_clock", "_config", "_name")
+    __slots__ = ("_clock", "_config", "_is_usual", "_name", "_needs_keys")
 
     def __init__(self, name: str, config: TopicConfig, clock: Clock) -> None:
         self._name = name
         self._config = config
         self._clock = clock
+        self._is_usual = is_usual(config)
+        self._needs_keys = config.cleanup_compact
 
     def now(self, batch: memoryview, acks: int) -> Admitted | None:
         """Admit the batch on the loop; None when it is to be admitted in a worker. Stamps it in place."""
-        config = self._config
         header = self._check(batch, acks)
         now_ms = self._clock.now_ms()
-        admitted = admit_now(batch, header, config, now_ms)
+        if self._is_usual and not header.attributes & _UNUSUAL:
+            oldest_ms, newest_ms = timely(now_ms, self._config)
+            if is_sound(
+                batch,
+                BATCH_HEADER_BYTES,
+                header.count,
+                header.base_timestamp_ms,
+                oldest_ms,
+                newest_ms,
+                self._needs_keys,
+                header.max_timestamp_ms,
+            ):
+                return _new(Admitted, (batch, header, now_ms))
+        admitted = admit_now(batch, header, self._config, now_ms)
         if admitted is None:
             return None
         return self._sized(admitted[0], admitted[1], now_ms)

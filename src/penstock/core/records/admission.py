@@ -30,9 +30,20 @@ from penstock.core.topic_config import TimestampType, TopicConfig, Validation
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _check_records = load_loops("walk").check_records
+is_sound = load_loops("walk").is_sound
+"""Whether uncompressed records are valid and need no change; what is wrong is left to `admit`."""
 
 Admitted = tuple[memoryview, BatchHeader]
 """A batch as it goes into the log, and its header."""
+
+
+def is_usual(config: TopicConfig) -> bool:
+    """Whether nearly all batches of a topic pass `is_sound` and are then admitted as they are."""
+    return (
+        config.validation is Validation.FULL
+        and config.compression_codec is None
+        and config.timestamp_type is TimestampType.CREATE_TIME
+    )
 
 
 def is_heavy(header: BatchHeader, size: int, config: TopicConfig) -> bool:
@@ -105,6 +116,13 @@ def _admit(
     return batch, header
 
 
+def timely(now_ms: int, config: TopicConfig) -> tuple[int, int]:
+    """The oldest and the newest time that a record may have now."""
+    oldest_ms = now_ms - config.timestamp_before_ms_max
+    newest_ms = now_ms + config.timestamp_after_ms_max
+    return max(oldest_ms, _INT64_MIN), min(newest_ms, _INT64_MAX)
+
+
 def _check(
     header: BatchHeader, config: TopicConfig, now_ms: int, content: memoryview | bytes, begin: int
 ) -> int:
@@ -116,8 +134,7 @@ def _check(
         begin,
         header.count,
         header.base_timestamp_ms,
-        max(now_ms - config.timestamp_before_ms_max, _INT64_MIN),
-        min(now_ms + config.timestamp_after_ms_max, _INT64_MAX),
+        *timely(now_ms, config),
         config.timestamp_type is not TimestampType.LOG_APPEND_TIME,
         config.cleanup_compact,
         RECORD_ERRORS_MAX,

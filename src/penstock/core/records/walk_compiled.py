@@ -53,15 +53,23 @@ def _varint(
     bytes_max: cython.int,
     out: cython.pointer[cython.longlong],
 ) -> cython.bint:
-    """Read one signed number and go on behind it; false when there is none. Most take a single byte."""
+    """Read one signed number and go on behind it; false when there is none. Most take one byte or two."""
     raw: cython.ulonglong = 0
     byte: cython.uchar
     number: cython.int
-    if position[0] < end and data[position[0]] < 0x80:
-        byte = data[position[0]]
-        position[0] += 1
-        out[0] = cython.cast(cython.longlong, byte >> 1) ^ -cython.cast(cython.longlong, byte & 1)
-        return True
+    at: cython.longlong = position[0]
+    if at + 1 < end:
+        raw = data[at]
+        if raw < 0x80:
+            position[0] = at + 1
+            out[0] = cython.cast(cython.longlong, raw >> 1) ^ -cython.cast(cython.longlong, raw & 1)
+            return True
+        if data[at + 1] < 0x80:
+            position[0] = at + 2
+            raw = (raw & 0x7F) | (cython.cast(cython.ulonglong, data[at + 1]) << 7)
+            out[0] = cython.cast(cython.longlong, raw >> 1) ^ -cython.cast(cython.longlong, raw & 1)
+            return True
+        raw = 0
     for number in range(bytes_max):
         if position[0] >= end:
             return False
@@ -166,8 +174,18 @@ def _pass_headers(
 
 
 @cython.cfunc
+@cython.inline
 @cython.exceptval(check=False)
-@cython.cdivision(True)
+@cython.nogil
+def _can_add(base: cython.longlong, delta: cython.longlong) -> cython.bint:
+    """Whether the sum fits into 64 bits."""
+    if delta > 0:
+        return base <= _INT64_MAX - delta
+    return base >= -_INT64_MAX - 1 - delta
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 @cython.nogil
 def _check_one(
     data: cython.p_const_uchar,
@@ -207,9 +225,7 @@ def _check_one(
         return _STRUCTURE
     if offset_delta != at.index:
         return _OFFSET
-    if time_delta > 0 and terms.base_ms > _INT64_MAX - time_delta:
-        return _TIME
-    if time_delta < 0 and terms.base_ms < -_INT64_MAX - 1 - time_delta:
+    if not _can_add(terms.base_ms, time_delta):
         return _TIME
     time_ms = terms.base_ms + time_delta
     at.position = record_end
@@ -286,6 +302,41 @@ def check_records(
     finally:
         PyBuffer_Release(cython.address(buffer))
     return Checked(status, at.index, at.max_ms, tuple(keyless), tuple(untimely))
+
+
+def is_sound(
+    content,
+    begin: cython.longlong,
+    count: cython.longlong,
+    base_ms: cython.longlong,
+    oldest_ms: cython.longlong,
+    newest_ms: cython.longlong,
+    needs_keys: cython.bint,
+    max_ms: cython.longlong,
+):
+    """Whether `check_records` would find nothing, and `max_ms` to be the highest time. For the most usual batches."""
+    buffer = cython.declare(Py_buffer)  # noqa: F821 - a type that Cython knows by itself
+    at = cython.declare(Progress)
+    terms = cython.declare(Terms)
+    status: cython.int
+    at.position = begin
+    at.index = 0
+    at.max_ms = _NO_TIMESTAMP
+    terms.base_ms = base_ms
+    terms.oldest_ms = oldest_ms
+    terms.newest_ms = newest_ms
+    terms.checks_times = True
+    terms.needs_keys = needs_keys
+    PyObject_GetBuffer(content, cython.address(buffer), PyBUF_SIMPLE)
+    status = _check_more(
+        cython.cast(cython.p_const_uchar, buffer.buf),
+        buffer.len,
+        count,
+        cython.address(at),
+        cython.address(terms),
+    )
+    PyBuffer_Release(cython.address(buffer))
+    return status == _FINE and at.max_ms == max_ms
 
 
 @cython.cfunc

@@ -58,6 +58,21 @@ def check_records(
     return checked(FINE if position == len(data) else TRAILING, max(count, 0))
 
 
+def is_sound(
+    content: Buffer,
+    begin: int,
+    count: int,
+    base_ms: int,
+    oldest_ms: int,
+    newest_ms: int,
+    needs_keys: bool,
+    max_ms: int,
+) -> bool:
+    """Whether `check_records` would find nothing, and `max_ms` to be the highest time. For the most usual batches."""
+    checked = check_records(content, begin, count, base_ms, oldest_ms, newest_ms, True, needs_keys, 1)
+    return checked[0] == FINE and checked[2:] == (max_ms, (), ())
+
+
 def seek(content: Buffer, begin: int, count: int, offset_min: int, time_min: int) -> Spot:
     """The first of `count` records from `begin` on whose deltas are at least these. Looks at nothing behind it."""
     data = bytes(content)

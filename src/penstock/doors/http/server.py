@@ -125,7 +125,8 @@ class HttpDoor:
             self._handle(exchange, route)
 
     def _exchange(self, connection: Connection, request: Request, place: Place) -> Exchange:
-        return Exchange(connection, place, request, self._origins, self._broker.runtime.clock.now_ms)
+        now_ms = self._broker.runtime.clock.now_ms
+        return Exchange(connection, place, request, self._origins, now_ms)
 
     def _handle(self, exchange: Exchange, route: Route) -> None:
         assert route.handler is not None
