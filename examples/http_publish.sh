@@ -3,11 +3,10 @@
 # PENSTOCK_HTTP names a door that is not at 127.0.0.1:9080.
 set -euo pipefail
 api="http://${PENSTOCK_HTTP:-127.0.0.1:9080}/api/v1"
-topic="${1:-user-events}"
+topic="${1:-example-events}"
 
 ask() {
     curl --silent --show-error --fail-with-body "$@"
-    echo
 }
 
 ask "$api/messages" -H 'Content-Type: application/json' \

@@ -1,7 +1,6 @@
 """One client over HTTP: bytes to requests, requests to their handlers, the line to a WebSocket. Never knows a topic.
 
-Requests are answered in their order, each begun when those before it are answered. Only writes begin at once, unless
-a request that changes something and has not been answered stands before them.
+Requests are answered in their order, each begun when those before it are answered. Only writes run beside each other.
 """
 
 from __future__ import annotations

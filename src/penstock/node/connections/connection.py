@@ -188,23 +188,25 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- requests
 
-    def _work(self) -> None:
-        """Handle the whole frames that are there, as far as the limits allow."""
+    def _work(self) -> bool:
+        """Handle the whole frames that are there, as far as the limits allow; False when it has to pause."""
         intake, handle = self._intake, self._conversation.handle
         try:
             while not self.is_closed and not self._is_ending:
                 if self._is_over_limits():
                     self._pause()
-                    return
+                    return False
                 frame = intake.take()
                 if frame is None:
                     break
                 handle(frame)
         except BrokerError as error:
             self.fail(error)
-            return
+            return True
         if not self.is_closed and not self._is_ending and not intake.make_room():
             self._wait_for_room()
+            return False
+        return True
 
     def _is_over_limits(self) -> bool:
         return (
@@ -227,9 +229,9 @@ class Connection(asyncio.BufferedProtocol):
         """Room again: handle what is there already, then read on."""
         if not self._is_paused or self.is_closed or self._is_over_limits():
             return
-        self._is_paused = self.is_waiting_for_room = False
-        self._work()
-        if not self._is_paused and not self.is_closed:
+        self.is_waiting_for_room = False
+        if self._work() and not self.is_closed:
+            self._is_paused = False
             self._transport.resume_reading()
 
     def _wait_for_room(self) -> None:
