@@ -74,3 +74,9 @@ SUBSCRIPTION_IN_FLIGHT_MAX = 10_000
 
 SUBSCRIPTION_NAME_CHARS_MAX = 249
 """As long as a topic's, for the same reason."""
+
+RESOURCE_CONFIGS_MAX = 100_000
+"""Groups and client metrics subscriptions with settings of their own; the catalog is held in memory."""
+
+PLACED_PARTITIONS_MAX = 10_000
+"""Partitions that one request may elect leaders for or reassign: each costs time of the loop."""
