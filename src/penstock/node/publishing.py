@@ -36,6 +36,19 @@ class Published(NamedTuple):
 Settled = Callable[[Published | BrokerError], None]
 """Called once for each record, in the order of the offsets within a partition."""
 
+Hold = Callable[[], Callable[[], None]]
+"""Called when a record has to wait before it can be appended; calls what it returns once the record was appended."""
+
+
+class _Waiting(NamedTuple):
+    """A record that waits for its topic to be created."""
+
+    record: NewRecord
+    settled: Settled
+    partition: int | None
+    hold: Hold
+    release_hold: Callable[[], None]
+
 
 class _Sheaf:
     """The records of one turn for one partition."""
@@ -58,20 +71,23 @@ class Publisher:
         self._sheaves: dict[Partition, _Sheaf] = {}
         self._next_keyless: dict[str, int] = {}
         self._turn_keyless: dict[str, int] = {}
-        self._awaiting_topic: dict[str, list[tuple[NewRecord, Settled, int | None]]] = {}
+        self._awaiting_topic: dict[str, list[_Waiting]] = {}
 
-    def publish(self, topic: str, record: NewRecord, settled: Settled, partition: int | None = None) -> None:
+    def publish(
+        self, topic: str, record: NewRecord, settled: Settled, partition: int | None, hold: Hold
+    ) -> None:
         """Append to the partition named, else to the one of the key, else to the next in turn.
 
-        A topic that is not there is made if the settings allow. `settled` is called once the record is durable, or
-        with what is wrong; never before this returns.
+        A topic that does not exist is created if the settings allow; `hold` keeps later requests of the same client
+        from being started meanwhile. `settled` is called once the record is durable, or with the error; never before
+        this returns.
         """
         waiting = self._awaiting_topic.get(topic)
         if waiting is not None:
-            waiting.append((record, settled, partition))
+            waiting.append(_Waiting(record, settled, partition, hold, hold()))
             return
         if self._broker.catalog.find(topic) is None:
-            self._publish_to_new(topic, record, settled, partition)
+            self._publish_to_new(topic, record, settled, partition, hold)
             return
         try:
             self._add(self._choose(topic, record.key, partition), record, settled)
@@ -83,7 +99,8 @@ class Publisher:
         topic: str,
         records: Sequence[NewRecord],
         settled: Callable[[list[Published | BrokerError]], None],
-        partition: int | None = None,
+        partition: int | None,
+        hold: Hold,
     ) -> None:
         """Publish some records of one request, in order; `settled` gets one outcome for each, all at once."""
         outcomes: list[Published | BrokerError] = [UnknownTopic("")] * len(records)
@@ -99,7 +116,13 @@ class Publisher:
                 settled(outcomes)
 
         for index, record in enumerate(records):
-            self.publish(topic, record, lambda outcome, index=index: settle(index, outcome), partition)  # type: ignore[misc]
+            self.publish(
+                topic,
+                record,
+                lambda outcome, index=index: settle(index, outcome),  # type: ignore[misc]
+                partition,
+                hold,
+            )
 
     # -- where to
 
@@ -125,7 +148,9 @@ class Publisher:
 
     # -- topics that are not there yet
 
-    def _publish_to_new(self, topic: str, record: NewRecord, settled: Settled, partition: int | None) -> None:
+    def _publish_to_new(
+        self, topic: str, record: NewRecord, settled: Settled, partition: int | None, hold: Hold
+    ) -> None:
         try:
             check_topic_name(topic)
             if not self._broker.settings.auto_create_topics:
@@ -133,7 +158,7 @@ class Publisher:
         except Refused as error:
             self._loop.call_soon(settled, error)
             return
-        self._awaiting_topic[topic] = [(record, settled, partition)]
+        self._awaiting_topic[topic] = [_Waiting(record, settled, partition, hold, hold())]
         self._tasks.spawn(self._create(topic), lambda error: self._not_created(topic, error))
 
     async def _create(self, topic: str) -> None:
@@ -144,16 +169,18 @@ class Publisher:
             failure = None
         except BrokerError as error:
             failure = error
-        for record, settled, partition in self._awaiting_topic.pop(topic):
+        for one in self._awaiting_topic.pop(topic):
             if failure is not None:
-                settled(failure)
+                one.settled(failure)
             else:
-                self.publish(topic, record, settled, partition)
+                self.publish(topic, one.record, one.settled, one.partition, one.hold)
+            one.release_hold()
 
     def _not_created(self, topic: str, error: BaseException) -> None:
         """Creating it crashed: nobody is left waiting, and the next one tries again."""
-        for _, settled, _ in self._awaiting_topic.pop(topic, ()):
-            settled(Offline(f"topic {topic!r} could not be made: {error!r}"))
+        for one in self._awaiting_topic.pop(topic, ()):
+            one.settled(Offline(f"topic {topic!r} could not be created: {error!r}"))
+            one.release_hold()
 
     # -- batches
 

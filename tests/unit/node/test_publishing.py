@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,13 +31,21 @@ class Told:
         self.publisher = Publisher(broker)
         self.outcomes: list[Published | BrokerError] = []
         self.asked = 0
+        self.held = 0
+
+    def hold(self) -> Callable[[], None]:
+        self.held += 1
+        return self._release
+
+    def _release(self) -> None:
+        self.held -= 1
 
     def publish(
         self, topic: str, *values: bytes, key: bytes | None = None, partition: int | None = None
     ) -> None:
         for value in values:
             self.asked += 1
-            self.publisher.publish(topic, NewRecord(key, value), self.outcomes.append, partition)
+            self.publisher.publish(topic, NewRecord(key, value), self.outcomes.append, partition, self.hold)
 
     async def all(self) -> list[Published | BrokerError]:
         await until(lambda: len(self.outcomes) == self.asked)
@@ -68,7 +77,7 @@ def test_key_headers_and_time_arrive_as_they_were_given() -> None:
         told = Told(broker)
         record = NewRecord(b"k", None, (Header("a", b"1"), Header("a", None)), 1_234)
         told.asked += 1
-        told.publisher.publish("orders", record, told.outcomes.append)
+        told.publisher.publish("orders", record, told.outcomes.append, None, told.hold)
         await told.all()
         (stored,) = told.stored("orders")
         assert stored == (0, 1_234, b"k", None, (("a", b"1"), ("a", None)))
@@ -103,8 +112,10 @@ def test_a_topic_that_is_not_there_is_made_once_and_keeps_the_order() -> None:
     async def test(broker: Broker) -> None:
         told = Told(broker)
         told.publish("new", b"1", b"2", b"3")
+        assert told.held == 3, "later requests of these clients wait for the topic"
         assert await told.all() == [Published(0, offset) for offset in range(3)]
         assert [one.value for one in told.stored("new")] == [b"1", b"2", b"3"]
+        assert told.held == 0
         told.publish("no such name!", b"x")
         told.publish("", b"x")
         assert [type(one) for one in await told.all()] == [InvalidTopic, InvalidTopic]
@@ -132,6 +143,7 @@ def test_a_topic_whose_making_crashes_leaves_nobody_waiting(monkeypatch: Any) ->
             told = Told(broker)
             told.publish("new", b"1", b"2")
             assert [type(one) for one in await told.all()] == [Offline, Offline]
+            assert told.held == 0
         told.publish("new", b"3")
         assert await told.all() == [Published(0, 0)]
 
@@ -205,9 +217,10 @@ def test_many_at_once_are_answered_at_once_each_with_its_own_outcome() -> None:
         publisher = Publisher(broker)
         answers: list[list[Published | BrokerError]] = []
         records = [NewRecord(b"%d" % number, b"v") for number in range(20)]
-        publisher.publish_all("orders", records, answers.append)
-        publisher.publish_all("orders", [], answers.append)
-        publisher.publish_all("orders", records[:2], answers.append, 7)
+        hold = Told(broker).hold
+        publisher.publish_all("orders", records, answers.append, None, hold)
+        publisher.publish_all("orders", [], answers.append, None, hold)
+        publisher.publish_all("orders", records[:2], answers.append, 7, hold)
         await until(lambda: len(answers) == 3)
         by_size = {len(one): one for one in answers}
         assert by_size[0] == [] and [type(one) for one in by_size[2]] == [UnknownTopic] * 2

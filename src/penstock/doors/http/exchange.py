@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.doors.http.errors import problem_of
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
+from penstock.node.connections.place import Place
 from penstock.node.settings import Settings
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, encode_response

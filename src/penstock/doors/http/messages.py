@@ -104,7 +104,7 @@ class MessageHandlers:
                     json_response({"topic": topic, "partition": outcome.partition, "offset": outcome.offset})
                 )
 
-        self._publisher.publish(topic, record, settled, partition)
+        self._publisher.publish(topic, record, settled, partition, exchange.connection.hold)
 
     def publish_batch(self, exchange: Exchange) -> None:
         """POST /api/v1/messages/batch"""
@@ -122,7 +122,7 @@ class MessageHandlers:
         def settled(outcomes: list[Published | BrokerError]) -> None:
             exchange.reply(_batch_response(topic, outcomes))
 
-        self._publisher.publish_all(topic, records, settled, partition)
+        self._publisher.publish_all(topic, records, settled, partition, exchange.connection.hold)
 
     # -- reading
 

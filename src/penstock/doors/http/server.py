@@ -21,8 +21,9 @@ from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
 from penstock.doors.http.topics import TopicHandlers
 from penstock.node.broker import Broker
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
+from penstock.node.connections.place import Place
 from penstock.node.publishing import Publisher
 from penstock.node.reading import Reader
 from penstock.node.tasks import Tasks
@@ -87,9 +88,9 @@ class HttpDoor:
         if "user-agent" in request.headers:
             connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
         if route is not None and route.is_write:
-            self._run(connection, request, match, route, connection.reserve())
+            connection.turns.beside(partial(self._run, connection, request, match, route))
         else:
-            connection.in_turn(partial(self._run, connection, request, match, route))
+            connection.turns.in_turn(partial(self._run, connection, request, match, route))
 
     def _route(self, request: Request, match: Match | None) -> Route | None:
         method = "GET" if request.method == "HEAD" else request.method
@@ -166,7 +167,7 @@ class HttpDoor:
             return
         assert match is not None
         conversation.connection.timing = self._timings[route.call]
-        conversation.connection.in_turn(partial(self._begin_tail, conversation, request, match, route))
+        conversation.connection.turns.in_turn(partial(self._begin_tail, conversation, request, match, route))
 
     def _begin_tail(
         self, conversation: HttpConversation, request: Request, match: Match, route: Route, place: Place

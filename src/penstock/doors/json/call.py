@@ -7,7 +7,8 @@ from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.doors.json.errors import error_fields
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
+from penstock.node.connections.place import Place
 from penstock.wire.json.fields import Fields
 from penstock.wire.json.frames import encode_object
 

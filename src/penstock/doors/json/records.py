@@ -46,11 +46,15 @@ class RecordHandlers:
         if "messages" not in fields:
             record = decode_message(fields)
             fields.check_empty()
-            self._publisher.publish(topic, record, lambda outcome: _tell_one(call, outcome), partition)
+            self._publisher.publish(
+                topic, record, lambda outcome: _tell_one(call, outcome), partition, call.connection.hold
+            )
             return
         records = _decode_all(fields.listed("messages"))
         fields.check_empty()
-        self._publisher.publish_all(topic, records, lambda outcomes: _tell_all(call, outcomes), partition)
+        self._publisher.publish_all(
+            topic, records, lambda outcomes: _tell_all(call, outcomes), partition, call.connection.hold
+        )
 
     # -- CONSUME
 

@@ -1,7 +1,8 @@
 """The JSON door: frames to handlers, answers in the order of the requests. Never does a handler's work.
 
-PRODUCE and HEARTBEAT begin as they come; everything else begins when all before it is answered, so that a client that
-sends many requests in one go sees the effects of the earlier ones. A PRODUCE that follows one of those waits for it.
+PRODUCE requests run side by side; everything else begins when all before it is answered, and those behind it wait for
+its answer, so that a client that sends many requests in one go sees the effects of the earlier ones. HEARTBEAT alone
+overtakes what only reads: a member that waits for messages must not lose its session meanwhile.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from penstock.doors.json.groups import GroupHandlers
 from penstock.doors.json.records import RecordHandlers
 from penstock.doors.json.topics import TopicHandlers
 from penstock.node.broker import Broker
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
+from penstock.node.connections.place import Place
 from penstock.node.tasks import Tasks
 from penstock.wire.json.fields import Fields, shown
 from penstock.wire.json.frames import decode_object, encode_object
 
 FRAMING = LengthPrefixed()
 PRODUCE, HEARTBEAT = "PRODUCE", "HEARTBEAT"
+READS = frozenset({"CONSUME", "OFFSETS", "LIST_TOPICS", "METADATA"})
 
 
 class JsonDoor:
@@ -79,7 +82,7 @@ async def _finish(call: Call, work: CoroutineType[Any, Any, None]) -> None:
 class JsonConversation:
     """One client."""
 
-    __slots__ = ("_connection", "_door", "_waiting")
+    __slots__ = ("_changes", "_connection", "_door")
 
     framing = FRAMING
     answers_after_end = True
@@ -87,8 +90,8 @@ class JsonConversation:
     def __init__(self, door: JsonDoor, connection: Connection) -> None:
         self._door = door
         self._connection = connection
-        self._waiting = 0
-        """Requests that are in line or being worked on and that a PRODUCE must not overtake."""
+        self._changes = 0
+        """Requests that a HEARTBEAT must not overtake: not answered, and more than a read."""
 
     def handle(self, frame: memoryview) -> None:
         own_id: dict[str, Any] = {}
@@ -106,18 +109,22 @@ class JsonConversation:
             self._connection.answer((encode_object({"ok": False, **own_id, **error_fields(error)}),))
             return
         self._connection.timing = self._door.timings[command]
-        if command == HEARTBEAT or (command == PRODUCE and not self._waiting):
-            self._door.start(Call(self._connection, self._connection.reserve(), fields, own_id), handler)
-            return
-        self._waiting += 1
+        is_change = command not in READS
+        self._changes += is_change
+        on_answered = self._answered if is_change else None
 
         def begin(place: Place) -> None:
-            self._door.start(Call(self._connection, place, fields, own_id, self._answered), handler)
+            self._door.start(Call(self._connection, place, fields, own_id, on_answered), handler)
 
-        self._connection.in_turn(begin)
+        if command == HEARTBEAT and self._changes == 1:
+            begin(self._connection.reserve())
+        elif command in (PRODUCE, HEARTBEAT):
+            self._connection.turns.beside(begin)
+        else:
+            self._connection.turns.in_turn(begin)
 
     def _answered(self) -> None:
-        self._waiting -= 1
+        self._changes -= 1
 
     def last_words(self, error: BrokerError) -> Sequence[Piece]:
         return (encode_object({"ok": False, **error_fields(error)}),)

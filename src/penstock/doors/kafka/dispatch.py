@@ -7,6 +7,7 @@ is answered in every version, because it is how a client finds out.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -34,6 +35,26 @@ from penstock.node.tasks import Tasks
 from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_request, decode_request_header
 
 logger = logging.getLogger("penstock.kafka")
+
+_BESIDE = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.API_VERSIONS,
+    }
+)
+"""Calls that take effect when they are started, and so run beside those before them that wait for the disk.
+
+Every other call starts once all before it are answered: a Fetch reads what the same client wrote, and a topic is not
+deleted while a batch for it is being flushed.
+"""
 
 
 class Dispatch:
@@ -106,9 +127,15 @@ class Dispatch:
             return
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
-        connection.timing = self._timings[api_key]
         request = decode_request(api_key, header.version, frame, header.body_position)
         call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
+        if connection.in_flight and api_key not in _BESIDE:
+            connection.turns.when_answered(partial(self._start, call, handler, request))
+        else:
+            self._start(call, handler, request)
+
+    def _start(self, call: Call, handler: Handler, request: Any) -> None:
+        call.connection.timing = self._timings[call.api_key]
         answer = handler(call, request)
         if answer is None:
             return

@@ -15,7 +15,7 @@ from penstock.core.machines.catalog_events import Event
 from penstock.core.machines.subscription_definitions import Definition
 from penstock.doors.queue.membership import Membership
 from penstock.node.broker import Broker
-from penstock.node.connections.connection import Place
+from penstock.node.connections.place import Place
 from penstock.node.coordinators.subscriptions import Wish
 from penstock.node.tasks import Tasks
 from penstock.wire.queue.frames import MessageType
@@ -77,18 +77,16 @@ class Calls:
             MessageType.REDRIVE: self._redrive,
         }
 
-    def make(self, caller: Caller, words: Words, place: Place, ended: Callable[[], None]) -> None:
+    def make(self, caller: Caller, words: Words, place: Place) -> None:
         """Begin a call; its place in line is filled when it is done."""
-        self._tasks.spawn(self._make(caller, words, place, ended))
+        self._tasks.spawn(self._make(caller, words, place))
 
-    async def _make(self, caller: Caller, words: Words, place: Place, ended: Callable[[], None]) -> None:
+    async def _make(self, caller: Caller, words: Words, place: Place) -> None:
         try:
             said = await self._verbs[words.kind](caller, words)
         except BrokerError as error:
-            ended()
             caller.answer(place, words, error)
         else:
-            ended()
             caller.answer(place, words, said.properties, body=said.body)
 
     # -- verbs

@@ -1,7 +1,7 @@
 """The queue door: one conversation per client. Reads frames, has calls made, answers in order. Never decides.
 
-Whoever sends requests without waiting gets answers in the order of the requests. Publishing never holds anything up;
-every other request begins when all before it are answered, so that a topic is there for what follows.
+Requests that a client sends without waiting take effect and are answered in their order. Publishes run side by side;
+every other request begins when all before it are answered, and those behind it wait for its answer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from penstock.doors.queue.calls import Calls
 from penstock.doors.queue.errors import DOOR, error_properties
 from penstock.doors.queue.membership import Membership, Usual
 from penstock.node.broker import Broker
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import UNKNOWN, Framing
 from penstock.node.connections.outbox import Piece
+from penstock.node.connections.place import Place
 from penstock.node.publishing import Published, Publisher
 from penstock.wire.queue.frames import (
     LENGTH_BYTES,
@@ -88,7 +89,6 @@ class QueueConversation:
         self._door = door
         self._connection = connection
         self._number = number
-        self._calls_waiting = 0
         self.membership = Membership(connection, broker.settings.subscription_heartbeat_ms)
 
     @property
@@ -105,7 +105,8 @@ class QueueConversation:
     def handle(self, frame: memoryview) -> None:
         self.membership.hear()
         ack = split_ack(frame)
-        if ack is not None and (usual := self.membership.usual.get(ack[1])) is not None:
+        in_line = self._connection.turns.has_exclusive
+        if ack is not None and not in_line and (usual := self.membership.usual.get(ack[1])) is not None:
             self._accept(usual, ack[0])
             return
         request = decode(frame)
@@ -119,15 +120,16 @@ class QueueConversation:
         client = words.values.get(CLIENT)
         if client is not None:
             self._connection.client_id = client
-        if request.type is MessageType.ACK:
+        if request.type is MessageType.ACK and in_line:
+            self._connection.turns.beside(lambda place: self._acknowledge_in_line(request, words, place))
+        elif request.type is MessageType.ACK:
             self._acknowledge(request, words, ack)
         elif request.type is MessageType.HEARTBEAT:
             self._connection.answer([encode(self._beat(request))])
-        elif request.type is MessageType.PUBLISH and not self._calls_waiting:
-            self._publish(request, words, self._connection.reserve())
+        elif request.type is MessageType.PUBLISH:
+            self._connection.turns.beside(lambda place: self._publish(request, words, place))
         else:
-            self._calls_waiting += 1
-            self._connection.in_turn(lambda place: self._begin(request, words, place))
+            self._connection.turns.in_turn(lambda place: self._door.calls.make(self, words, place))
 
     # -- answers
 
@@ -153,18 +155,6 @@ class QueueConversation:
 
     # -- requests
 
-    def _begin(self, request: Frame, words: Words, place: Place) -> None:
-        """It is this request's turn."""
-
-        def ended() -> None:
-            self._calls_waiting -= 1
-
-        if request.type is MessageType.PUBLISH:
-            ended()
-            self._publish(request, words, place)
-        else:
-            self._door.calls.make(self, words, place, ended)
-
     def _publish(self, request: Frame, words: Words, place: Place) -> None:
         def settled(outcome: Published | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
@@ -178,7 +168,7 @@ class QueueConversation:
         except BrokerError as error:
             self.answer(place, words, error)
             return
-        self._door.publisher.publish(topic, record, settled, partition)
+        self._door.publisher.publish(topic, record, settled, partition, self._connection.hold)
 
     def _accept(self, usual: Usual, offset: int) -> None:
         """The same words as before for another message: nothing is read twice."""
@@ -199,6 +189,11 @@ class QueueConversation:
         if REQUEST in words.values:
             place = self._connection.reserve()
             live.when_settled(lambda error: self.answer(place, words, () if error is None else error))
+
+    def _acknowledge_in_line(self, request: Frame, words: Words, place: Place) -> None:
+        """An acknowledgement behind a call such as UNSUBSCRIBE: its place in line stays empty."""
+        self._acknowledge(request, words, None)
+        place.answer(())
 
     def _refuse(self, error: BrokerError, words: Words, offset: int) -> None:
         """An acknowledgement that does not count: the member is told, in no line of answers."""

@@ -1,7 +1,7 @@
 """The text door: PUB, FETCH and a few words, on the waist. Never decodes a line itself; wire/text does.
 
-Publishes run side by side and share batches; everything else waits for its turn, so that a client that sends PUB and
-FETCH in one go reads what it wrote.
+Publishes run side by side and share batches; everything else waits for its turn, and what follows it waits for its
+answer, so that a client that sends PUB and FETCH in one go reads what it wrote before and nothing that comes later.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from penstock.core.errors import BrokerError, Malformed
 from penstock.core.model import check_topic_name
 from penstock.doors.text.errors import DOOR, NO_MESSAGE, error_line
 from penstock.node.broker import Broker
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
 from penstock.node.connections.outbox import Piece
+from penstock.node.connections.place import Place
 from penstock.node.publishing import Published, Publisher
 from penstock.node.reading import Reader, Run, Wanted, end_of
 from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_message, encode_ok
@@ -76,22 +77,21 @@ class TextConversation:
         self._connection.timing = self._door.timings[name_of(command)]
         match command:
             case Pub():
-                self._publish(command)
+                self._connection.turns.beside(lambda place: self._publish(place, command))
             case Fetch():
-                self._connection.in_turn(lambda place: self._fetch(place, command))
+                self._connection.turns.in_turn(lambda place: self._fetch(place, command))
             case Word("QUIT"):
                 self._connection.answer((BYE,))
                 self._connection.finish()
             case Word("HELP"):
                 self._connection.answer((encode_lines("HELP", HELP),))
             case Word():
-                self._connection.in_turn(self._list_topics)
+                self._connection.turns.in_turn(self._list_topics)
 
     def last_words(self, error: BrokerError) -> Sequence[Piece]:
         return (error_line(error),)
 
-    def _publish(self, command: Pub) -> None:
-        place = self._connection.reserve()
+    def _publish(self, place: Place, command: Pub) -> None:
         names_partition = command.partition is None
 
         def settled(outcome: Published | BrokerError) -> None:
@@ -100,7 +100,9 @@ class TextConversation:
             else:
                 place.answer((encode_ok(outcome.offset, outcome.partition if names_partition else None),))
 
-        self._door.publisher.publish(command.topic, command.record, settled, command.partition)
+        self._door.publisher.publish(
+            command.topic, command.record, settled, command.partition, self._connection.hold
+        )
 
     def _fetch(self, place: Place, command: Fetch) -> None:
         topic, index, isolation = command.topic, command.partition, command.isolation

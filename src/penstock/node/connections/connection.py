@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Protocol, cast
@@ -20,6 +19,8 @@ from penstock.core.log.segment import Slice
 from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
+from penstock.node.connections.place import Place
+from penstock.node.connections.turns import Turns
 from penstock.node.metrics.meters import Histogram
 
 LINGER_S_MAX = 5.0
@@ -53,34 +54,6 @@ class Admission(Protocol):
     def forget(self, connection: Connection) -> None: ...
 
 
-class Place:
-    """One request's place in the line of answers."""
-
-    __slots__ = ("_connection", "_on_first", "_started_s", "_timing", "pieces")
-
-    def __init__(self, connection: Connection, on_first: Callable[[Place], None] | None = None) -> None:
-        self._connection = connection
-        self._on_first = on_first
-        self._timing = connection.timing
-        self._started_s = connection.arrived_s
-        self.pieces: Sequence[Piece] | None = None
-
-    def answer(self, pieces: Sequence[Piece]) -> None:
-        """Fill the place, once."""
-        assert self.pieces is None, "answered twice"
-        if self._connection.keep(pieces):
-            if self._timing is not None:
-                self._timing.observe(perf_counter() - self._started_s)
-            self.pieces = pieces
-            self._connection.advance()
-
-    def become_first(self) -> None:
-        """Everything before it is answered: a request that waited for that begins now."""
-        on_first, self._on_first = self._on_first, None
-        if on_first is not None:
-            on_first(self)
-
-
 class Connection(asyncio.BufferedProtocol):
     """The protocol object that the loop drives."""
 
@@ -89,7 +62,6 @@ class Connection(asyncio.BufferedProtocol):
         "_conversation",
         "_gate",
         "_has_client_ended",
-        "_holds",
         "_intake",
         "_is_ending",
         "_is_paused",
@@ -116,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         "peer",
         "software",
         "timing",
+        "turns",
     )
 
     def __init__(
@@ -125,13 +98,12 @@ class Connection(asyncio.BufferedProtocol):
         self._gate = gate
         self._limits = gate.limits
         self._budget = gate.budget
-        self._line: deque[Place] = deque()
+        self.turns = Turns(self, self._released)
+        self._line = self.turns.line
         self._ready: list[Piece] = []
         self._kept_bytes = 0
         """Of answers that are made but not yet with the outbox."""
         self._sends_soon = False
-        self._holds = 0
-        """Requests that were started and have not taken effect: the next one waits for them."""
         self._is_paused = False
         self._is_ending = False
         self._has_client_ended = False
@@ -206,7 +178,7 @@ class Connection(asyncio.BufferedProtocol):
         release(self._ready)
         for place in self._line:
             release(place.pieces or ())
-        self._line.clear()
+        self.turns.clear()
         self._ready.clear()
         self._on_drained.clear()
         callbacks, self._on_close = self._on_close, {}
@@ -236,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_over_limits(self) -> bool:
         return (
-            self._holds > 0
+            self.turns.holds > 0
             or len(self._line) >= self._limits.requests_in_flight_max
             or self._kept_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
@@ -270,22 +242,12 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_soon(self._resume)
 
     def hold(self) -> Callable[[], None]:
-        """Start no further request until the returned function is called: this one has not taken effect yet.
+        """Start no further request until the returned function is called: this one has not taken effect yet."""
+        return self.turns.hold()
 
-        Without it a later request could overtake the one in hand, and a producer's batches would change places.
-        """
-        self._holds += 1
-        is_held = True
-
-        def release_hold() -> None:
-            nonlocal is_held
-            assert is_held, "released twice"
-            is_held = False
-            self._holds -= 1
-            if self._is_paused:
-                self._resume_soon()
-
-        return release_hold
+    def _released(self) -> None:
+        if self._is_paused:
+            self._resume_soon()
 
     # -- answers
 
@@ -294,13 +256,6 @@ class Connection(asyncio.BufferedProtocol):
         place = Place(self)
         self._line.append(place)
         return place
-
-    def in_turn(self, begin: Callable[[Place], None]) -> None:
-        """A place for a request that must not begin before all requests before it are answered."""
-        place = Place(self, begin)
-        self._line.append(place)
-        if len(self._line) == 1:
-            place.become_first()
 
     def answer(self, pieces: Sequence[Piece]) -> None:
         """An answer that is ready now."""
@@ -353,8 +308,7 @@ class Connection(asyncio.BufferedProtocol):
             self._ready += pieces
             line.popleft()
         self._send_soon()
-        if line:
-            line[0].become_first()
+        self.turns.advance()
         if self._is_paused:
             self._resume_soon()
 

@@ -126,6 +126,23 @@ def test_the_same_words_again_count_for_each_message_and_only_while_the_seat_is_
     at_the_queue_door(talk)
 
 
+def test_an_acknowledgement_does_not_overtake_a_request_before_it() -> None:
+    async def talk(doors: Doorways, broker: Broker) -> None:
+        peer = Peer(doors)
+        await prepare(peer, count=2)
+        await peer.subscribe("s")
+        await peer.read(2)
+        peer.send(M.ACK, "@subscription=s", sequence=0)
+        peer.send(M.UNSUBSCRIBE, "@subscription=s")
+        peer.send(M.ACK, "@subscription=s", sequence=1)
+        left, refused = await peer.read(2)
+        assert dict(left.properties)["@status"] == "success"
+        assert dict(refused.properties)["@code"] == "INVALID_REQUEST" and refused.sequence == 1
+        assert broker.subscriptions.progress("s")[0].settled_offset == 1
+
+    at_the_queue_door(talk)
+
+
 def test_a_member_that_leaves_gives_back_and_one_that_is_cut_off_is_counted() -> None:
     async def talk(doors: Doorways, broker: Broker) -> None:
         one, two, three = Peer(doors), Peer(doors), Peer(doors)

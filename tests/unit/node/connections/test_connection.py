@@ -15,9 +15,10 @@ from handheld import turns
 from in_process import Line, receive
 from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.intake import Budget
+from penstock.node.connections.place import Place
 from penstock.node.disk import DiskFiles
 
 
@@ -207,6 +208,76 @@ def test_a_held_connection_starts_no_further_request() -> None:
         await turns()
         client.send(b"6")
         assert client.requests == [b"slow1", b"2", b"slow3", b"4", b"5", b"6"]
+
+    connected(test)
+
+
+def test_requests_beside_each_other_wait_for_an_exclusive_one() -> None:
+    async def test() -> None:
+        client = Client()
+        begun: list[bytes] = []
+        places: dict[bytes, Place] = {}
+
+        def handle(connection: Connection, frame: bytes) -> None:
+            def begin(place: Place) -> None:
+                begun.append(frame)
+                places[frame] = place
+
+            (connection.turns.in_turn if frame.startswith(b"turn") else connection.turns.beside)(begin)
+
+        client.answer = handle
+        client.send(b"1", b"2", b"turn3", b"4", b"5", b"turn6", b"7")
+        assert begun == [b"1", b"2"]
+        places[b"2"].answer([b"2"])
+        places[b"1"].answer([b"1"])
+        assert begun == [b"1", b"2", b"turn3"]
+        places[b"turn3"].answer([b"3"])
+        assert begun == [b"1", b"2", b"turn3", b"4", b"5"]
+        places[b"4"].answer([b"4"])
+        places[b"5"].answer([])
+        places[b"turn6"].answer([b"6"])
+        assert begun[-1] == b"7" and not client.connection.turns.has_exclusive
+        await turns()
+        assert client.line.sent == b"12346"
+
+    connected(test)
+
+
+def test_a_hold_keeps_requests_in_line_from_being_started() -> None:
+    async def test() -> None:
+        client = Client()
+        begun: list[bytes] = []
+        holds = []
+
+        def handle(connection: Connection, frame: bytes) -> None:
+            def begin(place: Place) -> None:
+                begun.append(frame)
+                if frame == b"slow":
+                    holds.append(connection.hold())
+                place.answer([frame])
+
+            connection.turns.in_turn(begin) if frame == b"turn" else connection.turns.beside(begin)
+
+        first = client.connection.reserve()
+        client.answer = handle
+        client.send(b"turn", b"slow", b"quick")
+        first.answer([b"first "])
+        assert begun == [b"turn", b"slow"]
+        holds[0]()
+        assert begun == [b"turn", b"slow", b"quick"]
+
+    connected(test)
+
+
+def test_a_long_line_of_requests_answered_at_once_does_not_recurse() -> None:
+    async def test() -> None:
+        client = Client()
+        client.answer = lambda connection, frame: connection.turns.in_turn(lambda place: place.answer([b"x"]))
+        first = client.connection.reserve()
+        client.send(*[b"%d" % number for number in range(990)])
+        first.answer([b"first "])
+        await turns()
+        assert client.line.sent == b"first " + b"x" * 990
 
     connected(test)
 

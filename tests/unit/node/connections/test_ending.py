@@ -13,10 +13,11 @@ from handheld import turns
 from in_process import Line
 from penstock.core.errors import BrokerError, Malformed
 from penstock.node.connections import connection as connection_module
-from penstock.node.connections.connection import Connection, Place
+from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import Framing, LengthPrefixed, Unframed
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.listener import Listener
+from penstock.node.connections.place import Place
 from penstock.node.settings import Settings
 
 SECONDS_MAX = 30
@@ -46,7 +47,7 @@ class Echo:
         if content == b"later":
             self.places.append(connection.reserve())
         elif content == b"in turn":
-            connection.in_turn(lambda place: place.answer([b"turn."]))
+            connection.turns.in_turn(lambda place: place.answer([b"turn."]))
         elif content == b"bad":
             raise Malformed("bad it is")
         elif content == b"bye":

@@ -1,0 +1,56 @@
+"""One request's place in its connection's line of answers. The connection decides when it begins and when it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Protocol
+
+from penstock.node.connections.outbox import Piece
+from penstock.node.metrics.meters import Histogram
+
+
+class Line(Protocol):
+    """What a place needs of its connection."""
+
+    timing: Histogram | None
+    arrived_s: float
+
+    def keep(self, pieces: Sequence[Piece]) -> bool: ...
+
+    def advance(self) -> None: ...
+
+
+class Place:
+    """One request's place in the line of answers."""
+
+    __slots__ = ("_begin", "_connection", "_started_s", "_timing", "is_exclusive", "pieces")
+
+    def __init__(
+        self,
+        connection: Line,
+        begin: Callable[[Place], None] | None = None,
+        *,
+        is_exclusive: bool = False,
+    ) -> None:
+        self._connection = connection
+        self._begin = begin
+        self.is_exclusive = is_exclusive
+        self._timing = connection.timing
+        self._started_s = connection.arrived_s
+        self.pieces: Sequence[Piece] | None = None
+
+    def begin(self) -> None:
+        """Start the request, once."""
+        begin, self._begin = self._begin, None
+        assert begin is not None, "started twice"
+        begin(self)
+
+    def answer(self, pieces: Sequence[Piece]) -> None:
+        """Fill the place, once."""
+        assert self.pieces is None, "answered twice"
+        if self._connection.keep(pieces):
+            if self._timing is not None:
+                self._timing.observe(perf_counter() - self._started_s)
+            self.pieces = pieces
+            self._connection.advance()
