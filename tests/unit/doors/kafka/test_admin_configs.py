@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
 from .conftest import SETTINGS, Node
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SELF = str(SETTINGS.node_id)
 STATIC, DEFAULT = 4, 5
 INT, LONG, LIST = 3, 5, 7
@@ -327,3 +328,66 @@ class TestAlter:
         node.make_topic("orders", retention_ms="1")
         assert codes(replace(node, (TOPIC, "orders", []), validate_only=True)) == [ErrorCode.NONE]
         assert overrides(node, "orders") == {"retention.ms": "1"}
+
+
+class TestGroups:
+    def test_settings_of_a_group_last_and_are_listed(self, node: Node) -> None:
+        change = ("consumer.session.timeout.ms", ConfigOp.SET, "50000")
+        assert codes(alter(node, (GROUP, "g", [change]))) == [ErrorCode.NONE]
+        node.restart(SETTINGS)
+        config = told(describe(node, GROUP, "g", include_synonyms=True))["consumer.session.timeout.ms"]
+        assert (config.value, config.config_source) == ("50000", 8)
+        assert [one.source for one in config.synonyms] == [8, DEFAULT]
+        assert resources(node, GROUP) == ["g"]
+        assert codes(alter(node, (GROUP, "g", [(change[0], ConfigOp.DELETE, None)]))) == [ErrorCode.NONE]
+        assert resources(node, GROUP) == []
+
+    def test_validate_only_changes_nothing(self, node: Node) -> None:
+        changes = [("consumer.session.timeout.ms", ConfigOp.SET, "50000")]
+        assert codes(alter(node, (GROUP, "g", changes), validate_only=True)) == [ErrorCode.NONE]
+        assert resources(node, GROUP) == []
+
+
+class TestLoggers:
+    def test_a_level_counts_at_once_unless_it_is_only_validated(self, node: Node) -> None:
+        logger = logging.getLogger("penstock.test-configs")
+        change = (BROKER_LOGGER, SELF, [(logger.name, ConfigOp.SET, "ERROR")])
+        try:
+            assert codes(alter(node, change, validate_only=True)) == [ErrorCode.NONE]
+            assert logger.level == logging.NOTSET
+            assert codes(alter(node, change)) == [ErrorCode.NONE]
+            assert logger.level == logging.ERROR
+            assert told(describe(node, BROKER_LOGGER, SELF))[logger.name].value == "ERROR"
+            alter(node, (BROKER_LOGGER, SELF, [(logger.name, ConfigOp.DELETE, None)]))
+            assert logger.level == logging.NOTSET
+        finally:
+            logger.setLevel(logging.NOTSET)
+
+    def test_a_refused_level_leaves_the_others_alone(self, node: Node) -> None:
+        logger = logging.getLogger("penstock.test-configs")
+        changes = [(logger.name, ConfigOp.SET, "ERROR"), ("root", ConfigOp.SET, "LOUD")]
+        assert codes(alter(node, (BROKER_LOGGER, SELF, changes))) == [ErrorCode.INVALID_CONFIG]
+        assert logger.level == logging.NOTSET
+
+    def test_levels_are_not_replaced_as_a_whole(self, node: Node) -> None:
+        assert codes(replace(node, (BROKER_LOGGER, SELF, []))) == [ErrorCode.INVALID_REQUEST]
+
+
+def resources(node: Node, *kinds: int) -> list[str]:
+    body = messages.ListConfigResourcesRequest(resource_types=list(kinds))
+    handler = ConfigHandlers(node.broker).list_config_resources
+    answer = node.ask(handler, ApiKey.LIST_CONFIG_RESOURCES, 1, body)
+    assert answer.error_code == 0
+    return [one.resource_name for one in answer.config_resources]
+
+
+class TestResources:
+    def test_every_kind_is_listed_when_none_is_named(self, node: Node) -> None:
+        node.make_topic("orders")
+        assert resources(node) == ["orders", SELF, SELF]
+
+    def test_a_kind_that_has_no_settings(self, node: Node) -> None:
+        body = messages.ListConfigResourcesRequest(resource_types=[TOPIC, 3])
+        handler = ConfigHandlers(node.broker).list_config_resources
+        answer = node.ask(handler, ApiKey.LIST_CONFIG_RESOURCES, 1, body)
+        assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

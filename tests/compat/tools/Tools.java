@@ -1,0 +1,53 @@
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.util.Arrays;
+import org.apache.kafka.common.utils.Exit;
+
+/** Runs Kafka's command-line tools one after the other in one machine: a line of stdin is one, its words apart by tabs. */
+public final class Tools {
+    private static final class Ended extends RuntimeException {
+        final int code;
+
+        Ended(int code) {
+            this.code = code;
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Exit.Procedure end = (code, message) -> {
+            throw new Ended(code);
+        };
+        Exit.setExitProcedure(end);
+        Exit.setHaltProcedure(end);
+        PrintStream out = System.out;
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split("\t", -1);
+            ByteArrayOutputStream said = new ByteArrayOutputStream();
+            PrintStream both = new PrintStream(said, true);
+            System.setOut(both);
+            System.setErr(both);
+            int code = run(words, both);
+            out.print("\u0001" + code + "\n" + said);
+            out.flush();
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static int run(String[] words, PrintStream said) throws Exception {
+        Object arguments = Arrays.copyOfRange(words, 1, words.length);
+        try {
+            Class.forName(words[0]).getMethod("main", String[].class).invoke(null, arguments);
+            return 0;
+        } catch (InvocationTargetException thrown) {
+            if (thrown.getCause() instanceof Ended ended) {
+                return ended.code;
+            }
+            thrown.getCause().printStackTrace(said);
+            return 99;
+        }
+    }
+}
