@@ -11,7 +11,7 @@ from compat.runtimes import java_command
 CONFIGS = "kafka.admin.ConfigCommand"
 _TOOLS = "org.apache.kafka.tools."
 ACLS, FEATURES = f"{_TOOLS}AclCommand", f"{_TOOLS}FeatureCommand"
-CLIENT_METRICS, CLUSTER = f"{_TOOLS}ClientMetricsCommand", f"{_TOOLS}ClusterTool"
+CLIENT_METRICS = f"{_TOOLS}ClientMetricsCommand"
 DELETE_RECORDS, TOPICS = f"{_TOOLS}DeleteRecordsCommand", f"{_TOOLS}TopicCommand"
 ELECTION, QUORUM = f"{_TOOLS}LeaderElectionCommand", f"{_TOOLS}MetadataQuorumCommand"
 REASSIGN = f"{_TOOLS}reassign.ReassignPartitionsCommand"

@@ -29,8 +29,12 @@ async def configure(node: Node, **values: str | None) -> None:
 
 
 async def beat(node: Node, epoch: int) -> Any:
-    joining: dict[str, Any] = {"rebalance_ms": 60_000, "topic_names": ("t",), "owned": ()} if not epoch else {}
-    return await node.ask(node.coordination.consumer.heartbeat, "g", Beat(member_id="m", epoch=epoch, **joining))
+    joining: dict[str, Any] = (
+        {"rebalance_ms": 60_000, "topic_names": ("t",), "owned": ()} if not epoch else {}
+    )
+    return await node.ask(
+        node.coordination.consumer.heartbeat, "g", Beat(member_id="m", epoch=epoch, **joining)
+    )
 
 
 async def is_member_after(node: Node, silent_ms: int) -> bool:
