@@ -78,5 +78,5 @@ SUBSCRIPTION_NAME_CHARS_MAX = 249
 RESOURCE_CONFIGS_MAX = 100_000
 """Groups and client metrics subscriptions with settings of their own; the catalog is held in memory."""
 
-PLACED_PARTITIONS_MAX = 10_000
-"""Partitions that one request may elect leaders for or reassign: each costs time of the loop."""
+ADMIN_ENTRIES_MAX = 10_000
+"""Entries of one administrative request (partitions, users, ACLs): each costs time of the loop."""

@@ -1,4 +1,7 @@
-"""Access lists, quotas and credentials of a broker that has none of them: what Kafka answers without an authorizer."""
+"""Access lists, quotas and credentials of a broker that has none of them: what Kafka answers without an authorizer.
+
+A request with more ACLs than are allowed ends its connection: its answer has no place for an error of the whole.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, words_of
 from penstock.doors.kafka.call import Call, Handler
+from penstock.doors.kafka.changes import check_count
 from penstock.doors.kafka.errors import code_of
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
@@ -39,11 +43,13 @@ class AccessHandlers:
 
     def create_acls(self, call: Call, request: Any) -> Any:
         response = messages.CreateAclsResponse
+        check_count(len(request.creations))
         refused = response.AclCreationResult(error_code=_DISABLED, error_message=_NO_AUTHORIZER)
         return response(results=[refused] * len(request.creations))
 
     def delete_acls(self, call: Call, request: Any) -> Any:
         response = messages.DeleteAclsResponse
+        check_count(len(request.filters))
         refused = response.DeleteAclsFilterResult(
             error_code=_DISABLED, error_message=_NO_AUTHORIZER, matching_acls=[]
         )
@@ -63,6 +69,10 @@ class AccessHandlers:
     def describe_user_scram_credentials(self, call: Call, request: Any) -> Any:
         """No user has credentials."""
         response = messages.DescribeUserScramCredentialsResponse
+        try:
+            check_count(len(request.users or ()))
+        except BrokerError as error:
+            return response(error_code=code_of(error), error_message=words_of(error), results=[])
         asked = Counter(user.name for user in request.users or ())
         results = [_no_credentials(name, count) for name, count in asked.items()]
         return response(error_message="", results=results)

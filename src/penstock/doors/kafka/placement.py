@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidAssignment, InvalidRequest, UnknownTopic, words_of
-from penstock.core.limits import PLACED_PARTITIONS_MAX
+from penstock.core.errors import BrokerError, InvalidAssignment, UnknownTopic, words_of
 from penstock.doors.kafka.call import Call, Handler
+from penstock.doors.kafka.changes import check_count
 from penstock.doors.kafka.errors import code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
@@ -60,7 +60,7 @@ class PlacementHandlers:
         """A partition may be put where it is already; there is no other place, and no move to cancel."""
         response = messages.AlterPartitionReassignmentsResponse
         try:
-            _check_count(sum(len(topic.partitions) for topic in request.topics))
+            check_count(sum(len(topic.partitions) for topic in request.topics))
         except BrokerError as error:
             return response(error_code=code_of(error), error_message=words_of(error), responses=[])
         answers = []
@@ -112,7 +112,7 @@ class PlacementHandlers:
         """Every partition that is online is led by its only replica, so no election is needed."""
         response, named = messages.ElectLeadersResponse, self._elections(request)
         try:
-            _check_count(sum(len(indexes) for _, indexes in named))
+            check_count(sum(len(indexes) for _, indexes in named))
         except BrokerError as error:
             return response(error_code=code_of(error), replica_election_results=[])
         results = []
@@ -155,6 +155,10 @@ class PlacementHandlers:
     def describe_quorum(self, call: Call, request: Any) -> Any:
         """The metadata log has one voter, which is this node."""
         response = messages.DescribeQuorumResponse
+        try:
+            check_count(sum(len(topic.partitions) for topic in request.topics))
+        except BrokerError as error:
+            return response(error_code=code_of(error), error_message=words_of(error), topics=[], nodes=[])
         topics, is_found = [], False
         for topic in request.topics:
             partitions = []
@@ -210,10 +214,3 @@ def _no_quorum(index: int) -> Any:
         current_voters=[],
         observers=[],
     )
-
-
-def _check_count(count: int) -> None:
-    if count > PLACED_PARTITIONS_MAX:
-        raise InvalidRequest(
-            f"{count} partitions are named, at most {PLACED_PARTITIONS_MAX} may be in one request"
-        )

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import InvalidRequest
+from penstock.core.limits import ADMIN_ENTRIES_MAX
 from penstock.doors.kafka.access import AccessHandlers
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
@@ -44,3 +46,12 @@ def test_nobody_has_credentials(node: Node) -> None:
         ("a", ErrorCode.RESOURCE_NOT_FOUND),
         ("b", ErrorCode.DUPLICATE_RESOURCE),
     ]
+
+
+def test_more_than_one_request_may_name(node: Node) -> None:
+    users = [messages.DescribeUserScramCredentialsRequest.UserName(name="a")] * (ADMIN_ENTRIES_MAX + 1)
+    answer = ask(node, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=users)
+    assert (answer.error_code, answer.results) == (ErrorCode.INVALID_REQUEST, [])
+    creations = [messages.CreateAclsRequest.AclCreation()] * (ADMIN_ENTRIES_MAX + 1)
+    with pytest.raises(InvalidRequest, match="at most"):
+        ask(node, ApiKey.CREATE_ACLS, 3, creations=creations)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import DiskFailed
-from penstock.core.limits import PLACED_PARTITIONS_MAX
+from penstock.core.limits import ADMIN_ENTRIES_MAX
 from penstock.doors.kafka.placement import METADATA_TOPIC, PlacementHandlers
 from penstock.node.addresses import Address
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
@@ -74,7 +74,7 @@ def test_a_partition_stays_where_it_is(node: Node, version: int) -> None:
 
 
 def test_more_partitions_than_one_request_may_name(node: Node) -> None:
-    too_many = PLACED_PARTITIONS_MAX + 1
+    too_many = ADMIN_ENTRIES_MAX + 1
     answer = elect(node, 0, {"orders": list(range(too_many))})
     assert (answer.error_code, answer.replica_election_results) == (ErrorCode.INVALID_REQUEST, [])
     answer = reassign(node, *([[SELF]] * too_many))
