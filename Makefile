@@ -45,10 +45,10 @@ docs: setup ## write the pages that derive from the code
 bench: setup ## speed and memory, next to what they are compared with
 	@$(PY) -m bench
 
-race: setup ## Penstock beside Kafka, NATS, Redis and RabbitMQ, in turns, into docs/benchmarks.md (QUICK=1: a look, into build/race; ROWS=replay)
-	@$(PY) -m penstock bench compare $(if $(QUICK),--quick --out build/race,--page docs/benchmarks.md) $(ROWS)
+race: setup ## compare with Kafka, NATS, Redis and RabbitMQ, 35 minutes, into docs/benchmarks.md (RESUME=1: continue; ROWS="replay fan-out": these only; QUICK=1: 5 minutes, into build/race)
+	@$(PY) -m penstock bench compare $(if $(QUICK),--quick --out build/race,--page docs/benchmarks.md) $(if $(RESUME),--resume) $(ROWS)
 
-steady: setup ## ten minutes of writing and reading: memory may not grow
+steady: setup ## ten minutes of writing and reading: memory must not grow
 	@$(PY) -m penstock bench compare steady-memory
 
 fuzz: setup ## broken bytes at every decoder and the whole door (FUZZ_SECONDS=120; uses atheris where it is installed)

@@ -33,6 +33,7 @@ from bench.rows import (
     spark_writing,
     starting,
     transacting,
+    transacting_peers,
 )
 from bench.session import Row, Session
 from penstock.apps.measuring import machine
@@ -73,6 +74,9 @@ ROWS = {
     "http": Entry(http_publishing.measure, "messages a second published over HTTP, in batches", (5, 3)),
     "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 3)),
     "transactions": Entry(transacting.measure, "transactions of 100 records a second with fsync", (10, 6)),
+    "transactions-peer": Entry(
+        transacting_peers.measure, "transactions of Kafka's own producer tool, beside Apache Kafka", (8, 4)
+    ),
     "spark-read": Entry(
         spark_reading.measure, "10 M records of 100 bytes into Spark, batch and stream", (2, 2)
     ),

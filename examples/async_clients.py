@@ -6,7 +6,7 @@ import asyncio
 
 from penstock import AsyncAdmin, AsyncConsumer, AsyncProducer
 
-TOPIC = "readings"
+TOPIC = "example-readings"
 SENSORS = 3
 READINGS = 5
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock import Avro, Consumer, Producer
 from penstock.client.errors import SerializationFailed
 
+TOPIC = "example-avro-orders"
 ORDER = {
     "type": "record",
     "name": "Order",
@@ -19,13 +20,13 @@ ORDER = {
 def main() -> None:
     orders = Avro(ORDER)  # or the path of an .avsc file
     with Producer(value_serializer=orders) as producer:
-        placed = producer.send_and_wait("avro-orders", {"order_id": 1, "item": "kettle", "price": 24.5})
+        placed = producer.send_and_wait(TOPIC, {"order_id": 1, "item": "kettle", "price": 24.5})
         try:
-            producer.send("avro-orders", {"order_id": "one", "item": "kettle"})
+            producer.send(TOPIC, {"order_id": "one", "item": "kettle"})
         except SerializationFailed as error:
             print(f"refused: {error}")
     with Consumer(
-        "avro-orders", reset=placed.offset or 0, partitions=[placed.partition], value_serializer=orders
+        TOPIC, reset=placed.offset or 0, partitions=[placed.partition], value_serializer=orders
     ) as consumer:
         print(next(consumer).value)
 

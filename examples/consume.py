@@ -10,7 +10,7 @@ import sys
 from penstock import Admin, Consumer
 
 
-def main(topic: str = "orders", count: str = "") -> None:
+def main(topic: str = "example-orders", count: str = "") -> None:
     with Admin() as admin:
         admin.create_topic(topic, if_not_exists=True)
     with Consumer(topic, value_serializer="json", key_serializer="string") as consumer:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from penstock import Admin, Consumer, Message, Producer, Record, pipe
 
-ORDERS, BILLS = "orders-to-bill", "bills"
+ORDERS, BILLS, GROUP = "example-to-bill", "example-bills", "example-billing"
 
 
 def bill(order: Message) -> Iterable[Record]:
@@ -27,9 +27,9 @@ def main() -> None:
             shop.send(ORDERS, {"order_id": number, "price": 10 + number}, key=f"order-{number}")
     with (
         Consumer(
-            ORDERS, group="billing", delivery="exactly_once", until_end=True, value_serializer="json"
+            ORDERS, group=GROUP, delivery="exactly_once", until_end=True, value_serializer="json"
         ) as consumer,
-        Producer(delivery="exactly_once", transactional_id="billing-1", value_serializer="json") as producer,
+        Producer(delivery="exactly_once", transactional_id=f"{GROUP}-1", value_serializer="json") as producer,
     ):
         print(f"{pipe(consumer, producer, bill)} orders billed")
 

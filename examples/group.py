@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 
 from penstock import Admin, Consumer, Producer
 
-TOPIC, GROUP, PARTITIONS, PARCELS = "parcels", "packers", 4, 60
+TOPIC, GROUP, PARTITIONS, PARCELS = "example-parcels", "example-packers", 4, 60
+SHARE_S_MAX = 60
 
 handled: Counter[str] = Counter()
 all_handled = threading.Event()
@@ -16,7 +18,7 @@ shared = threading.Barrier(3)
 
 def pack(name: str) -> None:
     with Consumer(TOPIC, group=GROUP, value_serializer="string") as consumer:
-        while len(consumer.assignment()) != PARTITIONS // 2:
+        while len(consumer.assignment()) != PARTITIONS // 2 and not shared.broken:
             consumer.poll(0.1)
         shared.wait()
         while not all_handled.is_set():
@@ -27,13 +29,24 @@ def pack(name: str) -> None:
                     all_handled.set()
 
 
+def check_topic(admin: Admin) -> None:
+    """The topic must be this example's own, with its number of partitions."""
+    admin.create_topic(TOPIC, partitions=PARTITIONS, if_not_exists=True)
+    found = len(admin.describe_topic(TOPIC).partitions)
+    if found != PARTITIONS:
+        sys.exit(f"Topic {TOPIC} has {found} partitions, this example needs {PARTITIONS}. Delete it first.")
+
+
 def main() -> None:
     with Admin() as admin:
-        admin.create_topic(TOPIC, partitions=PARTITIONS, if_not_exists=True)
-        members = [threading.Thread(target=pack, args=(name,)) for name in ("ada", "bob")]
+        check_topic(admin)
+        members = [threading.Thread(target=pack, args=(name,), daemon=True) for name in ("ada", "bob")]
         for member in members:
             member.start()
-        shared.wait()
+        try:
+            shared.wait(SHARE_S_MAX)
+        except threading.BrokenBarrierError:
+            sys.exit(f"Two members did not get two partitions each: is another program in group {GROUP}?")
         with Producer(partitioning="round_robin") as producer:
             for number in range(PARCELS):
                 producer.send(TOPIC, f"parcel {number}")

@@ -12,7 +12,7 @@ import sys
 from penstock import Producer
 
 
-def main(topic: str = "orders", count: str = "5") -> None:
+def main(topic: str = "example-orders", count: str = "5") -> None:
     with Producer(value_serializer="json", key_serializer="string") as producer:
         sent = [
             producer.send(topic, {"order_id": number, "item": "kettle"}, key=f"customer-{number % 3}")

@@ -9,7 +9,7 @@ from collections import Counter
 from penstock import BrokerClient
 from penstock.client.broker_client import Message, Reject
 
-TOPIC, SUBSCRIPTION, TASKS = "tasks", "workers", 40
+TOPIC, SUBSCRIPTION, TASKS = "example-tasks", "example-workers", 40
 
 done: Counter[str] = Counter()
 all_done = threading.Event()

@@ -18,7 +18,13 @@ from penstock.core.machines.group_values import (
     SyncCommand,
 )
 
-LIMITS = GroupLimits(session_ms_min=6_000, session_ms_max=60_000, initial_rebalance_ms=50, size_max=100)
+LIMITS = GroupLimits(
+    session_ms_min=6_000,
+    session_ms_max=60_000,
+    initial_rebalance_ms=50,
+    initial_rebalance_static_ms=50,
+    size_max=100,
+)
 WALL_MS = 1_700_000_000_000
 
 

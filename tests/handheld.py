@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from making import opaque_batch
+from making import filled_batch
 from penstock.core.errors import BrokerError
 from penstock.core.log.log import LogLimits
 from penstock.core.log.recovery import open_log
@@ -122,8 +122,8 @@ class Hand:
         return Partition(Topic(bytes(16), "orders", 1), 0, log, config, leader_epoch, self.runtime)
 
     def batch(self, count: int = 1, size: int = 10, **more: int) -> memoryview:
-        """A batch of opaque records of about now."""
-        return memoryview(opaque_batch(count, b"x" * size, **{"time_ms": self.clock.ms, **more}))
+        """A batch of records of about now."""
+        return memoryview(filled_batch(count, b"x" * size, **{"time_ms": self.clock.ms, **more}))
 
 
 class Waiter:

@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 def request(method: str, target: str, body: Any = None, **headers: str) -> bytes:
     """A request; a body that is not bytes goes as JSON. `content_type="…"` is the header Content-Type."""
-    fields = {"host": "test"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    fields = {"host": "localhost"} | {name.replace("_", "-"): value for name, value in headers.items()}
     content = b""
     if body is not None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()

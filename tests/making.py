@@ -58,6 +58,27 @@ def keyed_batch(
     return build_batch([NewRecord(key, value, timestamp_ms=time_ms) for key, value in pairs], time_ms, codec)
 
 
+def filled_batch(
+    count: int = 1,
+    payload: bytes = b"x" * 10,
+    *,
+    time_ms: int = 1_000,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    sequence: int = -1,
+    attributes: int = 0,
+) -> bytearray:
+    """A batch of `count` records that all carry this payload."""
+    batch = build_batch([NewRecord(None, payload, timestamp_ms=time_ms)] * count, time_ms)
+    return with_header(
+        batch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        attributes=attributes,
+    )
+
+
 def with_header(batch: bytearray, **changes: int) -> bytearray:
     """The batch with fields of its header replaced and the checksum made right again."""
     changed = bytearray(encode_header(decode_header(batch)._replace(**changes))) + batch[BATCH_HEADER_BYTES:]

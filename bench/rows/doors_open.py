@@ -15,7 +15,7 @@ from penstock.apps.measuring.loader import ANSWER_S_MAX
 START_MS_MAX = 150
 MEMORY_MB_MAX = 25
 _FURTHER = tuple(name for name in FREE_PORTS if name != "port")
-_ASK = b"GET /healthz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n"
+_ASK = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 def measure(session: Session) -> list[Figure]:

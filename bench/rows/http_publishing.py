@@ -59,7 +59,7 @@ def _request() -> bytes:
         for number in range(BATCH)
     ]
     body = json.dumps({"topic": TOPIC, "messages": messages}).encode()
-    head = "POST /api/v1/messages/batch HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    head = "POST /api/v1/messages/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 

@@ -1,10 +1,9 @@
-"""Parts of the race: a ratio is told only where it may be, every byte is counted, who is missing is named."""
+"""Parts of the comparison: when a ratio is refused, what a broken lap or row leaves, resuming, pages and charts."""
 
 from __future__ import annotations
 
 import io
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,12 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from penstock.apps.measuring.machine import Cpus
-from penstock.apps.race import chart, contest, result, tables
+from penstock.apps.race import chart, contest, outcome, result, tables
 from penstock.apps.race.course import Course
-from penstock.apps.race.entrants import ENTRANTS, Entrant
+from penstock.apps.race.entrants import ENTRANTS
 from penstock.apps.race.lanes.kafka import KafkaLane
 from penstock.apps.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_rate, ingest_rate, replay_rate
-from penstock.apps.race.lanes.nats import Lines
+from penstock.apps.race.lanes.nats import Lines, new_inbox
 from penstock.apps.race.lanes.pace import Pace, best_percentile
 from penstock.apps.race.payload import payload
 from penstock.apps.race.servers.installing import Missing, prepared, run
@@ -27,6 +25,12 @@ from penstock.apps.race.standing import Standing
 from penstock.testing import Broker, running_broker
 
 FACTS = {"date": "today"}
+
+
+def of_rows(*standings: Standing, **more: dict[str, str]) -> outcome.Outcome:
+    found = outcome.Outcome(dict(FACTS), **more)
+    found.rows["a-row"] = outcome.RowResult("today", list(standings))
+    return found
 
 
 def standing(ours: list[float], theirs: list[float], *, more: bool = True, target: float = 1.0) -> Standing:
@@ -81,7 +85,7 @@ def test_a_target_that_is_not_met_is_said() -> None:
 
 def test_the_page_names_everybody_who_ran_and_who_did_not() -> None:
     missing, broken = {"RabbitMQ": "only root may install it"}, {"replay": "no disk"}
-    page = tables.markdown([standing([30, 30], [20, 20])], FACTS, missing, broken)
+    page = tables.markdown(of_rows(standing([30, 30], [20, 20]), missing=missing, broken=broken))
     assert "| # | row | unit | Penstock | Kafka | Redis | ours ÷ best |" in page
     assert "**RabbitMQ is missing**: only root may install it" in page
     assert "**replay could not be run**: no disk" in page
@@ -93,51 +97,6 @@ def test_some_must_be_beaten_besides_the_best_and_some_bounds_are_ours_alone() -
     assert tables.verdict(one) == "0.50 × Redis, NOT met (≥ 0.7); 10.00 × Kafka, met (≥ 5)"
     assert tables.verdict(replace(one, bound_max=9.0)) == "NOT met (≤ 9)"
     assert tables.verdict(replace(one, bound_max=10.0)) == "met (≤ 10)"
-
-
-def test_a_broken_lap_is_told_and_the_others_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.apps.race.course.StolenCpu.share", lambda _self: 0.0)
-    course = Course(tmp_path, Cpus(0, 0), False, ENTRANTS, lambda _doing: None)
-    ran: list[str] = []
-
-    def run(entrant: Entrant) -> tuple[float, ...] | None:
-        name = entrant.runner.name
-        ran.append(name)
-        if name == "Kafka" or (name == "Redis" and ran.count(name) == 2):
-            raise OSError("the connection\nended")
-        return None if name == "NATS" else (1.0,)
-
-    (samples,) = course.take_turns("a row", run)
-    assert {name: len(laps) for name, laps in samples.items()} == {"Penstock": 5, "Redis": 4, "RabbitMQ": 5}
-    assert ran.count("Kafka") == 2, "who breaks twice is out"
-    breaks = course.take_breaks()
-    assert breaks["Redis"] == "lap 2 broke: OSError: the connection ended"
-    assert list(breaks) == ["Kafka", "Redis"]
-    assert course.take_breaks() == {}
-
-
-def test_a_lap_that_the_host_disturbed_runs_again_and_the_least_disturbed_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours = [one for one in ENTRANTS if one.runner.name == "Penstock"]
-    shares = iter([0.5, 0.3, 0.4, 0.0, 0.2, 0.1, 0.05, 0.0])
-    monkeypatch.setattr("penstock.apps.race.course.StolenCpu.share", lambda _self: next(shares))
-    figures = iter([(float(n), -float(n)) for n in range(8)])
-    course = Course(tmp_path, Cpus(0, 0), False, ours, lambda _doing: None)
-    values, others = course.take_turns("a row", lambda _one: next(figures), 2)
-    assert values == {"Penstock": [1, 3, 5, 6, 7]}
-    assert others == {"Penstock": [-1, -3, -5, -6, -7]}
-
-
-def test_a_row_that_has_taken_its_time_is_left_with_one_lap(tmp_path: Path) -> None:
-    ours = [one for one in ENTRANTS if one.runner.name == "Penstock"]
-    course = Course(tmp_path, Cpus(0, 0), True, ours, lambda _doing: None, over_at_s=time.monotonic())
-    (samples,) = course.take_turns("a row", lambda _one: (4.0,))
-    assert samples == {"Penstock": [4.0]}
-    assert tables.cell(Standing("1", "a row", "ms", samples, False), "Penstock") == "4 (one lap)"
-    course.over_at_s += 60
-    (samples,) = course.take_turns("a row", lambda _one: (4.0,))
-    assert samples == {"Penstock": [4.0, 4.0]}
 
 
 def test_one_lap_of_five_that_went_wrong_does_not_make_the_others_worthless() -> None:
@@ -153,42 +112,138 @@ def test_a_row_that_breaks_does_not_end_the_race(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(contest.ROWS, "fan-out", lambda _course: [standing([30, 30], [20, 20])])
     told = io.StringIO()
     seen: list[int] = []
-    outcome = contest.hold_race(
+    found = contest.hold_race(
         Console(file=told, width=200), ["replay", "fan-out"], "", lambda out: seen.append(len(out.standings)),
         is_quick=True,
     )  # fmt: skip
-    assert outcome.broken == {"replay": "Missing: no such package"}
+    assert found.broken == {"replay": "Missing: no such package"}
     assert seen == [0, 1], "there is a result after every row"
     assert "replay broke: Missing: no such package" in told.getvalue()
     assert "1.50 × Redis, met (≥ 1)" in told.getvalue()
 
 
+def test_a_run_is_resumed_and_single_rows_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    def measure(name: str) -> contest.Measure:
+        def run(_course: Course) -> list[Standing]:
+            ran.append(name)
+            return [standing([30, 30], [20, 20])]
+
+        return run
+
+    monkeypatch.setattr(contest, "ROWS", {name: measure(name) for name in ("one", "two", "three")})
+    monkeypatch.setattr(contest, "loader_ceiling", lambda _course: "")
+
+    def hold(*rows: str, resumed: bool = False, quick: bool = False) -> outcome.Outcome:
+        before = outcome.read(tmp_path / "race.json")
+        return contest.hold_race(
+            Console(file=io.StringIO()), rows, "", lambda out: result.write_files(tmp_path, out),
+            is_quick=quick, before=before, is_resumed=resumed,
+        )  # fmt: skip
+
+    hold("two")
+    assert list(hold(resumed=True).rows) == ["two", "one", "three"]
+    assert ran == ["two", "one", "three"]
+    assert list(hold("three").rows) == ["two", "one", "three"], "the rows that were not named stay"
+    assert ran == ["two", "one", "three", "three"]
+    assert list(hold("one", quick=True).rows) == ["one"], "a quick run does not mix with a full one"
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    one = replace(standing([30, 30], [20, 20]), cold={"Kafka": 1.0}, cpu_us={"Kafka": [2.0]}, size_bytes=100)
+    found = of_rows(one)
+    found.peers = {"Kafka": outcome.Peer("4", {"heap": "6g"})}
+    result.write_data(tmp_path, found)
+    assert outcome.read(tmp_path / "race.json") == found
+    assert outcome.read(tmp_path / "no.json") is None
+    (tmp_path / "race.json").write_text('{"rows": []}')
+    assert outcome.read(tmp_path / "race.json") is None, "an older form"
+
+
+def test_the_page_shows_losses_costs_cold_laps_and_settings() -> None:
+    one = replace(
+        standing([10, 10], [20, 20]), cold={"Penstock": 5.0, "Redis": 4.0}, size_bytes=100, why="Python is slow.",
+        cpu_us={"Penstock": [7.0], "Redis": [2.0]},
+    )  # fmt: skip
+    found = of_rows(one)
+    found.peers = {"Redis": outcome.Peer("7", {"appendonly yes": "its log"})}
+    page = tables.markdown(found)
+    assert (
+        "- **Row 1, a row**: 0.50 × Redis, NOT met (≥ 1). Python is slow. CPU time per message in this run:"
+        in page
+    )
+    assert "| 1 | a row | msg/s | 5 → 10 | – | 4 → 20 |" in page
+    assert "| 1 | a row | 7 µs, 70 s | – | 2 µs, 20 s |" in page
+    assert "| Redis | 7 | `appendonly yes` | its log |" in page
+    refused = tables.markdown(of_rows(standing([30, 50], [20, 20])))
+    assert "- **Refused by the rule of spread**: rows 1." in refused
+
+
 def test_the_result_has_its_place_in_a_page_and_leaves_the_rest_alone(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     page.write_text("# By hand\n<!-- race: begin -->\nold\n<!-- race: end -->\n\n## Why\n")
-    outcome = contest.Outcome({"date": "today"}, {}, [standing([30, 30], [20, 20])])
+    found = of_rows(standing([30, 30], [20, 20]))
     for _ in range(2):
-        result.write_page(page, outcome)
+        result.write_page(page, found)
     text = page.read_text()
     assert text.startswith("# By hand\n<!-- race: begin -->\nRun of today.\n")
     assert text.endswith("<!-- race: end -->\n\n## Why\n")
-    assert "old" not in text
-    assert text.count("| 1 | a row |") == 1
-    found = json.loads((tmp_path / "benchmarks" / "race.json").read_text())
-    assert found["rows"][0]["ratio"] == 1.5
-    assert sorted(one.name for one in (tmp_path / "benchmarks").iterdir()) == ["race.json", "race.svg"]
+    assert "\nold\n" not in text
+    assert text.count("| 1 | a row | msg/s | 30 ±0%") == 1
+    data = json.loads((tmp_path / "benchmarks" / "race.json").read_text())
+    assert data["rows"][0]["standings"][0]["derived"]["ratio"] == 1.5
+    written = sorted(one.name for one in (tmp_path / "benchmarks").iterdir())
+    assert written == ["race-full.svg", "race.json", "race.svg"]
     page.write_text("no marks")
     with pytest.raises(result.NoPlace, match="has no place for the result"):
-        result.write_page(page, outcome)
+        result.write_page(page, found)
+
+
+def bars(drawn: str) -> list[ElementTree.Element]:
+    rects = ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}rect")
+    return [one for one in rects if str(one.get("class")).startswith("bar ")]
 
 
 def test_the_best_of_a_row_has_the_longest_bar() -> None:
-    drawn = ElementTree.fromstring(chart.svg([standing([30, 30], [60, 60])], "a <race>"))
-    bars = [one for one in drawn.iter("{http://www.w3.org/2000/svg}rect") if one.get("fill") != "white"]
-    widths = [int(str(one.get("width"))) for one in bars]
+    widths = [
+        int(str(one.get("width"))) for one in bars(chart.svg([standing([30, 30], [60, 60])], "a <race>"))
+    ]
     assert len(widths) == 3
     assert widths[2] == max(widths) == chart.BAR_PX
     assert widths[0] == pytest.approx(chart.BAR_PX / 2, abs=1)
+
+
+def test_texts_lie_inside_the_chart_and_beside_the_bars() -> None:
+    long = replace(standing([8_352_772.0] * 2, [60, 60]), row="x" * 60)
+    drawn = chart.svg([long], "a race")
+    texts = list(ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text"))
+    glyph_px = 9
+    for one in texts:
+        right_px = int(str(one.get("x"))) + glyph_px * len(one.text or "")
+        assert right_px <= chart.WIDTH_PX or one.get("class") == "note", one.text
+    ends = {int(str(one.get("x"))) + int(str(one.get("width"))) for one in bars(drawn)}
+    values = [
+        int(str(one.get("x"))) for one in texts if "±" in (one.text or "") and one.get("class") != "note"
+    ]
+    assert max(ends) < min(values)
+
+
+def test_peers_have_colors_of_their_own_in_light_and_dark() -> None:
+    names = {one.runner.name for one in ENTRANTS}
+    assert set(chart.COLORS) == names
+    for scheme in (0, 1):
+        assert len({colors[scheme] for colors in chart.COLORS.values()}) == len(names)
+    assert "@media (prefers-color-scheme: dark)" in chart.svg([standing([1], [2])], "")
+
+
+def test_the_short_chart_has_the_chosen_rows_in_its_own_order() -> None:
+    rows = [replace(standing([1], [2]), number=number) for number in ("1", "3", "13", "14b", "8")]
+    assert [one.number for one in chart.selected(rows)] == ["13", "3", "8"]
+
+
+def test_every_reader_of_nats_has_an_inbox_of_its_own() -> None:
+    assert len({new_inbox() for _ in range(8)}) == 8
 
 
 def test_lines_are_counted_wherever_they_are_cut() -> None:
@@ -230,7 +285,7 @@ def broker() -> Iterator[Broker]:
 
 
 def test_what_is_sent_over_the_lane_is_counted(broker: Broker) -> None:
-    lane = KafkaLane((broker.host, broker.port), 100)
+    lane = KafkaLane((broker.host, broker.port), 100, "race")
     lane.make_stream()
     feed = lane.feed()
     load = feed.load(50)

@@ -13,11 +13,13 @@ from compat.clients.confluent import ConfluentClient
 from compat.clients.driven import DrivenClient
 from compat.clients.kafka_python import KafkaPythonClient
 from compat.clients.kcat import KcatClient
-from compat.runtimes import java_command, node_command
+from compat.runtimes import go_command, java_command, node_command
 from compat.vocabulary import CODECS, Client, MissingRuntime
 
 CONFLUENT, AIOKAFKA, KAFKA_PYTHON = "confluent-kafka", "aiokafka", "kafka-python"
 KAFKAJS, KCAT, JAVA = "kafkajs", "kcat", "java"
+GO = "franz-go"
+"""Has programs of its own and no driver: see compat.test_pipelined."""
 NAMES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KAFKAJS, KCAT, JAVA)
 
 OPENERS: dict[str, Callable[[str], Any]] = {
@@ -83,6 +85,8 @@ def required(name: str) -> str:
             java_command()
         elif name == KAFKAJS:
             node_command("")
+        elif name == GO:
+            go_command(program="pipeliner")
     except MissingRuntime as missing:
         do_without(missing)
     return name

@@ -1,4 +1,4 @@
-"""Makes the Java and Node clients runnable: fetches libraries once into a cache, compiles the Java driver.
+"""Makes the Java, Node and Go clients runnable: fetches libraries once into a cache, compiles what must be.
 
 Never writes into the source tree: the cache is `.cache/` of the repository, or $PENSTOCK_CACHE_DIR.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from compat.vocabulary import MissingRuntime
 
 HERE = Path(__file__).resolve().parent
-FETCH_S_MAX = 240
+FETCH_S_MAX = 280
 
 
 def cache_dir() -> Path:
@@ -93,3 +93,16 @@ def node_command(bootstrap: str, *arguments: str, program: str = "driver") -> li
 
     script = str(HERE / "node" / f"{program}.mjs")
     return [node, script, bootstrap, str(_prepared("node", files, build)), *arguments]
+
+
+def go_command(*arguments: str, program: str) -> list[str]:
+    """The command that runs a Go program of ours."""
+    go = _program("go", "golang-go")
+    files = [HERE / "go" / name for name in ("go.mod", "go.sum", f"{program}.go")]
+
+    def build(room: Path) -> None:
+        for path in files:
+            shutil.copy(path, room)
+        _run(go, "build", "-o", program, ".", cwd=room)
+
+    return [str(_prepared("go", files, build) / program), *arguments]

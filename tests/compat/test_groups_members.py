@@ -64,6 +64,24 @@ def test_a_member_that_leaves_hands_over_what_it_did(
         assert troop.repeated() == []
 
 
+@pytest.mark.parametrize("name", STATIC)
+def test_static_members_that_start_together_share_their_first_generation(
+    runnable: Callable[[str], str], name: str
+) -> None:
+    """No member ever holds what another is about to hold: the first assignment of each is the one that stays.
+
+    Processes on a busy machine start seconds apart, so the window is far longer here than by default.
+    """
+    client = runnable(name)
+    with running_broker(group_initial_rebalance_static_ms=6_000) as broker:
+        stage = Stage(broker)
+        with stage.troop(session_ms=60_000) as troop:
+            first, second = troop.add(client, instance="one"), troop.add(client, instance="two")
+            troop.until_owned_by(first, second)
+            held = [[places for places in one.held if places] for one in (first, second)]
+            assert [len(some) for some in held] == [1, 1], held
+
+
 @pytest.mark.parametrize("name", MEMBERS)
 def test_what_is_committed_automatically_is_not_read_again(
     stage: Stage, runnable: Callable[[str], str], name: str

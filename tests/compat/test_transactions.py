@@ -111,6 +111,27 @@ def test_markers_take_one_offset_each(broker: Broker, start: Start, topic: str, 
     producer.ask("commit")
 
 
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize(("client", "version"), SPOKEN)
+def test_a_topic_that_is_created_again_inside_a_transaction_gets_no_marker(
+    broker: Broker, start: Start, topic: str, client: str, commit: bool
+) -> None:
+    """Apache Kafka 4.3 writes it, and whoever speaks V1 is then refused with OUT_OF_ORDER_SEQUENCE_NUMBER for good."""
+    producer = start(client, "pay")
+    producer.ask("init")
+    producer.ask("begin")
+    producer.send(topic, "gone", "too")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic])[topic].result(WAIT_S)
+    admin.create_topics([NewTopic(topic, 2)])[topic].result(WAIT_S)
+    producer.ask("commit" if commit else "abort")
+    for value in ("a", "b"):
+        producer.ask("begin")
+        producer.send(topic, value)
+        producer.ask("commit")
+    assert read_to_end(broker.bootstrap, topic) == ["a", "b"]
+
+
 @pytest.mark.parametrize(("client", "version"), SPOKEN)
 def test_an_open_transaction_holds_readers_back(
     broker: Broker, start: Start, topic: str, client: str

@@ -79,7 +79,8 @@ def test_a_tail_that_nobody_reads(broker: Broker) -> None:
     count = UNREAD_MB * 2**20 // (100 * MESSAGE_CHARS)
     with connect(broker) as line:
         line.sendall(
-            b"GET /api/v1/topics/unread/tail HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"GET /api/v1/topics/unread/tail HTTP/1.1\r\nHost: localhost\r\n"
+            b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         reader = line.makefile("rb")
@@ -133,7 +134,9 @@ def test_every_door_says_in_the_log_who_it_was(broker: Broker) -> None:
         with connect(broker, port) as line:
             name = "{}:{}".format(*line.getsockname())
             line.sendall(
-                b"GET /healthz HTTP/1.1\r\nHost: x\r\nUser-Agent: me\r\n\r\n" if door == "http" else b""
+                b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nUser-Agent: me\r\n\r\n"
+                if door == "http"
+                else b""
             )
             line.sendall(b"\xff" * 20_000)
             while _received(line):

@@ -143,8 +143,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         (struct.pack(">ihhih", 10, 3, -5, 1, -1), ("version -5", "not spoken here")),
         (struct.pack(">ihhih", 10, 18, 0, 1, 30_000), ("client id",)),
         (struct.pack(">ihhihi", 14, 3, 5, 1, -1, 2**31 - 1), ("closing",)),
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", ("limit of 100000",)),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", ("limit of 100000",)),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", ("TLS", "security.protocol=PLAINTEXT")),
     ],
     ids=str,
 )

@@ -50,7 +50,7 @@ def test_a_subscription_is_looked_after(broker: Broker) -> None:
     described = json.loads(penstock(broker, "subscription", "describe", "after", "-o", "json").stdout)
     assert (described["topic"], described["partitions"][0]["end_offset"]) == ("looked", 1)
     assert "looked.dlq" in penstock(broker, "subscription", "describe", "after").stdout
-    assert penstock(broker, "subscription", "redrive", "after").stdout.startswith("1 dead letters")
+    assert penstock(broker, "subscription", "redrive", "after").stdout.startswith("1 dead letter sent back")
     shown = penstock(broker, "join-subscription", "after", "--count", "1", "--format", r"%o %v\n")
     assert (shown.returncode, shown.stdout) == (0, "1 bad\n"), shown.stderr
     assert penstock(broker, "subscription", "delete", "after").stdout == "deleted subscription after\n"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock import Producer
 from penstock.testing import Broker, running_broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,7 +80,7 @@ def test_async_clients(broker: Broker) -> None:
 
 def test_avro(broker: Broker) -> None:
     refused, order = run(broker, "avro_orders.py").splitlines()
-    assert refused.startswith("refused: avro-orders: the value cannot be written")
+    assert refused.startswith("refused: example-avro-orders: the value cannot be written")
     assert order == "{'order_id': 1, 'item': 'kettle', 'price': 24.5}"
 
 
@@ -90,6 +91,16 @@ def test_exactly_once(broker: Broker) -> None:
 
 def test_group(broker: Broker) -> None:
     assert run(broker, "group.py") == "60 parcels packed by ada and bob; 0 behind\n"
+
+
+def test_a_group_that_cannot_share_its_topic_says_so(broker: Broker, tmp_path: Path) -> None:
+    """With another number of partitions its members would wait for ever."""
+    with running_broker(storage="memory", default_partitions=3) as other:
+        with Producer(bootstrap=other.bootstrap) as producer:
+            producer.send_and_wait("example-parcels", "x")
+        process = start(other, "group.py")
+        _, errors = process.communicate(timeout=RUN_S_MAX)
+        assert process.returncode == 1 and "has 3 partitions, this example needs 4" in errors
 
 
 def test_queue_workers(broker: Broker) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from group_play import Play
 from penstock.core.errors import BrokerError, MemberIdRequired
+from penstock.core.limits import GROUP_COMING_MS
 from penstock.core.machines.group import Group
 from penstock.core.machines.group_kinds import NEVER_MS, Decision, Moment, Waiter
 from penstock.core.machines.group_records import GROUP_RECORDS
@@ -29,7 +31,13 @@ from penstock.core.machines.group_values import (
     SyncCommand,
 )
 
-LIMITS = GroupLimits(session_ms_min=100, session_ms_max=10_000, initial_rebalance_ms=50, size_max=6)
+LIMITS = GroupLimits(
+    session_ms_min=100,
+    session_ms_max=10_000,
+    initial_rebalance_ms=50,
+    initial_rebalance_static_ms=200,
+    size_max=6,
+)
 PROTOCOLS = [("range",), ("range", "sticky"), ("sticky", "range"), ("cooperative",), ()]
 INSTANCES = [None, None, "s1", "s2"]
 
@@ -172,6 +180,12 @@ class World:
             assert group.saved is not None and group.snapshot(group.saved.since_ms) == group.saved
         deadlines = [*group.deadlines.values(), *group.pending.values(), group.round_deadline_ms]
         assert group.wake_ms <= min(deadlines), "something is due before the group wants to be woken"
+        assert set(group.coming) == set(group.pending)
+        if group.state is State.PREPARING:
+            assert group.round_deadline_ms <= group.round_limit_ms
+        if group.round_is_initial:
+            latest_ms = max(group.round_quiet_ms, group.round_opened_ms + GROUP_COMING_MS)
+            assert group.round_deadline_ms <= latest_ms, "a first round waits for nobody any more"
 
 
 def visible(group: Group) -> object:
@@ -240,6 +254,30 @@ def test_a_group_left_alone_becomes_empty(seed: int, steps: int) -> None:
         world.carry_out(world.group.decide_tick(world.moment))
         world.check()
     assert world.group.state is State.EMPTY and not world.group.pending and not world.waiting
+
+
+ARRIVALS = st.lists(st.tuples(st.integers(0, 250), st.booleans()), min_size=1, max_size=5)
+"""Members that come to an empty group: how long after the one before, and whether it is a static member."""
+
+
+@given(ARRIVALS)
+def test_members_that_come_within_the_quiet_period_share_their_first_generation(
+    arrivals: list[tuple[int, bool]],
+) -> None:
+    play = Play(LIMITS._replace(session_ms_max=60_000))
+    last_ms, has_static, expected = 0, False, 0
+    for number, (gap_ms, is_static) in enumerate(arrivals):
+        period_ms = LIMITS.initial_rebalance_static_ms if has_static else LIMITS.initial_rebalance_ms
+        if number and gap_ms >= period_ms:
+            break
+        play.wait(gap_ms)
+        play.join(fresh=f"m{number}", instance=f"i{number}" if is_static else None)
+        last_ms, has_static, expected = play.now_ms, has_static or is_static, expected + 1
+    period_ms = LIMITS.initial_rebalance_static_ms if has_static else LIMITS.initial_rebalance_ms
+    play.wait(last_ms + period_ms - 1 - play.now_ms)
+    assert not play.answers, "the round closes once it has been quiet for long enough, not before"
+    play.wait(1)
+    assert len(play.answers) == expected and {one.generation for one in play.answers.values()} == {1}
 
 
 NAMES = st.text(max_size=8)

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.transaction_records import decode, encode
 from penstock.core.machines.transaction_values import (
     EPOCH_MAX,
     NEXT,
     PREPARED,
+    Enlisted,
     Event,
     State,
     Transaction,
@@ -23,7 +23,10 @@ from penstock.core.machines.transaction_values import (
 from penstock.core.machines.transactions import Claim, Transactions
 
 NAMES = st.sampled_from(["a", "b"])
-PLACES = st.lists(st.builds(Place, st.sampled_from(["t", "u"]), st.integers(0, 2)), min_size=1, max_size=3)
+TOPIC_IDS = st.sampled_from([b"", bytes(16), bytes(15) + b"1"])
+PLACES = st.lists(
+    st.builds(Enlisted, st.sampled_from(["t", "u"]), st.integers(0, 2), TOPIC_IDS), min_size=1, max_size=3
+)
 NO_CLAIM = Claim(-1, -1)
 
 Decide = Callable[[Transactions, int], list[Event]]
@@ -44,7 +47,7 @@ def init(name: str, back: int, tells: bool) -> Decide:
     return decide
 
 
-def add(name: str, back: int, places: list[Place], is_v2: bool) -> Decide:
+def add(name: str, back: int, places: list[Enlisted], is_v2: bool) -> Decide:
     return lambda machine, step: machine.decide_add(
         name, claim(machine, name, back), places, now_ms=step, is_v2=is_v2
     )
@@ -122,6 +125,8 @@ def _check_move(machine: Transactions, event: Event) -> None:
         assert now.producer_epoch == 0 and was.producer_epoch >= EPOCH_MAX - 1
     if now.state is State.ONGOING:
         assert now.places and now.started_ms >= 0
+        names = [(at.topic, at.partition) for at in now.places]
+        assert len(set(names)) == len(names), "a partition is in twice"
 
 
 def replay(events: list[Event]) -> Transactions:
@@ -158,7 +163,7 @@ def test_who_was_fenced_can_add_nothing_and_end_nothing(
     commands: list[Decide],
     name: str,
     back: int,
-    places: list[Place],
+    places: list[Enlisted],
     is_v2: bool,
 ) -> None:
     machine, _ = live(starts, commands)

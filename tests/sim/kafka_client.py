@@ -64,13 +64,20 @@ class KafkaClient:
     async def connect(cls, host: str, port: int) -> KafkaClient:
         return cls(*await asyncio.open_connection(host, port))
 
+    @property
+    def is_broken(self) -> bool:
+        """Nothing can be asked any more: it was closed, or the peer went away."""
+        return self._broken
+
     def close(self) -> None:
         self._break()
         self._writer.close()
 
-    async def call(self, api_key: ApiKey, version: int, body: Any) -> Any:
+    async def call(
+        self, api_key: ApiKey, version: int, body: Any, *, answer_s_max: float = ANSWER_S_MAX
+    ) -> Any:
         """Ask and wait for the answer."""
-        return await self._answer(self._ask(api_key, version, body))
+        return await self._answer(self._ask(api_key, version, body), answer_s_max)
 
     def _ask(self, api_key: ApiKey, version: int, body: Any) -> asyncio.Future[Any]:
         if self._broken:
@@ -81,9 +88,9 @@ class KafkaClient:
         self._sent += 1
         return answer
 
-    async def _answer(self, answer: asyncio.Future[Any]) -> Any:
+    async def _answer(self, answer: asyncio.Future[Any], answer_s_max: float = ANSWER_S_MAX) -> Any:
         try:
-            return await asyncio.wait_for(answer, ANSWER_S_MAX)
+            return await asyncio.wait_for(answer, answer_s_max)
         except TimeoutError:
             self.close()
             raise ConnectionError("the broker fell silent") from None

@@ -45,10 +45,10 @@ class Node:
         await self.broker.stop()
 
 
-async def boot(machine: Machine) -> Node:
+async def boot(machine: Machine, settings: Settings = SETTINGS) -> Node:
     """Recover and serve; to be run on the machine."""
     runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers)
-    broker = await start_broker(SETTINGS, runtime)
+    broker = await start_broker(settings, runtime)
     doors = Doorways(broker)
     await doors.open()
     await doors.serve(Address(NAME, PORT))

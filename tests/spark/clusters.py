@@ -71,6 +71,7 @@ def connect_server(home: Path, master: str) -> Iterator[str]:
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.python.authenticate.socketTimeout": "120s",
     }
     words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     server = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]

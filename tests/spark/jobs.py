@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,30 @@ def count(master: str, bootstrap: str, topic: str, home: str) -> dict[str, Any]:
     return {"batch": batch, "stream": streamed}
 
 
+def copy_in_a_thread(master: str, bootstrap: str, topic: str, target: str, home: str) -> dict[str, Any]:
+    """Write a topic to another one, as a batch and as a stream, from a thread that did not make the session."""
+    spark = penstock.spark.session(master, "copy")
+    where = {"kafka.bootstrap.servers": bootstrap}
+
+    def batch() -> None:
+        rows = spark.read.format("penstock").options(**where, subscribe=topic).load().select("value")
+        rows.write.format("penstock").options(**where, topic=target).mode("append").save()
+
+    def stream() -> None:
+        reader = spark.readStream.format("penstock").options(**where, subscribe=topic)
+        rows = reader.option("startingOffsets", "earliest").load().select("value")
+        writer = rows.writeStream.format("penstock").options(**where, topic=target)
+        writer = writer.option("checkpointLocation", str(Path(home) / "copied"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with ThreadPoolExecutor(1) as fresh:
+        fresh.submit(batch).result()
+        fresh.submit(stream).result()
+    written = spark.read.format("penstock").options(**where, subscribe=target).load().count()
+    spark.stop()
+    return {"written": written}
+
+
 def compare(bootstrap: str, topic: str, back: str, jars: str) -> dict[str, Any]:
     """Spark's own connector and ours over the same topic; then a topic that the connector writes, read by ours."""
     spark = penstock.spark.session("local[2]", "compare", **SINGLE_DRIVER, **{"spark.jars": jars})
@@ -77,4 +102,5 @@ def compare(bootstrap: str, topic: str, back: str, jars: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"count": count, "compare": compare}[sys.argv[1]](**json.loads(sys.argv[2]))))
+    jobs: dict[str, Any] = {"count": count, "copy_in_a_thread": copy_in_a_thread, "compare": compare}
+    print(json.dumps(jobs[sys.argv[1]](**json.loads(sys.argv[2]))))

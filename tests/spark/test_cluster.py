@@ -41,6 +41,15 @@ def test_a_job_over_connect_on_a_standalone_cluster(broker: Broker, topic: str, 
     assert found == {"batch": RECORDS, "stream": RECORDS}
 
 
+def test_every_thread_can_write_over_connect(broker: Broker, topic: str, tmp_path: Path) -> None:
+    with connected(broker) as cluster:
+        create(cluster, "copied", 2)
+    with connect_server(tmp_path, "local[2]") as remote:
+        place = {"master": remote, "bootstrap": broker.bootstrap, "home": str(tmp_path)}
+        found = run_job("copy_in_a_thread", environment(), topic=topic, target="copied", **place)
+    assert found == {"written": 2 * RECORDS}
+
+
 @pytest.mark.slow
 def test_a_driver_of_its_own_on_a_standalone_cluster(broker: Broker, topic: str, tmp_path: Path) -> None:
     with standalone(tmp_path) as master:

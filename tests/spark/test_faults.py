@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 from e2e.disks import loop_disk
 from penstock.spark.pipelines.problems import RunFailed
 from penstock.spark.pipelines.running import started, watch
-from penstock.spark.pipelines.waiting import wait_until
 from penstock.testing import Broker, running_broker
 from spark.shop import SCHEMA, Shop, order
 
@@ -27,6 +27,7 @@ def to_lake(topic: str, **source: Any) -> dict[str, Any]:
             "source": {"topics": [topic], **source},
             "decode": {"schema": SCHEMA, "bad_rows": "fail"},
             "sink": {"table": "lake", "keep_raw": True},
+            "max_restarts": 0,
         }
     }
 
@@ -35,24 +36,27 @@ def ids(shop: Shop) -> list[int]:
     return sorted(row["id"] for row in shop.rows("lake", "delta", "id"))
 
 
-def test_a_broker_that_goes_away_is_named_and_nothing_is_lost(spark: Any, tmp_path: Path) -> None:
+def test_a_broker_that_goes_away_is_named_and_waited_for(spark: Any, tmp_path: Path) -> None:
+    """The pipeline is restarted until the broker is back, and nothing is lost."""
     (tmp_path / "broker").mkdir()
     with running_broker(tmp_path / "broker") as broker:
         shop = Shop(broker, tmp_path, "gone")
         orders = shop.topic("orders", 2)
         shop.put(orders, [order(number) for number in range(30)])
-        project = shop.project(to_lake(orders, rows_per_batch_max=7), options=IMPATIENT)
+        pipelines = to_lake(orders, rows_per_batch_max=7)
+        pipelines["lake"]["max_restarts"] = "unlimited"
+        project = shop.project(pipelines, options=IMPATIENT)
         with started(spark, project, project.pipelines, is_once=False) as running:
-            assert wait_until(lambda: len(ids(shop)) > 0, WAIT_S_MAX)
+            watch(running, lambda looks: None, lambda: len(ids(shop)) > 0)
             broker.kill()
-            with pytest.raises(
-                RunFailed, match=rf"no broker answers at {broker.bootstrap}.* start the broker"
-            ):
-                watch(running, lambda looks: None, lambda: False)
-        broker.start()
-        shop.put(orders, [order(number) for number in range(30, 40)])
-        shop.run(spark, project)
+            watch(running, lambda looks: None, lambda: running[0].last.state == "restarting")
+            told = running[0].last.error
+            assert re.search(rf"no broker answers at {broker.bootstrap}.* start the broker", told), told
+            broker.start()
+            shop.put(orders, [order(number) for number in range(30, 40)])
+            watch(running, lambda looks: None, lambda: len(ids(shop)) == 40)
         assert ids(shop) == list(range(40))
+        assert (running[0].last.state, running[0].last.restarts > 0) == ("stopped", True)
 
 
 def test_a_full_disk_is_told_and_nothing_is_lost(spark: Any, broker: Broker, tmp_path: Path) -> None:

@@ -36,9 +36,14 @@ def test_lake_in_every_format(spark: Any, shop: Shop, format_name: str) -> None:
     assert [
         [(one["key"], one["value"]) for one in row["_headers"]] for row in rows if row["_key"] == b"k"
     ] == [[("h", b"1")]] * 50
-    widened = {**lake, "decode": {"schema": f"{SCHEMA}, note string", "bad_rows": "fail"}}
-    shop.put(orders, [order(60, note="new")])
-    shop.run(spark, shop.project({"lake": widened}))
+    more = (
+        "note string, at timestamp, day date, price decimal(9,2), tags array<string>, by_name map<string,int>"
+    )
+    widened = {**lake, "decode": {"schema": f"{SCHEMA}, {more}", "bad_rows": "fail"}}
+    shop.put(orders, [order(60, note="new", at="2026-01-01T00:00:00Z", tags=["a"], by_name={"a": 1})])
+    for _ in range(2):
+        analyse(spark, shop.project({"lake": widened}), shop.project({"lake": widened}).pipelines)
+        shop.run(spark, shop.project({"lake": widened}))
     assert shop.rows("lake/orders", format_name, "id", "note", "_offset")[-1]["note"] in (None, "new")
     assert {row["note"] for row in shop.rows("lake/orders", format_name)} == {None, "new"}
     done = compact(project, project.pipelines[0], file_bytes=10**9, keep_ms=86_400_000)
@@ -140,8 +145,8 @@ def test_what_is_wrong_is_told_before_anything_starts(spark: Any, shop: Shop) ->
         {
             "column": {
                 "source": {"topics": [orders]},
-                "decode": {"schema": SCHEMA},
-                "steps": [{"sql": "select amuont from input"}],
+                "decode": {"schema": SCHEMA, "expect": {"a": "amuont > 0", "b": "customre is null"}},
+                "steps": [{"sql": "select * from input"}, {"sql": "selct id from input"}],
                 "sink": {"topic": "x"},
             },
             "type": {
@@ -149,13 +154,30 @@ def test_what_is_wrong_is_told_before_anything_starts(spark: Any, shop: Shop) ->
                 "decode": {"schema": "id bigiint"},
                 "sink": {"table": "x"},
             },
+            "key": {
+                "source": {"topics": [orders]},
+                "decode": {"schema": SCHEMA},
+                "steps": [{"sql": "select id, amount from input"}],
+                "sink": {"table": "y", "mode": "upsert", "key": ["customer"]},
+            },
         }
     )
     with pytest.raises(WrongDefinition) as caught:
         analyse(spark, project, project.pipelines)
-    assert "pipelines.column: [UNRESOLVED_COLUMN" in str(caught.value)
-    assert "amount" in str(caught.value)
-    assert "pipelines.type: " in str(caught.value)
+    told = {one.path: one.what for one in caught.value.problems}
+    assert list(told) == [
+        "pipelines.column.decode.expect.a",
+        "pipelines.column.decode.expect.b",
+        "pipelines.column.steps[1].sql",
+        "pipelines.type.decode.schema",
+        "pipelines.key.sink.key",
+    ]
+    assert "Did you mean one of the following? [`amount`" in told["pipelines.column.decode.expect.a"]
+    assert told["pipelines.column.steps[1].sql"].startswith(
+        "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selct'"
+    )
+    assert told["pipelines.key.sink.key"] == "there is no column 'customer'."
+    assert all(len(what) < 400 and "SQLSTATE" not in what for what in told.values()), told
 
 
 def test_faults_are_told_in_words(spark: Any, shop: Shop) -> None:
@@ -180,5 +202,8 @@ def test_faults_are_told_in_words(spark: Any, shop: Shop) -> None:
     assert [row["id"] for row in shop.rows("strict")] == [1], "it goes on where it stopped"
     other = {**lenient, "decode": {"schema": "id string", "dead_letters": {"table": "dead"}}}
     shop.put(orders, [{"id": "text"}])
-    with pytest.raises(RunFailed, match=r"id is int64 in the table and string in the rows.*sql step"):
+    words = r"id is int64 in the table and string in the rows.*sql step"
+    with pytest.raises(WrongDefinition, match=rf"pipelines\.strict\.sink\.table: .*{words}"):
+        analyse(spark, shop.project({"strict": other}), shop.project({"strict": other}).pipelines)
+    with pytest.raises(RunFailed, match=words):
         shop.run(spark, shop.project({"strict": other}))

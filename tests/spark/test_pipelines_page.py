@@ -16,6 +16,7 @@ import yaml
 
 from penstock.spark.pipelines import load_project
 from penstock.spark.pipelines.analysis import analyse
+from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.waiting import wait_until
 from penstock.testing import Broker
 from spark.shop import Shop, shell
@@ -85,7 +86,7 @@ def test_a_signal_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path)
         assert (
             b'penstock_pipeline_up{pipeline="p"} 1.0' in urllib.request.urlopen(address[0], timeout=30).read()
         )
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS_MAX) == 0, (tmp_path / "err").read_text()[-3000:]
     finally:
         process.kill()
@@ -93,3 +94,9 @@ def test_a_signal_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path)
     last = json.loads((tmp_path / "out").read_text().splitlines()[-1])
     assert (last["state"], last["rows_total"]) == ("stopped", 2)
     assert [row["id"] for row in shop.rows("lake")] == [1, 2]
+    said = (tmp_path / "err").read_text()
+    assert "\tat " not in said, said
+    assert "Traceback" not in said, said
+    status = PipelineState(tmp_path / ".pipelines" / "p").status()
+    assert status is not None
+    assert (status["state"], status["rows_total"]) == ("stopped", 2)

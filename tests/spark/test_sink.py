@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import penstock.spark
 from penstock.client.access import read_access
 from penstock.client.batches import read_raw
 from penstock.client.cluster import Cluster, Place, codes_in
@@ -20,9 +22,11 @@ from penstock.client.transactions import open_ids
 from penstock.core.model import Header, Record
 from penstock.core.records.murmur2 import partition_of
 from penstock.core.records.whole import open_batch
+from penstock.spark.sessions import is_running
 from penstock.spark.sink_options import PRODUCER_OPTIONS, SINK_OPTIONS
 from penstock.testing import Broker
 from penstock.wire.kafka import ApiKey, messages
+from spark import places
 from spark.kills import TopicTally
 
 PARTITIONS = 3
@@ -150,6 +154,27 @@ def test_a_query_copies_once_even_if_spark_forgets_that_it_was_done(
     assert values(broker, topic) == Counter(map(str, range(200)))
     assert committed(cluster, f"penstock-sink-{query.id}")[Place(topic, 0)].offset == last
     assert open_ids(cluster, "penstock-sink") == []
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """Do this in a Python thread that Spark has not seen yet."""
+    with ThreadPoolExecutor(1) as fresh:
+        return fresh.submit(work).result()
+
+
+def test_every_thread_can_write(
+    spark: Any, broker: Broker, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    rows = numbers(spark, 20)
+    in_thread(lambda: write(rows, broker, topic))
+    in_thread(lambda: run_query(spark, broker, topic, topic, tmp_path / "checkpoint"))
+    assert values(broker, topic) == Counter({str(number): 2 for number in range(20)})
+
+
+@pytest.mark.skipif(places.IS_REMOTE, reason="over Connect a process may have several sessions")
+def test_a_thread_gets_the_session_of_the_process(spark: Any) -> None:
+    assert in_thread(penstock.spark.session) is spark
+    assert in_thread(is_running)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from feeding import NOW_MS, connected, create, grow, numbered, put
+from feeding import NOW_MS, connected, create, delete, grow, numbered, put
 from penstock.client.cluster import Cluster
 from penstock.core.model import Header, NewRecord
 from penstock.testing import Broker
@@ -90,22 +90,9 @@ def test_bounds_and_cuts(spark: Any, broker: Broker, cluster: Cluster, topic: st
     assert cut.count() == 110
 
 
-def test_filters_on_place_and_time_choose_what_is_read(
+def test_a_frame_that_is_filtered_still_has_all_its_rows(
     spark: Any, broker: Broker, cluster: Cluster, topic: str
 ) -> None:
-    put(cluster, topic, numbered(100))
-    put(cluster, topic, numbered(100), partition=1)
-    frame = reading(spark, broker, topic, pushFilters="true")
-    narrow = frame.where("partition = 1 and offset >= 10 and offset < 13")
-    assert [one.offset for one in narrow.orderBy("offset").collect()] == [10, 11, 12]
-    planned = narrow._jdf.queryExecution().executedPlan().toString()
-    assert "offset >= 10" not in planned.replace("(offset#", "(offset"), planned
-    late = frame.where(f"timestamp >= timestamp_millis({NOW_MS + 95})")
-    assert late.count() == 10
-    assert frame.where(f"topic = '{topic}' and offset in (3, 4)").count() == 4
-
-
-def test_a_filter_is_not_remembered(spark: Any, broker: Broker, cluster: Cluster, topic: str) -> None:
     put(cluster, topic, numbered(10))
     put(cluster, topic, numbered(10), partition=1)
     frame = reading(spark, broker, topic)
@@ -135,6 +122,27 @@ def test_a_stream_reads_each_record_once_over_restarts(
     assert sum(one["numInputRows"] for one in again.recentProgress) == 10
     rows = spark.read.parquet(str(table)).select("partition", "offset").collect()
     assert len(rows) == len({(one.partition, one.offset) for one in rows}) == 510
+
+
+def test_a_topic_created_again_stops_a_stream_or_is_read_from_its_beginning(
+    spark: Any, broker: Broker, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    """Longer than the checkpoint, so that offsets alone cannot tell."""
+    put(cluster, topic, numbered(5))
+    table, checkpoint = tmp_path / "table", tmp_path / "checkpoint"
+    finish(streaming(spark, broker, topic, startingOffsets="earliest"), table, checkpoint)
+    first_id = cluster.topics([topic])[topic].topic_id
+    delete(cluster, topic)
+    create(cluster, topic, 2)
+    put(cluster, topic, numbered(8))
+    second_id = cluster.topics([topic])[topic].topic_id
+    with pytest.raises(Exception, match=f"{first_id}.*{second_id}.*failOnDataLoss"):
+        finish(streaming(spark, broker, topic), table, checkpoint)
+    finish(streaming(spark, broker, topic, failOnDataLoss="false"), table, checkpoint)
+    assert spark.read.parquet(str(table)).count() == 5 + 8
+    put(cluster, topic, numbered(2))
+    finish(streaming(spark, broker, topic), table, checkpoint)
+    assert spark.read.parquet(str(table)).count() == 5 + 8 + 2
 
 
 def test_a_running_stream_hears_of_new_records_at_once(

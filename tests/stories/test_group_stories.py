@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from group_play import Play
+from group_play import LIMITS, Play
 
 
 def told(play: Play, story: str) -> None:
@@ -31,7 +31,7 @@ def test_two_members_find_each_other() -> None:
              0 somebody joins
                  bob ← come back as bob
              0 bob joins and waits
-           100 time passes
+            50 time passes
                  ann ← generation 1, range, led by ann, of ann bob
                  bob ← generation 1, range, led by ann
            100 bob asks for its assignment and waits
@@ -41,6 +41,82 @@ def test_two_members_find_each_other() -> None:
                  ann ← assigned p0
            100 bob beats
                  bob ← fine
+        """,
+    )
+
+
+def test_static_members_that_start_together_share_their_first_generation() -> None:
+    play = Play(LIMITS._replace(initial_rebalance_static_ms=1_000))
+    play.join(fresh="ann", instance="one")
+    play.wait(900)
+    play.join(fresh="bob", instance="two")
+    play.wait(2_000)
+    told(
+        play,
+        """
+             0 somebody as one joins and waits
+           900 somebody as two joins and waits
+          1900 time passes
+                 ann ← generation 1, range, led by ann, of ann bob
+                 bob ← generation 1, range, led by ann
+        """,
+    )
+
+
+def test_a_lone_first_member_waits_for_one_quiet_period() -> None:
+    play = Play()
+    play.join(fresh="ann", known_id=True)
+    play.join("ann")
+    play.wait(100)
+    told(
+        play,
+        """
+             0 somebody joins
+                 ann ← come back as ann
+             0 ann joins and waits
+            50 time passes
+                 ann ← generation 1, range, led by ann, of ann
+        """,
+    )
+
+
+def test_a_member_that_was_given_an_id_is_waited_for() -> None:
+    """Its client is slow to come back, but it is on its way."""
+    play = Play()
+    play.join(fresh="ann")
+    play.wait(20)
+    play.join(fresh="bob", known_id=True)
+    play.wait(1_000)
+    play.join("bob")
+    play.wait(1_000)
+    told(
+        play,
+        """
+             0 somebody joins and waits
+            20 somebody joins
+                 bob ← come back as bob
+          1020 bob joins and waits
+          1070 time passes
+                 ann ← generation 1, range, led by ann, of ann bob
+                 bob ← generation 1, range, led by ann
+        """,
+    )
+
+
+def test_a_member_that_never_comes_back_with_its_id_is_not_waited_for_long() -> None:
+    play = Play()
+    play.join(fresh="ann")
+    play.wait(20)
+    play.join(fresh="bob", known_id=True)
+    play.wait(4_000)
+    told(
+        play,
+        """
+             0 somebody joins and waits
+            20 somebody joins
+                 bob ← come back as bob
+          3000 time passes
+                 ann ← generation 1, range, led by ann, of ann
         """,
     )
 
@@ -201,8 +277,10 @@ def test_a_leader_that_never_assigns_loses_its_place() -> None:
                  ann ← fine
          24500 ann beats
                  ann ← fine
-         30100 time passes
+         30050 time passes
                  bob ← Rebalancing
+         30100 time passes
+                 (kept)
          30600 ann beats
                  ann ← UnknownMember
         """,

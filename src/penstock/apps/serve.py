@@ -17,8 +17,9 @@ from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
 from penstock.core.ports import Files
 from penstock.node.addresses import Address, advertised_address
-from penstock.node.broker import start_broker
+from penstock.node.broker import OWN_NAMES, start_broker
 from penstock.node.clock import SystemClock, SystemRng
+from penstock.node.data_directory import make_private, make_root
 from penstock.node.disk import DirectoryLock, DiskFiles
 from penstock.node.memory import MemoryFiles
 from penstock.node.runtime import Runtime
@@ -54,7 +55,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _take_directory(settings: Settings) -> DirectoryLock:
     root = Path(settings.data_dir)
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_root(root)
         lock = DirectoryLock(root)
     except OSError as error:
         raise StartError(f"Cannot use the data directory {root}: {error.strerror}.") from error
@@ -63,6 +64,7 @@ def _take_directory(settings: Settings) -> DirectoryLock:
             f"The data directory {root} is in use by another broker (pid {lock.holder()}); "
             "stop it or choose another --data-dir."
         )
+    make_private(root, OWN_NAMES)
     return lock
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,7 +22,10 @@ from penstock.client.errors import ClientError, NotFound, Refused, TimedOut, Unr
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 from penstock.wire.kafka.classes import Message
 
-_METADATA_VERSION_MAX = 9
+_METADATA_VERSION_MAX = 10
+"""The first version that tells topic ids."""
+
+_NO_TOPIC_ID = bytes(16)
 _COORDINATOR_VERSION_MAX = 3
 
 MOVED = frozenset(
@@ -106,11 +110,16 @@ ANYONE = Anyone()
 
 @dataclass(frozen=True, slots=True)
 class TopicFound:
-    """A topic with its leaders by partition; a leader of -1 is being elected."""
+    """A topic with its leaders by partition; a leader of -1 is being elected.
+
+    `topic_id` is in the form that Kafka's tools print, and empty if the broker is too old to have one. A topic that is
+    deleted and created again has a new one.
+    """
 
     name: str
     is_internal: bool
     leaders: dict[int, int]
+    topic_id: str = ""
 
     @property
     def partitions(self) -> list[int]:
@@ -301,7 +310,7 @@ class Cluster:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 raise Refused(f"topic {topic.name}: {word(topic.error_code)}")
             leaders = {one.partition_index: one.leader_id for one in topic.partitions}
-            found[topic.name] = TopicFound(topic.name, topic.is_internal, leaders)
+            found[topic.name] = TopicFound(topic.name, topic.is_internal, leaders, _id_text(topic.topic_id))
             self._leaders.update({Place(topic.name, number): leader for number, leader in leaders.items()})
         return found
 
@@ -376,6 +385,10 @@ def codes_in(answer: Any) -> Iterator[int]:
             for one in value:
                 if isinstance(one, Message):
                     yield from codes_in(one)
+
+
+def _id_text(topic_id: bytes) -> str:
+    return "" if topic_id == _NO_TOPIC_ID else urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def _name_of(target: Target) -> str:

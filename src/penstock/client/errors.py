@@ -3,6 +3,7 @@
 ClientError(message, retriable, code)
 ├ BadArgument           an option or argument that cannot be; told before anything is sent
 ├ SerializationFailed   a value that its serializer cannot write or read
+├ NotInstalled          a package that only an extra installs
 ├ IllegalState          a call at the wrong moment, such as one on a closed client
 ├ Unreachable           nobody answers at the address                                  retriable
 ├ TimedOut              no answer within the time given; it may have happened or not   retriable
@@ -39,6 +40,10 @@ class ClientError(Exception):
 
 class BadArgument(ClientError, ValueError):
     """An option or argument that cannot be. The message says what is wrong and what is allowed."""
+
+
+class NotInstalled(ClientError, ImportError):
+    """A package that only an extra installs is not there. The message names the extra."""
 
 
 class SerializationFailed(ClientError):

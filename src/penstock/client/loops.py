@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from importlib import import_module
-from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.util import find_spec
 from typing import Any
 
 from penstock.client.errors import BadArgument
+from penstock.core.records.loops import compiled_loops, plain_loops
 
 VARIABLE = "PENSTOCK_DECODER"
 CHOICES = ("auto", "compiled", "interpreted")
@@ -37,13 +35,4 @@ def _load(name: str, choice: str) -> Any:
                 f"{VARIABLE}=compiled, but the loops of {name} were not compiled here: install a wheel that was "
                 "built with a C compiler, or set it to auto"
             )
-    return import_module(f"penstock.core.records.{name}_loops")
-
-
-def compiled_loops(name: str) -> Any | None:
-    """The compiled module if there is one; its source stands beside it and is not to be run as it is."""
-    module = f"penstock.core.records.{name}_compiled"
-    found = find_spec(module)
-    if found is None or not str(found.origin).endswith(tuple(EXTENSION_SUFFIXES)):
-        return None
-    return import_module(module)
+    return plain_loops(name)

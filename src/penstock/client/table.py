@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client.access import nearest, read_access
 from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, NotFound, SerializationFailed
+from penstock.client.extras import extras
 from penstock.client.offsets import EARLIEST, LATEST, list_offsets
 
 if TYPE_CHECKING:
@@ -49,15 +50,18 @@ class Table:
         """
         if values not in VALUES:
             raise BadArgument(f"values is {values!r}; it is one of {', '.join(VALUES)}")
-        found = self._read(headers)
-        if values == "bytes":
-            return found
-        found = _as_text(found, self.topic, ("key", "value") if values == "text" else ("key",))
-        return found if values == "text" else _as_fields(found, self.topic)
+        with extras():
+            found = self._read(headers)
+            if values == "bytes":
+                return found
+            found = _as_text(found, self.topic, ("key", "value") if values == "text" else ("key",))
+            return found if values == "text" else _as_fields(found, self.topic)
 
     def to_pandas(self, *, values: str = "bytes", headers: bool = False) -> Any:
         """The same as a pandas.DataFrame."""
-        return self.to_arrow(values=values, headers=headers).to_pandas()
+        found = self.to_arrow(values=values, headers=headers)
+        with extras():
+            return found.to_pandas()
 
     def to_spark(self, spark: Any, *, headers: bool = False) -> Any:
         """The same as a DataFrame of this Spark session, read by its workers when it is used."""

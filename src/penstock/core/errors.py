@@ -82,6 +82,14 @@ class Malformed(Refused):
     """Bytes that do not follow the protocol. The connection that sent them cannot be trusted further."""
 
 
+class ForeignProtocol(Refused):
+    """The client speaks another protocol than this port. `answer` tells it so in its own protocol; it may be empty."""
+
+    def __init__(self, message: str, answer: bytes = b"") -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
 class UnsupportedVersion(Refused):
     """An API or version that this broker does not speak."""
 
@@ -99,7 +107,11 @@ class InvalidRecord(Refused):
 
 
 class InvalidTimestamp(Refused):
-    """A record's timestamp lies outside what its topic allows."""
+    """A record's timestamp lies outside what its topic allows. `indexes` as in InvalidRecord."""
+
+    def __init__(self, message: str, indexes: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.indexes = indexes
 
 
 class UnsupportedCompression(Refused):

@@ -33,11 +33,26 @@ PRODUCER_IDS_BLOCK = 1_000
 DECOMPRESSED_BYTES_MAX = 256 * 2**20
 """The most that one compressed batch may unfold to."""
 
-DECOMPRESSION_RATIO_MAX = 1_032
-"""Beyond deflate's own best ratio a batch is an attack, not data. Small batches are exempt, see compression."""
+UNFOLDED_FACTOR_MAX = 16
+"""What a produced batch may unfold to, in multiples of its topic's `max.message.bytes`; JSON packs about 10:1."""
 
-DECOMPRESSION_RATIO_EXEMPT_BYTES = 2**20
-"""Up to this size a batch may unfold at any ratio: runs of equal bytes do, and so little harms nobody."""
+UNFOLDED_BYTES_MIN = 2**20
+"""A batch may always unfold to this much, however small the `max.message.bytes` of its topic is."""
+
+LOOP_PACKED_BYTES_MAX = 16 * 2**10
+"""Larger compressed batches are opened in a worker thread. Handing one over costs about as much as unfolding this."""
+
+LOOP_UNFOLDED_BYTES_MAX = 64 * 2**10
+"""What a batch that is opened on the loop may unfold to; one that unfolds to more starts again in a worker."""
+
+LOOKUP_UNFOLDED_BYTES_MAX = 2**20
+"""What a batch may unfold to when a record is looked up in it by time, which happens on the loop."""
+
+STORED_UNFOLDED_FACTOR_MAX = 64
+"""As UNFOLDED_FACTOR_MAX, for batches that are in the log already: those from before there was a limit can be read."""
+
+RECORD_ERRORS_MAX = 1_000
+"""How many bad records of one batch the answer to its producer names."""
 
 GZIP_MEMBERS_MAX = 64
 """Each further gzip member costs a copy of the rest of the input; no client writes more than one."""
@@ -59,6 +74,9 @@ OFFSET_METADATA_BYTES_MAX = 4_096
 
 GROUP_NEWCOMER_MS = 300_000
 """How long a member that has never been told its first generation may wait for it; Kafka's own limit."""
+
+GROUP_COMING_MS = 3_000
+"""How long the first round of a group waits for a member that was given an id and has not come back with it."""
 
 GROUP_RECORD_BYTES_MAX = 64 * 2**20
 """The largest state of one group that is kept: all members with what they subscribe to and what they were given."""

@@ -47,6 +47,13 @@ class TimestampType(StrEnum):
     LOG_APPEND_TIME = "LogAppendTime"
 
 
+class Validation(StrEnum):
+    """How much of a produced batch is checked: every record, or the header and its checksum alone."""
+
+    FULL = "full"
+    HEADER = "header"
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """The settings of one topic, resolved: what the data path looks at for each batch."""
@@ -73,6 +80,7 @@ class TopicConfig:
     segment_jitter_ms: int
     unclean_election: bool
     durability: Durability
+    validation: Validation
 
 
 def validate(name: str, value: str) -> str:
@@ -122,6 +130,7 @@ def resolve(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> TopicC
         segment_jitter_ms=int(values["segment.jitter.ms"]),
         unclean_election=values["unclean.leader.election.enable"] == "true",
         durability=Durability(values["penstock.durability"]),
+        validation=Validation(values["penstock.validation"]),
     )
 
 
@@ -327,6 +336,12 @@ _ALL = (
         "penstock.durability",
         tuple(item.value for item in Durability),
         "When a record counts as kept: after fdatasync, flushed at intervals, or once the system has it.",
+    ),
+    choice(
+        "penstock.validation",
+        "penstock.validation",
+        tuple(item.value for item in Validation),
+        "What is checked of a produced batch: every record (full), or only the batch header and checksum (header).",
     ),
 )
 

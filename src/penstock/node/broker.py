@@ -48,6 +48,8 @@ from penstock.node.settings import Settings
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
+OWN_NAMES = (TOPICS_DIRECTORY, metadata.DIRECTORY, *checkpoint.FILE_NAMES)
+"""What a node makes in its data directory."""
 
 
 class Broker:
@@ -109,8 +111,10 @@ class Broker:
         partitions = self.partitions()
         settled = await asyncio.gather(*(partition.settle() for partition in partitions))
         for partition, is_settled in zip(partitions, settled, strict=True):
-            if is_settled:
-                self._recovery_points[partition.log.directory] = partition.durable_offset
+            directory = partition.log.directory
+            # A directory that is gone must not pass for an empty topic at the next start: the point tells them apart.
+            if is_settled or not self.runtime.files.names(directory):
+                self._recovery_points[directory] = partition.durable_offset
             partition.close(NotLeader("the broker is stopping"))
         is_healthy = all(settled) and self._metadata.is_online
         try:
@@ -292,6 +296,7 @@ class Broker:
 
 async def start_broker(settings: Settings, runtime: Runtime) -> Broker:
     """Recover a node from its files, or make a new one."""
+    checkpoint.require_identity(runtime.files, (TOPICS_DIRECTORY, metadata.DIRECTORY))
     was_clean = checkpoint.take_clean_marker(runtime.files)
     identity = checkpoint.load_identity(runtime.files, runtime.rng, settings.node_id, was_clean=was_clean)
     if identity.leader_epoch and not was_clean:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.errors import TornSegment
@@ -18,6 +19,7 @@ logger = logging.getLogger("penstock.checkpoint")
 IDENTITY_FILE = "node.json"
 RECOVERY_FILE = "recovery-points.json"
 CLEAN_FILE = "clean-stop.json"
+FILE_NAMES = (IDENTITY_FILE, RECOVERY_FILE, CLEAN_FILE)
 FORMAT = 1
 
 
@@ -28,6 +30,22 @@ class Identity:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.leader_epoch = leader_epoch
+
+
+def require_identity(files: Files, data_names: Sequence[str]) -> None:
+    """Refuse a data directory that lost its identity: a new one would silently make it another cluster.
+
+    The identity is durable before anything else is written, so data without one means that the file was lost.
+    """
+    if files.exists(IDENTITY_FILE):
+        return
+    found = [name for name in (*data_names, RECOVERY_FILE) if files.exists(name)]
+    if found:
+        raise TornSegment(
+            f"{IDENTITY_FILE} is missing, but there is data ({', '.join(found)}). Without it this would become another "
+            "cluster with epochs that start anew. Restore the file from a backup of the data directory; if the data is "
+            "not needed, start with an empty --data-dir"
+        )
 
 
 def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> Identity:

@@ -7,20 +7,24 @@ from functools import partial
 
 from penstock.core.log.compaction import CompactionConfig, choose, install
 from penstock.core.log.log import Log
-from penstock.core.log.rewrite import rewrite
+from penstock.core.log.rewrite import Report, rewrite
 from penstock.node.runtime import Runtime
 from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.compaction")
 
 
-async def compact(runtime: Runtime, log: Log, config: CompactionConfig, limit_offset: int) -> bool:
+async def compact(
+    runtime: Runtime, log: Log, config: CompactionConfig, limit_offset: int, report: Report
+) -> bool:
     """Compact what is worth it; True when something was. The rewriting happens in a worker thread."""
     plan = choose(log, config, runtime.clock.now_ms(), limit_offset)
     if plan is None:
         return False
-    report = partial(logger.warning, "%s: %s", log.directory)
-    result = await run_blocking(runtime.workers, partial(rewrite, runtime.files, plan, report))
+    reports: list[str] = []
+    result = await run_blocking(runtime.workers, partial(rewrite, runtime.files, plan, reports.append))
+    for one in reports:
+        report(one)
     if not install(log, plan, result):
         return False
     logger.info(

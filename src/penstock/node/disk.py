@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import RLock
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, TornSegment
+from penstock.node.data_directory import DIRECTORY_MODE, FILE_MODE
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -22,6 +23,21 @@ TEMPORARY_SUFFIX = ".tmp"
 def _disk_error(error: OSError, doing: str, path: str) -> BrokerError:
     words = f"{doing} {path}: {error.strerror or error}"
     return DiskFull(words) if error.errno in _FULL else DiskFailed(words)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, FILE_MODE)
+
+
+def _make_private_dir(full_path: str) -> None:
+    """As os.makedirs, which leaves the mode of parents to the umask."""
+    try:
+        os.mkdir(full_path, DIRECTORY_MODE)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_private_dir(os.path.dirname(full_path))
+        _make_private_dir(full_path)
 
 
 class DiskFile:
@@ -185,12 +201,12 @@ class DiskFiles:
         flags = self._access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
             try:
-                return os.open(full_path, flags, 0o640)
+                return os.open(full_path, flags, FILE_MODE)
             except OSError as error:
                 if error.errno not in _NO_DESCRIPTORS:
                     raise
             self._make_room(len(self._open))
-            return os.open(full_path, flags, 0o640)
+            return os.open(full_path, flags, FILE_MODE)
         except FileNotFoundError as error:
             raise TornSegment(f"{full_path} is not there") from error
         except OSError as error:
@@ -272,7 +288,7 @@ class DiskFiles:
 
     def make_dir(self, path: str) -> None:
         try:
-            os.makedirs(self._full(path), exist_ok=True)
+            _make_private_dir(self._full(path))
         except OSError as error:
             raise _disk_error(error, "cannot create", self._full(path)) from error
 
@@ -332,7 +348,7 @@ class DiskFiles:
         full_path = self._full(path)
         temporary = full_path + TEMPORARY_SUFFIX
         try:
-            with open(temporary, "wb") as out:
+            with open(temporary, "wb", opener=_open_private) as out:
                 out.write(content)
                 out.flush()
                 if sync:
@@ -350,7 +366,7 @@ class DirectoryLock:
     """Keeps a second broker out of the same data directory, for as long as this process lives."""
 
     def __init__(self, root: Path) -> None:
-        self._fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
 
     def acquire(self) -> bool:
         try:

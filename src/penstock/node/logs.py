@@ -11,6 +11,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TextIO
 
+from penstock.core.printable import escape
 from penstock.node.log_choices import LogFormat, LogLevel
 
 ROOT_LOGGER = "penstock"
@@ -27,13 +28,6 @@ def configure_logging(level: LogLevel, log_format: LogFormat, stream: TextIO) ->
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger(ROOT_LOGGER).setLevel(level.value.upper())
-
-
-def escape(text: str) -> str:
-    """The same text with line breaks, terminal escapes and other invisible characters written out."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 class TextFormatter(logging.Formatter):

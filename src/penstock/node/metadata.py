@@ -7,6 +7,7 @@ topic that clients can see is a topic that survives. Recovery is replay.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ INDEX_INTERVAL_BYTES = 4096
 _FOREVER_MS = 2**62
 
 LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
+
+logger = logging.getLogger("penstock.metadata")
 
 
 class _Compaction(NamedTuple):
@@ -94,7 +97,7 @@ class Metadata:
 
     async def compact(self) -> None:
         """Let go of what later events say again."""
-        await compact(self._runtime, self.log, _Compaction(), self.log.visible.offset)
+        await compact(self._runtime, self.log, _Compaction(), self.log.visible.offset, logger.warning)
 
     async def _append(self, events: Sequence[Event]) -> None:
         now_ms = self._runtime.clock.now_ms()

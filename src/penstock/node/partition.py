@@ -21,11 +21,9 @@ from penstock.core.errors import (
     DiskFailed,
     DiskFull,
     Fenced,
-    NotEnoughReplicas,
     NoTransactionalId,
     Offline,
     OffsetOutOfRange,
-    TooLarge,
     UnknownEpoch,
 )
 from penstock.core.log.compaction import roll_is_due
@@ -35,21 +33,21 @@ from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Durability, Isolation
-from penstock.core.records.admission import admit, needs_admission
-from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, check_produced, decode_header
+from penstock.core.ports import File
+from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, decode_header
 from penstock.core.records.control import Marker, build_marker
 from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
+from penstock.node.admission import Admission, Admitted
 from penstock.node.compacting import compact
+from penstock.node.damage import Damage
 from penstock.node.metrics.meters import Traffic
+from penstock.node.payloads import Opened, Payload
 from penstock.node.runtime import Runtime
 from penstock.node.syncing import carry_out, sync_now
 from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.partition")
-
-REPLICAS = 1
-"""How many copies of a partition there are in sync: this one."""
 
 Settled = Callable[[BrokerError | None], None]
 """Called once: None when the records are as durable as promised, else what went wrong."""
@@ -78,10 +76,12 @@ class Partition:
         self, topic: Topic, index: int, log: Log, config: TopicConfig, leader_epoch: int, runtime: Runtime
     ) -> None:
         self.topic = topic.name
+        self.topic_id = topic.id
         self.is_internal = topic.internal
         self.index = index
         self.log = log
         self.traffic = Traffic(log)
+        self.damage = Damage(topic.name, index)
         self._runtime = runtime
         self.leader_epoch = leader_epoch
         self.failure: BrokerError | None = None
@@ -123,7 +123,7 @@ class Partition:
 
     def _take_over(self, config: TopicConfig) -> None:
         self.config = config
-        self._needs_admission = needs_admission(config)
+        self.admission = Admission(repr(self), config, self._runtime.clock)
         jitter_ms = self._runtime.rng.below(min(config.segment_jitter_ms, config.segment_ms) + 1)
         segment_ms = max(1, config.segment_ms - jitter_ms)
         self.log.limits = LogLimits(config.segment_bytes, segment_ms, config.index_interval_bytes)
@@ -166,23 +166,20 @@ class Partition:
     def append(self, batch: memoryview, acks: int = Acks.ALL, *, in_transaction: bool = False) -> Appended:
         """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards.
 
+        However long the checks take: for batches that are not compressed. Others are admitted first, apart.
+        """
+        self.check_online()
+        admitted = self.admission.now(batch, acks) or self.admission.work(batch, acks)()
+        return self.append_admitted(admitted, in_transaction=in_transaction)
+
+    def append_admitted(self, admitted: Admitted, *, in_transaction: bool = False) -> Appended:
+        """Write a batch that was checked.
+
         `in_transaction`: the coordinator has vouched for the transaction that the batch says it belongs to.
         """
         if self.failure is not None:
             self.check_online()
-        if acks == Acks.ALL and self.config.insync_replicas_min > REPLICAS:
-            raise NotEnoughReplicas(
-                f"{self}: min.insync.replicas is {self.config.insync_replicas_min}, this node keeps {REPLICAS} replica"
-            )
-        header = check_produced(batch)
-        config = self.config
-        if len(batch) > config.message_bytes_max:
-            raise self._too_large(batch)
-        now_ms = self._runtime.clock.now_ms()
-        if self._needs_admission or header.max_timestamp_ms > now_ms + config.timestamp_after_ms_max:
-            batch, header = admit(batch, header, config, now_ms)
-            if len(batch) > config.message_bytes_max:
-                raise self._too_large(batch)
+        batch, header, now_ms = admitted
         if header.attributes & TRANSACTIONAL and not in_transaction:
             raise NoTransactionalId(f"{self}: a batch of a transaction came without its transactional id")
         if header.producer_id >= 0:
@@ -192,10 +189,6 @@ class Partition:
         offset = self._write(batch, header, now_ms)
         append_time_ms = header.max_timestamp_ms if header.has_append_time else NO_TIMESTAMP
         return Appended(offset, offset + header.last_offset_delta + 1, append_time_ms)
-
-    def _too_large(self, batch: memoryview) -> TooLarge:
-        bytes_max = self.config.message_bytes_max
-        return TooLarge(f"{self}: a batch of {len(batch)} bytes is over max.message.bytes {bytes_max}")
 
     def append_own(self, batch: bytearray) -> Appended:
         """Write a batch that the broker has just made for itself: there is nothing to prove or to refuse in it."""
@@ -362,11 +355,18 @@ class Partition:
         try:
             return self.log.read(offset, bytes_max, self._limit(isolation))
         except CorruptBatch as error:
-            logger.error("a damaged batch was not served: %s", error, extra=self._names)
+            self.damage.refuse(offset, error)
             raise
         except DiskFailed as error:
             self.fail(error)
             raise
+
+    def open_payload(
+        self, place: tuple[File, int], raw: memoryview, header: BatchHeader, when_opened: Opened
+    ) -> Payload | None:
+        """The records of a batch that lies there, or None until a worker has unfolded them; then one is called."""
+        runtime, bytes_max = self._runtime, self.config.message_bytes_max
+        return runtime.payloads.open(runtime.workers, place, raw, header, bytes_max, when_opened)
 
     def _limit(self, isolation: Isolation) -> Mark:
         return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.visible
@@ -465,7 +465,7 @@ class Partition:
             self.start_sync()
         self._is_compacting = True
         try:
-            return await compact(self._runtime, self.log, config, self.last_stable_offset)
+            return await compact(self._runtime, self.log, config, self.last_stable_offset, self.damage.retain)
         finally:
             self._is_compacting = False
 
@@ -486,6 +486,8 @@ class Partition:
                 self.log.save_state()
             except (DiskFull, DiskFailed) as error:
                 logger.warning("%r: the next start has to rebuild its state: %s", self, error)
+            except BrokerError as error:
+                self.fail(error)
         return self.failure is None
 
     def close(self, error: BrokerError) -> None:

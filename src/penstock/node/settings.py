@@ -47,6 +47,14 @@ class Settings:
         " empty: none.",
         may_be_empty=True,
     )
+    http_allowed_hosts: str = setting(
+        Kind.TEXT,
+        "server",
+        "",
+        "Further host names by which clients may address the HTTP door, such as penstock.internal, or .internal for all"
+        " names below it, or * for any. Always accepted: IP addresses, localhost, host and advertised_host.",
+        may_be_empty=True,
+    )
     advertised_host: str = setting(
         Kind.HOST,
         "server",
@@ -74,7 +82,8 @@ class Settings:
         Kind.TEXT,
         "storage",
         "./penstock-data",
-        "Directory of all topics. A relative path starts where the broker was started.",
+        "Directory of all topics, private to the user that runs the broker (directories 0700, files 0600). A relative"
+        " path starts where the broker was started.",
         aliases=("log_dir", "storage.dir", "storage.path"),
         kafka="log.dirs",
     )
@@ -227,10 +236,16 @@ class Settings:
     )
     group_initial_rebalance_ms: int = duration(
         "groups",
-        50,
-        "How long a group that was empty waits for more members; again as long as more keep coming.",
+        150,
+        "How long a classic group that was empty waits for more members, counted from the last one that joined.",
         high=_INT32_MAX,
         kafka="group.initial.rebalance.delay.ms",
+    )
+    group_initial_rebalance_static_ms: int = duration(
+        "groups",
+        1_000,
+        "The same once a static member (group.instance.id) has joined; the longer of the two counts.",
+        high=_INT32_MAX,
     )
     group_size_max: int = count(
         "groups",

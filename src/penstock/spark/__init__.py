@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 
-def session(master: str = "local[*]", app_name: str = "penstock", **conf: str) -> Any:
+def session(master: str | None = None, app_name: str = "penstock", **conf: str) -> Any:
     """A Spark session with all that must be set, set; the one that this process has already, if it has one.
 
-    `master` is one of Spark's, or `sc://host:port` of a Spark Connect server. Further settings are Spark's own, with
-    underscores for dots where they are keywords: `session(spark_sql_shuffle_partitions="4")`, or
-    `session(**{"spark.sql.shuffle.partitions": "4"})`. Raises CannotStart, which says what is missing.
+    `master` is one of Spark's, `local[*]` if it is left out, or `sc://host:port` of a Spark Connect server. Further
+    settings are Spark's own, with underscores for dots where they are keywords:
+    `session(spark_sql_shuffle_partitions="4")`, or `session(**{"spark.sql.shuffle.partitions": "4"})`. Where you make
+    the session yourself, one call of this returns it and lets every Python thread write. Raises CannotStart, which says
+    what is missing.
     """
     from penstock.spark.sessions import make_session
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, RecordsLost
@@ -14,12 +15,22 @@ from penstock.spark.options import Bound, ReadOptions
 Offsets = dict[Place, int]
 
 
-def places_to_read(cluster: Cluster, options: ReadOptions) -> list[Place]:
-    """The partitions that are meant now. Raises NotFound with the nearest name."""
+class Selection(NamedTuple):
+    """The partitions that a read selects now, and the ids of their topics."""
+
+    places: list[Place]
+    topic_ids: dict[str, str]
+
+
+def select(cluster: Cluster, options: ReadOptions) -> Selection:
+    """The partitions that the options name now. Raises NotFound with the nearest name."""
     topics = options.topics
     wanted = {*topics.names, *(place.topic for place in topics.places)}
     found = cluster.topics(wanted or None)
-    return topics.choose(found if wanted <= found.keys() else cluster.topics())
+    if not wanted <= found.keys():
+        found = cluster.topics()
+    places = topics.choose(found)
+    return Selection(places, {place.topic: found[place.topic].topic_id for place in places})
 
 
 def resolve(

@@ -58,9 +58,10 @@ class Given:
         self._values = {name.lower(): str(value) for name, value in options.items()}
         names = {name.lower(): name for name in known}
         kafka_names = {*ACCESS_OPTIONS, *kafka_known}
+        for name, why in refused.items():
+            if self.has(name):
+                raise BadArgument(f"option {name!r} cannot be set here: {why}")
         for name in self._values:
-            if name in refused:
-                raise BadArgument(f"option {name!r} cannot be set here: {refused[name]}")
             if name.startswith(KAFKA):
                 self._check_kafka(name.removeprefix(KAFKA), kafka_names)
             elif name not in names:

@@ -33,7 +33,6 @@ OPTIONS = (
     "maxTriggerDelay",
     "minOffsetsPerTrigger",
     "minPartitions",
-    "pushFilters",
     "startingOffsets",
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
@@ -55,6 +54,11 @@ REFUSED = {
     KAFKA + "fetch.min.bytes": "what is there is read at once; use minOffsetsPerTrigger to wait for more",
     KAFKA + "interceptor.classes": "there is no Java here; use a DataFrame function",
     KAFKA + "key.deserializer": "keys are bytes; use cast or from_json in the query",
+    "pushFilters": (
+        "it was removed, because Spark applied a pushed filter also to later queries over the same DataFrame, which "
+        "then missed rows. Leave it out, and narrow the read with startingOffsets and endingOffsets, with "
+        "startingTimestamp and endingTimestamp, or with assign for single partitions"
+    ),
     KAFKA + "value.deserializer": "values are bytes; use cast or from_json in the query",
 }
 
@@ -133,7 +137,6 @@ class ReadOptions:
     trigger_bytes_max: int | None
     trigger_delay_ms_max: int
     wait_ms: int
-    pushes_filters: bool
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
@@ -171,7 +174,6 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         trigger_bytes_max=given.number("maxBytesPerTrigger"),
         trigger_delay_ms_max=given.duration_ms("maxTriggerDelay", _TRIGGER_DELAY_MS),
         wait_ms=given.duration_ms("latestOffsetWaitMs", 500),
-        pushes_filters=given.flag("pushFilters", False),
     )
 
 

@@ -15,10 +15,15 @@ for place in $PYTHONPATH; do
   case "$place" in "{spark}"/*) ;; *) kept="$kept${{kept:+:}}$place" ;; esac
 done
 unset IFS
+if [ "$1" = -m ] && [ "$2" = pyspark.daemon ]; then
+  shift 2
+  set -- -m penstock.spark.daemon "$@"
+fi
 PYTHONPATH="$kept" exec "{python}" "$@"
 """
 """Spark puts zips with its own Python code before the same code where it is installed. What comes from a zip is
-compiled at every start: that takes each worker, and a query has many, three times as long."""
+compiled at every start: that takes each worker, and a query has many, three times as long. Workers are forked by our
+form of PySpark's daemon."""
 
 
 def kept_script(name: str, text: str) -> Path:

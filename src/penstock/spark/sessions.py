@@ -5,24 +5,29 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.spark.java import NoJava, find_java
 from penstock.spark.scripts import quick_python
+from penstock.spark.threads import enable_threads
+
+LOCAL = "local[*]"
+CONNECT = "sc://"
+CONNECT_PORT = 15002
+CONNECT_S_MAX = 10.0
 
 CHECKPOINTS_ON_DISK = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""Where this is off, Spark refuses reads with the option `pushFilters`."""
 
 ANYWHERE = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    PUSHDOWN: "true",
 }
 """What can be set on any session, also one on a server."""
 
@@ -45,21 +50,56 @@ class CannotStart(Exception):
 def is_running() -> bool:
     """Whether this process has a Spark already."""
     sql = sys.modules.get("pyspark.sql")
-    return sql is not None and sql.SparkSession.getActiveSession() is not None
+    return sql is not None and _running(sql) is not None
 
 
-def make_session(master: str, app_name: str, conf: dict[str, str]) -> Any:
+def make_session(master: str | None, app_name: str, conf: dict[str, str]) -> Any:
     """A session on `master`: `local[*]`, any other of Spark's, or `sc://host` for Spark Connect.
 
-    If this process has one already, that one is returned: a process has one JVM. Raises CannotStart.
+    If this process has one already, that one is returned: a process has one JVM. Without a master it is the one that
+    is there, whatever its master, or else `local[*]`. Raises CannotStart.
     """
     sql = _import_spark()
-    if master.startswith("sc://"):
+    if master is not None and master.startswith(CONNECT):
+        _check_reachable(master)
         builder = sql.SparkSession.builder.remote(master)
         return _configured(builder, {**ANYWHERE, **conf}).getOrCreate()
-    running = sql.SparkSession.getActiveSession()
-    if running is not None:
-        return _same(running, master, conf)
+    running = _running(sql)
+    made = _start(sql, master or LOCAL, app_name, conf) if running is None else _same(running, master, conf)
+    enable_threads()
+    return made
+
+
+def _check_reachable(remote: str) -> None:
+    """Spark Connect's client retries silently for minutes: find out first whether there is a server.
+
+    The address may hold a token, so that errors name only host and port.
+    """
+    try:
+        place = urlsplit(remote)
+        host, port = place.hostname or "", place.port or CONNECT_PORT
+    except ValueError as error:
+        raise CannotStart(
+            f"{remote} is not an address of Spark Connect: write it as sc://host:15002"
+        ) from error
+    try:
+        socket.create_connection((host, port), CONNECT_S_MAX).close()
+    except OSError as error:
+        raise CannotStart(
+            f"no Spark Connect server answers at {host}:{port}: {error.strerror or error}. "
+            "Start it, or correct the address."
+        ) from error
+
+
+def _running(sql: Any) -> Any | None:
+    """The session of this process, also from a thread in which Spark has none as active."""
+    active = sql.SparkSession.getActiveSession()
+    if active is not None or sys.modules["pyspark"].SparkContext._active_spark_context is None:
+        return active
+    return sql.SparkSession.builder.getOrCreate()
+
+
+def _start(sql: Any, master: str, app_name: str, conf: dict[str, str]) -> Any:
     _prepare_environment(_worker_python(master, Path(sql.__file__).parents[1]))
     wanted = {**ANYWHERE, **OF_THE_DRIVER, "spark.sql.shuffle.partitions": str(_cores(master)), **conf}
     builder = sql.SparkSession.builder.master(master).appName(app_name)
@@ -84,14 +124,14 @@ def _import_spark() -> Any:
     except ImportError as error:
         raise CannotStart(
             f"{error.name} is not installed. Spark comes with the extra: pip install 'penstock[spark]'"
-        ) from error
+        ) from None
     return pyspark.sql
 
 
-def _same(running: Any, master: str, conf: dict[str, str]) -> Any:
+def _same(running: Any, master: str | None, conf: dict[str, str]) -> Any:
     """The session that is there, if it is what was asked for."""
     there = running.conf.get("spark.master", "")
-    if there != master:
+    if master is not None and there != master:
         raise CannotStart(
             f"this process already runs Spark on {there}; a process has one JVM. Stop that session first with "
             f"spark.stop(), or start {master} in another process."

@@ -60,6 +60,7 @@ class Sink:
         if turn.batch != NEVER:
             decided = last_batch(cluster, turn.name, self._options.transaction_ms_max)
             if decided >= turn.batch:
+                _drain(batches)
                 return Report(turn, is_skipped=True)
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
@@ -188,6 +189,13 @@ def query_writer(given: Mapping[str, str], schema: Any) -> QueryWriter:
         )
     check_columns(schema, options)
     return QueryWriter(options)
+
+
+def _drain(batches: Iterable[Any]) -> None:
+    """Read rows that are not wanted. Spark ends a Python worker that leaves input behind and starts another one for the
+    next task, which takes longer than reading the rows."""
+    for _ in batches:
+        continue
 
 
 def _write(writer: TaskWriter, first: Any, rows: Iterator[Any]) -> Any:

@@ -45,9 +45,9 @@ class PenstockSource(DataSource):
         return StructType([*COLUMNS, HEADERS] if with_headers else list(COLUMNS))
 
     def reader(self, schema: StructType) -> Any:
-        from penstock.spark.reader import make_reader
+        from penstock.spark.reader import Reader
 
-        return make_reader(read_options(self.options, is_stream=False))
+        return Reader(read_options(self.options, is_stream=False))
 
     def streamReader(self, schema: StructType) -> Any:
         from penstock.spark.stream import StreamReader

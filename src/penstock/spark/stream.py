@@ -1,8 +1,9 @@
 """A stream: how far each batch goes, within the limits that were asked for. Never reads records itself.
 
-An offset is the connector's own form, `{"orders": {"0": 23}}`, and beside it `#from`: where the partitions that are new
-in this batch begin. Spark writes it down before the batch runs. So a batch that is run again reads what it read the
-first time, even the first batch of a query that began at "latest": the start is part of the first end.
+The end of a batch carries where the partitions that are new in it begin, and Spark persists it before the batch runs.
+So a batch that is run again reads what it read the first time, even the first batch of a query that began at "latest":
+the start is part of the first end. The end also carries topic ids: offsets count for the topic that they were taken
+from, not for another one of the same name.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -24,14 +25,12 @@ from pyspark.sql.streaming.datasource import (
 from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, ClientError, RecordsLost
 from penstock.client.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
-from penstock.spark.bounds import Offsets, cut, places_to_read, resolve, spans_between
+from penstock.spark.bounds import Offsets, Selection, cut, resolve, select, spans_between
+from penstock.spark.checkpoint import StreamOffset
 from penstock.spark.options import ReadOptions
 from penstock.spark.reading import read_span
 from penstock.spark.sampling import bytes_per_offset
 from penstock.spark.tail import Tail
-
-FROM = "#from"
-INITIAL = "#initial"
 
 _POLL_S = 0.1
 """How often one looks whether `minOffsetsPerTrigger` is reached: there is no waiting for that at the broker."""
@@ -89,6 +88,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.close()
 
 
+class Target(NamedTuple):
+    """Where a query with Trigger.AvailableNow ends."""
+
+    ends: Offsets
+    topic_ids: dict[str, str]
+
+
 class Planner:
     """What a running query knows: the cluster, how far it may go, and what it has published."""
 
@@ -96,9 +102,10 @@ class Planner:
         self._options = options
         self._cluster = Cluster(options.access)
         self._tail = Tail(options.access)
-        self._target: Offsets | None = None
+        self._target: Target | None = None
         self._ends: Offsets = {}
         self._published: Offsets = {}
+        self._warned: set[tuple[str, str]] = set()
         self._batch_s = time.monotonic()
 
     def close(self) -> None:
@@ -108,27 +115,29 @@ class Planner:
     # -- offsets
 
     def initial(self) -> dict[str, Any]:
-        places = places_to_read(self._cluster, self._options)
-        starts = resolve(self._cluster, self._options.starting, places, self._options, is_start=True)
-        return {INITIAL: True, **_written(starts)}
+        selected = select(self._cluster, self._options)
+        starts = resolve(self._cluster, self._options.starting, selected.places, self._options, is_start=True)
+        return StreamOffset(starts, topic_ids=selected.topic_ids, is_initial=True).encode()
 
     def fix_target(self) -> None:
-        self._target = self._listed(self._places(), LATEST)
+        selected = select(self._cluster, self._options)
+        self._target = Target(self._listed(selected.places, LATEST), selected.topic_ids)
 
     def reported(self) -> dict[str, Any] | None:
-        return _written(self._ends) if self._ends else None
+        return StreamOffset(self._ends).encode() if self._ends else None
 
     def latest(self, start: Mapping[str, Any], *, is_limited: bool) -> dict[str, Any]:
         """The end of the next batch, or the start again if there is to be none yet."""
-        is_initial = INITIAL in start
-        if not is_initial:
-            self.publish(start)
-        known = self._still_there(_read(start))
-        begins = known if is_initial else {}
-        starts = {**known, **self._new_places(known)}
+        before = StreamOffset.decode(start)
+        selected = self._select()
+        known = self._same_topics(before, selected)
+        if not before.is_initial:
+            self._publish(known)
+        known = self._still_there(known, selected)
+        starts = {**known, **self._new_places(known, selected)}
         ends = self._ends_after(starts)
         starts, ends = self._begun_anew(starts, ends)
-        begins = {place: at for place, at in starts.items() if place in begins or known.get(place) != at}
+        begins = {place: at for place, at in starts.items() if before.is_initial or known.get(place) != at}
         if not begins and self._target is None:
             ends = self._await_enough(starts, ends)
         if is_limited:
@@ -136,31 +145,36 @@ class Planner:
         if ends == known and not begins:
             return dict(start)
         self._batch_s = time.monotonic()
-        return {**({FROM: _written(begins)} if begins else {}), **_written(ends)}
+        return StreamOffset(ends, begins, selected.topic_ids).encode()
 
     def spans(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Any]:
         """What lies between two offsets. Raises RecordsLost when it is no longer all there."""
-        ends = _read(end)
-        starts = {**_read(start), **_read(end.get(FROM, {}))}
-        missing = sorted(set(ends) - set(starts))
+        planned = StreamOffset.decode(end)
+        starts = {**StreamOffset.decode(start).offsets, **planned.begins}
+        missing = sorted(set(planned.offsets) - set(starts))
         if missing:
             raise BadArgument(
                 f"the checkpoint does not say where {missing[0].topic} partition {missing[0].partition} begins: it "
                 "was not written by this source. Give the query a checkpointLocation of its own."
             )
-        there = {place: end for place, end in ends.items() if end > starts[place]}
+        there = {place: end for place, end in planned.offsets.items() if end > starts[place]}
+        there = self._not_replaced(there, planned.topic_ids)
         for place, first in self._listed(list(there), EARLIEST).items():
             if first > starts[place]:
                 self._lose(
                     f"{_name(place)}: offset {starts[place]} is gone, the log begins at {first}: retention took it"
                 )
-                starts[place] = min(first, ends[place])
+                starts[place] = min(first, there[place])
         return spans_between(starts, there)
 
     def publish(self, end: Mapping[str, Any]) -> None:
-        """Tell the group, if there is one, how far this is done. A failure is said, and is not the query's."""
-        done = _read(end)
-        if self._options.group is None or done == self._published or INITIAL in end:
+        done = StreamOffset.decode(end)
+        if not done.is_initial:
+            self._publish(done.offsets)
+
+    def _publish(self, done: Offsets) -> None:
+        """Commit to the group, if there is one, how far the query is. A failure is logged; the query goes on."""
+        if self._options.group is None or not done or done == self._published:
             return
         try:
             commit_offsets(self._cluster, self._options.group, done)
@@ -169,16 +183,35 @@ class Planner:
         else:
             self._published = done
 
-    # -- how far
+    # -- whether the topics are still the same
 
-    def _places(self) -> list[Place]:
-        if self._target is not None:
-            return sorted(self._target)
-        return places_to_read(self._cluster, self._options)
+    def _same_topics(self, before: StreamOffset, selected: Selection) -> Offsets:
+        """The offsets of topics that were not created anew since: those of others say nothing about the new log."""
+        replaced = self._replaced(before.topic_ids, selected.topic_ids)
+        return {place: offset for place, offset in before.offsets.items() if place.topic not in replaced}
 
-    def _still_there(self, known: Offsets) -> Offsets:
+    def _not_replaced(self, ends: Offsets, topic_ids: Mapping[str, str]) -> Offsets:
+        """The ends of a planned batch, without topics that were created anew after it was planned."""
+        found = self._cluster.topics({place.topic for place in ends})
+        replaced = self._replaced(topic_ids, {name: one.topic_id for name, one in found.items()})
+        return {place: end for place, end in ends.items() if place.topic not in replaced}
+
+    def _replaced(self, before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+        """Topics with another id than before. Raises RecordsLost, or warns once for each of them."""
+        replaced = {name for name, one in before.items() if now.get(name) and now[name] != one}
+        for name in sorted(replaced):
+            if (name, now[name]) not in self._warned:
+                self._lose(
+                    f"topic {name} was deleted and created again: the checkpoint was written for topic id "
+                    f"{before[name]}, the topic that is there now has id {now[name]}",
+                    "read the new topic from its beginning",
+                )
+                self._warned.add((name, now[name]))
+        return replaced
+
+    def _still_there(self, known: Offsets, selected: Selection) -> Offsets:
         """Without partitions that are gone. Raises RecordsLost, or BadArgument for a checkpoint of another query."""
-        gone = sorted(set(known) - set(self._places()))
+        gone = sorted(set(known) - set(selected.places))
         if not gone:
             return known
         if not self._options.topics.means(gone[0]):
@@ -190,16 +223,23 @@ class Planner:
             self._lose(f"{_name(gone[0])} is not there any more: the topic was deleted")
         return {place: offset for place, offset in known.items() if place not in gone}
 
-    def _new_places(self, known: Offsets) -> Offsets:
+    # -- how far
+
+    def _select(self) -> Selection:
+        if self._target is not None:
+            return Selection(sorted(self._target.ends), self._target.topic_ids)
+        return select(self._cluster, self._options)
+
+    def _new_places(self, known: Offsets, selected: Selection) -> Offsets:
         """Where partitions begin that were not there before: at their first record."""
-        return self._listed([place for place in self._places() if place not in known], EARLIEST)
+        return self._listed([place for place in selected.places if place not in known], EARLIEST)
 
     def _ends_after(self, starts: Offsets) -> Offsets:
         """How far there is something now."""
         if self._target is None:
             self._ends = self._listed(list(starts), LATEST)
         else:
-            self._ends = self._target
+            self._ends = self._target.ends
         return {place: self._ends.get(place, start) for place, start in starts.items()}
 
     def _begun_anew(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
@@ -241,12 +281,12 @@ class Planner:
     def _listed(self, places: list[Place], time_ms: int) -> Offsets:
         return list_offsets(self._cluster, dict.fromkeys(places, time_ms), self._options.terms.isolation)
 
-    def _lose(self, what: str) -> None:
+    def _lose(self, what: str, otherwise: str = "go on with what is there") -> None:
         if self._options.terms.fails_on_loss:
             raise RecordsLost(
-                f"{what}. Set failOnDataLoss to false to go on with what is there, or start with a new checkpoint."
+                f"{what}. Set failOnDataLoss to false to {otherwise}, or start with a new checkpoint."
             )
-        _LOG.warning("%s; going on with what is there, because failOnDataLoss is false", what)
+        _LOG.warning("%s; failOnDataLoss is false: the query will %s", what, otherwise)
 
 
 def share(starts: Offsets, ends: Offsets, most: int) -> Offsets:
@@ -269,25 +309,3 @@ def _sum(starts: Offsets, ends: Offsets) -> int:
 
 def _name(place: Place) -> str:
     return f"{place.topic} partition {place.partition}"
-
-
-def _written(offsets: Mapping[Place, int]) -> dict[str, Any]:
-    written: dict[str, Any] = {}
-    for place, offset in sorted(offsets.items()):
-        written.setdefault(place.topic, {})[str(place.partition)] = offset
-    return written
-
-
-def _read(said: Mapping[str, Any]) -> Offsets:
-    try:
-        return {
-            Place(topic, int(number)): int(offset)
-            for topic, partitions in said.items()
-            if not topic.startswith("#")
-            for number, offset in partitions.items()
-        }
-    except (AttributeError, ValueError, TypeError):
-        raise BadArgument(
-            f"the checkpoint holds {said!r}, which this source did not write. "
-            "Give the query a checkpointLocation of its own."
-        ) from None

@@ -73,7 +73,7 @@ def _word(head: bytes, problem: dict[str, Any]) -> str:
 
 
 def _head(method: str, target: str, length: int) -> bytes:
-    fields = f"host: contract\r\ncontent-type: application/json\r\ncontent-length: {length}"
+    fields = f"host: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}"
     return f"{method} {target} HTTP/1.1\r\n{fields}".encode() + HEAD_END
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import sys
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,7 +14,7 @@ import penstock
 from feeding import create, numbered, put
 from penstock.apps.cli.main import cli
 from penstock.client.cluster import Cluster
-from penstock.client.errors import BadArgument, NotFound, SerializationFailed
+from penstock.client.errors import BadArgument, NotFound, NotInstalled, SerializationFailed
 from penstock.core.model import Header, NewRecord
 from penstock.testing import Broker
 
@@ -81,8 +83,45 @@ def test_sql_over_a_topic(broker: Broker, cluster: Cluster, topic: str) -> None:
     assert json.loads(counted.output) == {"n": 4, "total": 4.5}
     shown = run(broker, f"select _key, id from {topic} where id = 2")
     assert "k2" in shown.output
-    raw = run(broker, f"select offset, value from {topic} order by offset", "--values", "text", "-o", "json")
-    assert len(raw.output.splitlines()) == 4
+    raw = run(broker, f'select "offset", value from {topic}', "--values", "text", "-o", "json")
+    assert sorted(json.loads(line)["offset"] for line in raw.output.splitlines()) == [0, 0, 1, 1]
+
+
+def test_a_column_may_have_the_name_of_a_function(broker: Broker, cluster: Cluster, topic: str) -> None:
+    put(cluster, topic, [b'{"user": "ann", "order": 1}', b'{"user": "bob", "order": 2}'])
+    found = run(
+        broker, f"select user, count(*) as n from {topic} where user = 'ann' group by user", "-o", "json"
+    )
+    assert json.loads(found.output) == {"user": "ann", "n": 1}
+
+
+def test_a_function_is_never_taken_for_a_column(broker: Broker, cluster: Cluster, topic: str) -> None:
+    put(cluster, topic, [b"not JSON"])
+    missing = run(broker, f"select user from {topic}")
+    assert missing.exit_code == 5
+    assert f"There is no column 'user': {topic} has key, value, topic" in missing.output
+    renamed = run(broker, f"select user from (select value as user from {topic})", "-o", "json")
+    assert json.loads(renamed.output) == {"user": "not JSON"}
+    assert run(broker, "select user").exit_code == 0, "no topic is asked"
+
+
+@pytest.mark.parametrize(
+    ("query", "quoted"),
+    [
+        ("select order from {}", 'select "order" from {}'),
+        ("select offset, value from {} order by offset", 'select "offset", value from {} order by "offset"'),
+        (
+            "select group, 'group' from {} group by group",
+            'select "group", \'group\' from {} group by "group"',
+        ),
+        ("select * from order", 'select * from "order"'),
+    ],
+)
+def test_reserved_words_are_shown_in_quotes(broker: Broker, topic: str, query: str, quoted: str) -> None:
+    refused = run(broker, query.format(topic))
+    assert refused.exit_code == 5
+    assert "reserved word" in refused.output
+    assert quoted.format(topic) in refused.output.splitlines()
 
 
 def test_sql_that_cannot_be_run_is_said(broker: Broker, cluster: Cluster, topic: str) -> None:
@@ -93,3 +132,17 @@ def test_sql_that_cannot_be_run_is_said(broker: Broker, cluster: Cluster, topic:
     wrong = run(broker, f"selec * from {topic}")
     assert wrong.exit_code == 5
     assert "cannot be run" in wrong.output
+    assert "reserved" not in wrong.output
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "duckdb"])
+def test_a_missing_extra_is_one_sentence(
+    broker: Broker, topic: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    words = f"{package} is not installed. Install it with: pip install 'penstock[spark]'"
+    refused = run(broker, f"select * from {topic}")
+    assert (refused.exit_code, refused.output) == (1, f"Error: {words}\n")
+    if package == "pyarrow":
+        with pytest.raises(NotInstalled, match=re.escape(words)):
+            penstock.table(topic, broker.bootstrap).to_arrow()

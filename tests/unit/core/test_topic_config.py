@@ -62,7 +62,7 @@ KAFKA_DEFAULTS = {
     "remote.storage.enable": "false",
     "segment.index.bytes": "10485760",
 }
-OUR_DEFAULTS = {"flush.ms": "1000", "penstock.durability": "fsync"}
+OUR_DEFAULTS = {"penstock.validation": "full", "flush.ms": "1000", "penstock.durability": "fsync"}
 
 
 def test_defaults_are_kafkas_except_where_we_say_otherwise() -> None:
@@ -216,6 +216,7 @@ def test_every_setting_reaches_the_resolved_config() -> None:
         "min.cleanable.dirty.ratio": "0.25",
         "unclean.leader.election.enable": "true",
         "penstock.durability": "os",
+        "penstock.validation": "header",
     }
     plain = resolve({}, {})
     for name in SETTINGS.keys() - INERT:

@@ -37,6 +37,17 @@ def test_a_directory_of_another_node_or_another_time_is_refused() -> None:
         checkpoint.load_identity(files, RNG, 3, was_clean=True)
 
 
+@pytest.mark.parametrize("name", ["topics", "metadata"])
+def test_data_without_an_identity_is_refused_with_what_to_do(name: str) -> None:
+    files = MemoryFiles()
+    checkpoint.require_identity(files, ("topics", "metadata"))
+    files.make_dir(f"{name}/0")
+    with pytest.raises(TornSegment, match=rf"node\.json is missing.*{name}.*Restore.*--data-dir"):
+        checkpoint.require_identity(files, ("topics", "metadata"))
+    checkpoint.load_identity(files, RNG, 0, was_clean=False)
+    checkpoint.require_identity(files, ("topics", "metadata"))
+
+
 def test_a_newer_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     files = MemoryFiles()
     monkeypatch.setattr(checkpoint, "FORMAT", 2)

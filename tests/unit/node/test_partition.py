@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from handheld import NOW_MS, Hand, Waiter, append, run, turns
-from making import keyed_batch, with_header
+from making import keyed_batch, opaque_batch, with_header
 from penstock.core.errors import (
     AgainstPolicy,
     CorruptBatch,
@@ -31,6 +31,7 @@ from penstock.core.model import Acks
 from penstock.core.records.whole import open_batches
 
 FSYNC, INTERVAL, OS = ({"penstock_durability": word} for word in ("fsync", "interval", "os"))
+COMPACT = {"cleanup_policy": "compact"}
 
 
 # -- failure
@@ -156,7 +157,8 @@ def test_refusals() -> None:
     refused(InvalidRecord, lambda hand: bytes(hand.batch()) * 2)
     refused(InvalidTimestamp, lambda hand: hand.batch(time_ms=NOW_MS + 10**10))
     refused(InvalidTimestamp, lambda hand: hand.batch(time_ms=5), message_timestamp_before_max_ms="1000")
-    refused(InvalidRecord, lambda hand: keyed_batch([(b"a", b""), (None, b"")]), cleanup_policy="compact")
+    refused(InvalidRecord, lambda hand: keyed_batch([(b"a", b""), (None, b"")]), **COMPACT)
+    refused(InvalidRecord, lambda _: opaque_batch(time_ms=NOW_MS))
 
 
 def test_fewer_replicas_matter_only_to_who_asks_for_all() -> None:

@@ -14,7 +14,7 @@ from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
 from penstock.core.records.control import Marker
 from penstock.core.records.whole import build_batch
-from penstock.node import reading
+from penstock.node import committed_records
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition
 from penstock.node.reading import Reader, Run, Wanted, end_of, offset_at
@@ -189,8 +189,8 @@ def test_what_was_aborted_is_left_out_and_what_is_open_is_waited_for() -> None:
 def test_much_that_must_not_be_seen_is_looked_through_in_several_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "SCAN_BYTES_MAX", 1)
-    monkeypatch.setattr(reading, "STEP_BYTES", 1)
+    monkeypatch.setattr(committed_records, "SCAN_BYTES_MAX", 1)
+    monkeypatch.setattr(committed_records, "STEP_BYTES", 1)
 
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
@@ -220,17 +220,5 @@ def test_by_time_and_from_the_end() -> None:
         found = [offset_at(partition, time_ms, Isolation.READ_COMMITTED) for time_ms in (0, 1_001, 2_001)]
         assert found == [0, 1, 2]
         assert end_of(partition, Isolation.READ_UNCOMMITTED) == 2
-
-    with_broker(test)
-
-
-def test_reading_record_by_record_opens_a_batch_once() -> None:
-    async def test(broker: Broker) -> None:
-        await make_topic(broker, "orders")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
-        await put(partition, *[b"%d" % number for number in range(50)])
-        first = reader.read_now(partition, Wanted("orders", 0, 0)).records[0]
-        again = reader.read_now(partition, Wanted("orders", 0, 0)).records[0]
-        assert first is again
 
     with_broker(test)

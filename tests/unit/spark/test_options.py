@@ -67,6 +67,7 @@ def test_one_time_goes_before_times_and_these_before_offsets() -> None:
         ({"kafka.bootstrap.server": "a:1"}, r"Did you mean 'kafka\.bootstrap\.servers'"),
         ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
         ({"kafka.value.deserializer": "x"}, "from_json"),
+        ({"pushFilters": "true"}, "'pushFilters' cannot be set here: it was removed.*startingTimestamp"),
         ({"startingOffsets": "earlist"}, "Did you mean 'earliest'"),
         ({"startingOffsets": "latest"}, "nothing to read"),
         ({"endingOffsets": "earliest"}, "nothing to read"),

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-)
 
 from feeding import NOW_MS, create, numbered, put
 from penstock.client.cluster import Cluster
@@ -26,7 +15,7 @@ from penstock.client.errors import BadArgument, RecordsLost
 from penstock.client.fetching import Span
 from penstock.spark.bounds import cut
 from penstock.spark.options import ReadOptions, read_options
-from penstock.spark.reader import NarrowingReader, Reader, make_reader
+from penstock.spark.reader import Reader
 from penstock.testing import Broker
 
 _numbers = itertools.count()
@@ -42,7 +31,7 @@ def topic(cluster: Cluster) -> str:
 
 
 def options(broker: Broker, topic: str, **more: str) -> ReadOptions:
-    given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "pushFilters": "true", **more}
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, **more}
     return read_options(given, is_stream=False)
 
 
@@ -86,32 +75,6 @@ def test_offsets_that_the_log_does_not_have(broker: Broker, topic: str) -> None:
     with pytest.raises(BadArgument, match="partition 2, which is not read or not there"):
         surplus = f'{{"{topic}":{{"0":2,"1":1,"2":1}}}}'
         planned(Reader(options(broker, topic, startingOffsets=surplus)))
-
-
-@pytest.mark.parametrize(
-    ("filters", "left", "spans"),
-    [
-        ([EqualTo(("partition",), 1)], 0, [(1, 0, 10)]),
-        ([GreaterThanOrEqual(("offset",), 5), LessThan(("offset",), 8)], 0, [(0, 5, 8), (1, 5, 8)]),
-        ([GreaterThan(("offset",), 5), LessThanOrEqual(("offset",), 6)], 0, [(0, 6, 7), (1, 6, 7)]),
-        ([EqualTo(("offset",), 50)], 0, [(0, 50, 51)]),
-        ([In(("partition",), (0, 7)), EqualTo(("partition",), 1)], 0, []),
-        ([EqualTo(("topic",), "another")], 0, []),
-        ([IsNotNull(("offset",)), EqualTo(("key",), b"k")], 2, [(0, 0, 100), (1, 0, 10)]),
-        (
-            [GreaterThanOrEqual(("timestamp",), datetime.fromtimestamp((NOW_MS + 20) / 1000, UTC))],
-            1,
-            [(0, 20, 100)],
-        ),
-    ],
-)
-def test_filters_narrow_what_is_read(
-    broker: Broker, topic: str, filters: list[Filter], left: int, spans: list[tuple[int, int, int]]
-) -> None:
-    reader = make_reader(options(broker, topic))
-    assert isinstance(reader, NarrowingReader)
-    assert len(list(reader.pushFilters(filters))) == left
-    assert planned(reader) == spans
 
 
 @given(

@@ -64,8 +64,10 @@ def test_a_batch_counts_with_the_drivers_commit_and_is_skipped_afterwards(
     assert readable(cluster, name) == []
     writer.commit_all(reports)
     assert readable(cluster, name) == [b"0", b"1"]
-    again = [writer.write_rows(Turn(name, 0, task), rows(b"again")) for task in range(2)]
+    unread = [iter(rows(b"again") * 3) for _ in range(2)]
+    again = [writer.write_rows(Turn(name, 0, task), batches) for task, batches in enumerate(unread)]
     assert all(report.is_skipped for report in again)
+    assert [list(batches) for batches in unread] == [[], []], "Spark ends a worker that leaves input behind"
     writer.commit_all(again)
     assert readable(cluster, name) == [b"0", b"1"]
     assert open_ids(cluster, name) == []

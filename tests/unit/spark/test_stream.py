@@ -15,8 +15,9 @@ from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, NotFound, RecordsLost
 from penstock.client.fetching import Span
 from penstock.client.positions import committed
+from penstock.spark.checkpoint import FROM, IDS
 from penstock.spark.options import read_options
-from penstock.spark.stream import FROM, StreamReader, share
+from penstock.spark.stream import StreamReader, share
 from penstock.testing import Broker
 
 ALL = ReadAllAvailable()
@@ -165,20 +166,120 @@ def test_records_that_are_gone_end_the_query_or_are_skipped(
     assert spans(lenient, start, end) == [Span(topic, 0, 6, 10)]
 
 
-def test_a_topic_made_anew_is_noticed(broker: Broker, cluster: Cluster, topic: str) -> None:
+def replace(cluster: Cluster, topic: str, partitions: int = 2) -> None:
+    delete(cluster, topic)
+    create(cluster, topic, partitions)
+
+
+def topic_id(cluster: Cluster, topic: str) -> str:
+    return cluster.topics([topic])[topic].topic_id
+
+
+@pytest.mark.parametrize("count", [4, 10, 30])
+def test_a_topic_created_again_fails_with_both_ids(
+    broker: Broker, cluster: Cluster, topic: str, count: int
+) -> None:
+    put(cluster, topic, numbered(10))
+    source = reader(broker, topic, startingOffsets="earliest")
+    end = latest(source, source.initialOffset())
+    first_id = topic_id(cluster, topic)
+    delete(cluster, topic)
+    with pytest.raises(NotFound, match="there is no topic"):
+        latest(source, end)
+    create(cluster, topic, 2)
+    put(cluster, topic, numbered(count))
+    words = rf"{first_id}.*{topic_id(cluster, topic)}.*failOnDataLoss.*new checkpoint"
+    for _ in range(2):
+        with pytest.raises(RecordsLost, match=words):
+            latest(source, end)
+
+
+@pytest.mark.parametrize(("count", "partitions"), [(4, 2), (10, 2), (30, 2), (30, 1), (30, 3)])
+def test_a_topic_created_again_is_read_from_its_beginning_if_records_may_be_lost(
+    broker: Broker,
+    cluster: Cluster,
+    topic: str,
+    count: int,
+    partitions: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    put(cluster, topic, numbered(10))
+    lenient = reader(broker, topic, startingOffsets="earliest", failOnDataLoss="false")
+    end = latest(lenient, lenient.initialOffset())
+    replace(cluster, topic, partitions)
+    put(cluster, topic, numbered(count))
+    anew = latest(lenient, end)
+    assert spans(lenient, end, anew) == [Span(topic, 0, 0, count)]
+    put(cluster, topic, numbered(1))
+    more = latest(lenient, anew)
+    assert spans(lenient, anew, more) == [Span(topic, 0, count, count + 1)]
+    assert len([one for one in caplog.messages if "created again" in one]) == 1
+
+
+def test_only_the_topic_that_was_created_again_begins_anew(
+    broker: Broker, cluster: Cluster, topic: str
+) -> None:
+    other = f"{topic}-b"
+    create(cluster, other, 1)
+    put(cluster, topic, numbered(5))
+    put(cluster, other, numbered(5))
+    group = f"lag-{topic}"
+    options = {"startingOffsets": "earliest", "failOnDataLoss": "false", "kafka__group__id": group}
+    lenient = reader(broker, f"{topic},{other}", **options)
+    end = latest(lenient, lenient.initialOffset())
+    replace(cluster, other, 1)
+    put(cluster, other, numbered(9))
+    put(cluster, topic, numbered(1))
+    anew = latest(lenient, end)
+    assert spans(lenient, end, anew) == [Span(topic, 0, 5, 6), Span(other, 0, 0, 9)]
+    assert Place(other, 0) not in committed(cluster, group), "the old offset is not one of the new topic"
+
+
+def test_a_batch_that_is_run_again_never_reads_another_topic(
+    broker: Broker, cluster: Cluster, topic: str
+) -> None:
     put(cluster, topic, numbered(10))
     strict = reader(broker, topic, startingOffsets="earliest")
     lenient = reader(broker, topic, startingOffsets="earliest", failOnDataLoss="false")
-    end = latest(strict, strict.initialOffset())
-    delete(cluster, topic)
-    with pytest.raises(NotFound, match="there is no topic"):
-        latest(strict, end)
-    create(cluster, topic, 2)
+    start = strict.initialOffset()
+    end = latest(strict, start)
+    replace(cluster, topic)
+    put(cluster, topic, numbered(30))
+    with pytest.raises(RecordsLost, match="created again"):
+        spans(strict, start, end)
+    assert spans(lenient, start, end) == [], "the records of this batch are gone"
+    assert spans(lenient, end, latest(lenient, end)) == [Span(topic, 0, 0, 30)]
+
+
+def test_available_now_notices_a_topic_created_again(broker: Broker, cluster: Cluster, topic: str) -> None:
+    put(cluster, topic, numbered(10))
+    source = reader(broker, topic, startingOffsets="earliest")
+    end = latest(source, source.initialOffset())
+    replace(cluster, topic)
+    put(cluster, topic, numbered(30))
+    again = reader(broker, topic, startingOffsets="earliest")
+    again.prepareForTriggerAvailableNow()
+    with pytest.raises(RecordsLost, match="created again"):
+        latest(again, end)
+
+
+def test_a_checkpoint_without_topic_ids_goes_on_and_gets_them(
+    broker: Broker, cluster: Cluster, topic: str
+) -> None:
+    put(cluster, topic, numbered(10))
+    source = reader(broker, topic)
+    old = {topic: {"0": 4, "1": 0}}
+    end = latest(source, old)
+    assert spans(source, old, end) == [Span(topic, 0, 4, 10)]
+    assert end == {IDS: {topic: topic_id(cluster, topic)}, topic: {"0": 10, "1": 0}}
+    quiet = {topic: {"0": 10, "1": 0}}
+    assert latest(source, quiet) == quiet, "no batch only to note ids"
+    replace(cluster, topic)
     put(cluster, topic, numbered(4))
     with pytest.raises(RecordsLost, match="the log ends at 4"):
-        latest(strict, end)
-    anew = latest(lenient, end)
-    assert spans(lenient, end, anew) == [Span(topic, 0, 0, 4)]
+        latest(source, quiet)
+    lenient = reader(broker, topic, failOnDataLoss="false")
+    assert spans(lenient, quiet, latest(lenient, quiet)) == [Span(topic, 0, 0, 4)]
 
 
 def test_a_checkpoint_of_another_query_is_refused(broker: Broker, cluster: Cluster, topic: str) -> None:

@@ -51,7 +51,7 @@ _rate = click.option(
 _acks = click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 _config = click.option(
     "--client-config", "client", multiple=True, metavar="NAME=VALUE",
-    help="A setting of librdkafka, for example security.protocol=ssl; may be given often.",
+    help="A setting of librdkafka, for example security.protocol=ssl; may be repeated.",
 )  # fmt: skip
 
 
@@ -72,7 +72,8 @@ def bench() -> None:
     """Measure the broker at an address: any that speaks Kafka's protocol.
 
     Percentiles go up to p99.99. With --rate the load is an open loop: a broker that falls behind is seen by every
-    message that was due meanwhile.
+    message that was due meanwhile. One message to each partition goes first and is not timed, so that connecting and
+    the first metadata are in no percentile.
     """
 
 
@@ -158,26 +159,32 @@ def queue(output: str, workers: int, queue: str, **asked: Any) -> None:
 
 @bench.command()
 @click.argument("rows", nargs=-1, metavar="[ROW]...")
-@click.option("--quick", is_flag=True, help="One or two laps of less data: a look within five minutes.")
-@click.option("--peers", metavar="NAMES", help="Only these, with commas between them; Penstock always runs.")
+@click.option(
+    "--quick", is_flag=True, help="Two laps of less data, hardly warmed: a look within five minutes."
+)
+@click.option(
+    "--resume", is_flag=True, help="Keep the rows that --out or --page already has; run the missing ones."
+)
+@click.option("--peers", metavar="NAMES", help="Only these, comma-separated; Penstock always runs.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write race.md, race.json and race.svg here.",
+    help="Write race.md, race.json, race.svg and race-full.svg here.",
 )
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False),
-              help="Write the table between the marks of this page, data and picture beside it.")  # fmt: skip
+              help="Write the result between the marks of this page, data and charts beside it.")  # fmt: skip
 def compare(
-    rows: tuple[str, ...], quick: bool, peers: str | None, out: Path | None, page: Path | None
+    rows: tuple[str, ...], quick: bool, resume: bool, peers: str | None, out: Path | None, page: Path | None
 ) -> None:
-    """Run Penstock beside Kafka, NATS, Redis and RabbitMQ on this machine, in turns, each installed if need be.
+    """Run Penstock beside Kafka, NATS, Redis and RabbitMQ on this machine, in turns; missing ones are installed.
 
-    Without ROW all rows run but the ten minutes of steady-memory. A broken lap is told and does not end the run.
+    Without ROW all rows run except steady-memory, which takes ten minutes. The result is written after every row.
+    Named rows replace those that --out or --page has. A row that breaks is reported, and the next one runs.
     """
     from rich.console import Console
 
     try:
-        from penstock.apps.race import contest, result, tables
+        from penstock.apps.race import contest, outcome, result, tables
     except ModuleNotFoundError as error:
         raise LoadStopped(
             f"The race needs the package {error.name}; install it with: pip install 'penstock[bench]'"
@@ -194,15 +201,19 @@ def compare(
     except result.NoPlace as error:
         raise click.BadParameter(str(error), param_hint="--page") from error
 
-    def write(outcome: contest.Outcome) -> None:
+    def write(found: outcome.Outcome) -> None:
         if out is not None:
-            result.write_files(out, outcome)
+            result.write_files(out, found)
         if page is not None:
-            result.write_page(page, outcome)
+            result.write_page(page, found)
 
+    data = out / result.DATA if out is not None else result.data_of(page) if page is not None else None
+    before = None if data is None else outcome.read(data)
     console = Console() if sys.stdout.isatty() else Console(width=PAGE_COLUMNS)
-    outcome = contest.hold_race(console, rows, peers, write, is_quick=quick)
-    tables.show(console, outcome.standings)
+    found = contest.hold_race(
+        console, rows, peers, write, is_quick=quick, before=before, is_resumed=resume
+    )  # fmt: skip
+    tables.show(console, found.standings)
     for name in filter(None, (out, page)):
         console.print(f"written: {name}")
 

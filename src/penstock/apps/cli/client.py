@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
+from penstock.apps.cli.probe import other_protocol
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -62,8 +62,16 @@ def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
     )
 
 
-def connect_consumer(bootstrap: str, group: str | None = None, reset: str | None = None) -> Consumer:
-    """A client that reads. Without a group it reads partitions it was given, and never commits."""
+def connect_consumer(
+    bootstrap: str,
+    group: str | None = None,
+    reset: str | None = None,
+    on_error: Callable[[KafkaError], None] | None = None,
+) -> Consumer:
+    """A client that reads. Without a group it reads partitions it was given, and never commits.
+
+    `on_error` is told of every failed connection, while the client goes on trying.
+    """
     from confluent_kafka import Consumer
 
     return Consumer(
@@ -76,6 +84,7 @@ def connect_consumer(bootstrap: str, group: str | None = None, reset: str | None
             "auto.offset.reset": reset or "error",
             "allow.auto.create.topics": False,
             "check.crcs": True,
+            **({} if on_error is None else {"error_cb": on_error}),
         }
     )
 
@@ -151,9 +160,27 @@ def failure(error: KafkaError, bootstrap: str, topic: str | None = None) -> clic
         return no_broker(bootstrap, "it did not answer in time")
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID):
         return _no_topic(topic or "of that name")
+    if code == KafkaError.MSG_SIZE_TOO_LARGE and topic is not None:
+        return _too_large(bootstrap, topic)
     if code == KafkaError._UNKNOWN_PARTITION:
         return NotFound(f"Topic {topic} has no such partition. See: penstock topic describe {topic}")
     return RefusedByBroker(f"{topic + ': ' if topic else ''}{error.str()} ({error.name()})")
+
+
+def _too_large(bootstrap: str, topic: str) -> RefusedByBroker:
+    """The broker's answer names no limit, so it is looked up."""
+    from penstock.client.errors import ClientError
+
+    limit, value = "max.message.bytes", ""
+    try:
+        configs = connect_admin(bootstrap).describe_topic(topic, all_configs=True).configs
+        value = next((f", which is {one.value}" for one in configs if one.name == limit), "")
+    except ClientError:
+        value = ""  # the limit is still named, without its value
+    return RefusedByBroker(
+        f"A record is too large for topic {topic}: with its batch it is over {limit}{value}. "
+        f"Raise it with: penstock topic alter {topic} --config {limit}=BYTES"
+    )
 
 
 def _no_topic(topic: str) -> NotFound:
@@ -206,11 +233,16 @@ def _knock(bootstrap: str) -> None:
     for part in bootstrap.split(","):
         host, port = split_address(part.strip())
         try:
-            socket.create_connection((host, port), timeout=CONNECT_SECONDS_MAX).close()
+            other = other_protocol(host, port, CONNECT_SECONDS_MAX)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-        else:
+            continue
+        if other is None:
             return
+        raise NoBroker(
+            f"{part.strip()} is {other}, not the Kafka door that this command needs. "
+            "Name that one with --bootstrap HOST:PORT; `penstock start` prints it as `listening` (9092 by default)."
+        )
     raise no_broker(bootstrap, why)
 
 

@@ -9,6 +9,7 @@ import click
 
 from penstock.apps.cli.failures import WrongSettings
 from penstock.apps.cli.options import config_file_option, output_option
+from penstock.apps.cli.terminal import say
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
 from penstock.node.settings_values import plain_value, show_value
@@ -32,7 +33,7 @@ def explain(config_file: str | None, output: str) -> None:
     except SettingsError as error:
         raise WrongSettings(str(error)) from error
     if output == "json":
-        click.echo(json.dumps(explained(loaded), indent=2))
+        say(json.dumps(explained(loaded), indent=2))
     else:
         _show_tables(loaded)
 

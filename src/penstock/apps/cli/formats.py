@@ -8,7 +8,12 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.core.printable import escape
+
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+
+_CONTROLS = re.compile("[\x7f-\x9f]")
+"""Control characters that JSON may leave as they are, and that terminals obey."""
 
 _PIECE = re.compile(r"%(?P<token>[A-Za-z%])(?:\{(?P<coding>[^}]*)\})?|\\(?P<escape>.)", re.DOTALL)
 
@@ -57,7 +62,8 @@ def json_line(record: Shown) -> bytes:
         **_json_bytes("value", record.value),
         "headers": [{"name": name, **_json_bytes("value", value)} for name, value in record.headers],
     }
-    return json.dumps(content, ensure_ascii=False).encode() + b"\n"
+    line = json.dumps(content, ensure_ascii=False)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", line).encode() + b"\n"
 
 
 def _json_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
@@ -92,22 +98,19 @@ def _piece(match: re.Match[str], for_terminal: bool) -> Piece:
         raise ValueError(f"{match[0]!r} is not known; allowed: {TOKENS}.")
     if coding not in (None, "hex", "base64"):
         raise ValueError(f"{match[0]!r}: {coding!r} is not a coding; allowed: hex or base64.")
-    show = _SHOWN[coding] if coding else (_printable if for_terminal else bytes)
+    show_name = _printable if for_terminal else bytes
+    show = _SHOWN[coding] if coding else show_name
     if token == "k":
         return lambda record: show(record.key or b"")
     if token == "v":
         return lambda record: show(record.value or b"")
     return lambda record: b",".join(
-        name.encode() + b"=" + show(value or b"") for name, value in record.headers
+        show_name(name.encode()) + b"=" + show(value or b"") for name, value in record.headers
     )
 
 
 def _printable(value: bytes) -> bytes:
-    text = value.decode("utf-8", "backslashreplace")
-    if text.isprintable():
-        return value if value.isascii() else text.encode()
-    shown = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-    return "".join(shown).encode()
+    return escape(value.decode("utf-8", "backslashreplace")).encode()
 
 
 _SHOWN: dict[str, Callable[[bytes], bytes]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -11,18 +12,24 @@ import click
 
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.positions import GRAMMAR, parse_start
+from penstock.apps.cli.terminal import counted, say
+from penstock.core.printable import escape
 
 if TYPE_CHECKING:
-    from penstock.apps.cli.group_admin import Move
+    from rich.table import Table
+
+    from penstock.apps.cli.group_admin import GroupAdmin, Move
     from penstock.client.described import Lag
 
 group_argument = click.argument("name", metavar="GROUP")
+WATCH_SECONDS = 2.0
+_NOTHING_COMMITTED = "{} has committed nothing yet."
 LAG_COLUMNS = ("topic", "partition", "committed", "end", "lag", "seconds behind")
 
 
 @click.group()
 def group() -> None:
-    """Look at consumer groups and move them."""
+    """Inspect consumer groups and reset their offsets."""
 
 
 @group.command("list")
@@ -35,11 +42,11 @@ def list_groups(bootstrap: str, output: str) -> None:
 
     groups = connect_admin(bootstrap).groups()
     if output == "json":
-        click.echo(json.dumps([asdict(one) for one in groups]))
+        say(json.dumps([asdict(one) for one in groups]))
     elif groups:
         show_table(("group", "kind", "state"), [(one.group, one.kind, one.state) for one in groups])
     else:
-        click.echo("No groups yet. Join one with: penstock sub --topic NAME --group GROUP")
+        say("No groups yet. Join one with: penstock sub --topic NAME --group GROUP")
 
 
 @group.command()
@@ -53,10 +60,10 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 
     found = connect_admin(bootstrap).describe_group(name)
     if output == "json":
-        click.echo(json.dumps(asdict(found), indent=2))
+        say(json.dumps(asdict(found), indent=2))
         return
     assignor = f", assignor {found.assignor}" if found.assignor else ""
-    click.echo(f"{name}: {found.kind} group, {found.state}{assignor}, members: {len(found.members)}")
+    say(f"{name}: {found.kind} group, {found.state}{assignor}, {counted(len(found.members), 'member')}")
     if found.members:
         rows = [(one.member, one.client, one.host, ", ".join(one.partitions) or "-") for one in found.members]
         show_table(("member", "client", "host", "partitions"), rows)
@@ -64,7 +71,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 
 @group.command()
 @group_argument
-@click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh every two seconds, until Ctrl-C.")
 @bootstrap_option
 @output_option
 def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
@@ -72,13 +79,31 @@ def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
     from penstock.apps.cli.group_admin import GroupAdmin
 
     admin = GroupAdmin(bootstrap)
+    if watch:
+        _watch_lag(admin, name, output)
+    else:
+        rows = admin.admin.lag(name)
+        _show_lag(name, rows, admin.ages(rows), output)
+
+
+def _watch_lag(admin: GroupAdmin, name: str, output: str) -> None:
+    """In place on a terminal; elsewhere one answer after the other."""
+    from contextlib import nullcontext
+
+    from rich.console import Console
+    from rich.live import Live
+
+    is_live = output == "table" and sys.stdout.isatty()
     try:
-        while True:
-            rows = admin.admin.lag(name)
-            _show_lag(name, rows, admin.ages(rows), output)
-            if not watch:
-                return
-            time.sleep(2)
+        with Live(console=Console(), auto_refresh=False) if is_live else nullcontext() as live:
+            while True:
+                rows = admin.admin.lag(name)
+                ages = admin.ages(rows)
+                if live is None:
+                    _show_lag(name, rows, ages, output)
+                else:
+                    live.update(_lag_table(name, rows, ages), refresh=True)
+                time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         return
 
@@ -86,11 +111,29 @@ def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
 def _show_lag(name: str, rows: list[Lag], ages: list[float | None], output: str) -> None:
     if output == "json":
         shown = [{**asdict(row), "seconds": age} for row, age in zip(rows, ages, strict=True)]
-        click.echo(json.dumps(shown))
-        return
-    from penstock.apps.cli.tables import show_table
+        say(json.dumps(shown))
+    elif rows:
+        from penstock.apps.cli.tables import show_table
 
-    cells = [
+        show_table(LAG_COLUMNS, _lag_cells(rows, ages), title=_lag_title(name, rows))
+    else:
+        say(_NOTHING_COMMITTED.format(name))
+
+
+def _lag_table(name: str, rows: list[Lag], ages: list[float | None]) -> Table | str:
+    from penstock.apps.cli.tables import make_table
+
+    if not rows:
+        return escape(_NOTHING_COMMITTED.format(name))
+    return make_table(LAG_COLUMNS, _lag_cells(rows, ages), title=_lag_title(name, rows))
+
+
+def _lag_title(name: str, rows: list[Lag]) -> str:
+    return f"{name}: {counted(sum(row.lag for row in rows), 'record')} behind"
+
+
+def _lag_cells(rows: list[Lag], ages: list[float | None]) -> list[tuple[object, ...]]:
+    return [
         (
             row.topic,
             row.partition,
@@ -101,10 +144,6 @@ def _show_lag(name: str, rows: list[Lag], ages: list[float | None], output: str)
         )
         for row, age in zip(rows, ages, strict=True)
     ]
-    if cells:
-        show_table(LAG_COLUMNS, cells, title=f"{name}: {sum(row.lag for row in rows)} records behind")
-    else:
-        click.echo(f"{name} has committed nothing yet.")
 
 
 @group.command(epilog=f"--to takes: {GRAMMAR}.")
@@ -115,7 +154,7 @@ def _show_lag(name: str, rows: list[Lag], ages: list[float | None], output: str)
 @bootstrap_option
 @output_option
 def seek(name: str, target: str, topics: tuple[str, ...], dry_run: bool, bootstrap: str, output: str) -> None:
-    """Move a group that nobody is reading with, so that it goes on from another place."""
+    """Reset the offsets of a group with no active members."""
     try:
         start = parse_start(target, int(time.time() * 1000))
     except ValueError as error:
@@ -131,7 +170,7 @@ def seek(name: str, target: str, topics: tuple[str, ...], dry_run: bool, bootstr
 
 def _show_moves(moves: list[Move], output: str, dry_run: bool) -> None:
     if output == "json":
-        click.echo(json.dumps([{**asdict(move), "done": not dry_run} for move in moves]))
+        say(json.dumps([{**asdict(move), "done": not dry_run} for move in moves]))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -146,10 +185,10 @@ def _show_moves(moves: list[Move], output: str, dry_run: bool) -> None:
 @bootstrap_option
 @output_option
 def delete(names: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Delete groups that nobody is reading with, and their committed offsets."""
+    """Delete groups with no active members, and their committed offsets."""
     from penstock.apps.cli.client import connect_admin
 
     admin = connect_admin(bootstrap)
     for name in names:
         admin.delete_group(name)
-        click.echo(json.dumps({"group": name, "deleted": True}) if output == "json" else f"{name}: deleted")
+        say(json.dumps({"group": name, "deleted": True}) if output == "json" else f"{name}: deleted")

@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from penstock.apps.cli.options import output_option
+from penstock.apps.cli.terminal import counted, say
+from penstock.apps.cli.topic_names import OPEN_FILES_MAX, TopicNames
 from penstock.core.log.inspect import Dumped, Finding, Severity, dump, verify
 from penstock.core.log.segment import segment_bases
 from penstock.core.model import Record
 from penstock.core.records.compression import CODEC_NAMES
 from penstock.node.disk import DiskFiles
 
-OPEN_FILES_MAX = 16
 _SHOWN_BYTES_MAX = 200
 
 paths_argument = click.argument(
@@ -41,13 +42,15 @@ def verify_command(paths: tuple[Path, ...], output: str) -> None:
     A log that a running broker writes to may seem torn at its end.
     """
     damaged = count = 0
+    names = TopicNames()
     for directory in _logs_below(paths):
         count += 1
         for finding in verify(_files_of(directory), directory.name):
             damaged += finding.severity is Severity.DAMAGED
-            _show_finding(directory, finding, output)
+            _show_finding(directory, finding, names.of(directory), output)
     if output == "table":
-        click.echo(f"{count} logs checked, {damaged} damages found")
+        outcome = f"damage found in {counted(damaged, 'place')}" if damaged else "no damage found"
+        say(f"{counted(count, 'log')} checked, {outcome}")
     if damaged:
         raise SystemExit(1)
 
@@ -61,13 +64,15 @@ def verify_command(paths: tuple[Path, ...], output: str) -> None:
 @output_option
 def dump_command(paths: tuple[Path, ...], records: bool, start_offset: int, output: str) -> None:
     """Print the batches of logs, one per line."""
+    names = TopicNames()
     for directory in _logs_below(paths):
+        topic = names.of(directory)
         if output == "table":
-            click.echo(str(directory))
+            say(f"{_label(topic)}{directory}")
         for batch in dump(
             _files_of(directory), directory.name, start_offset=start_offset, with_records=records
         ):
-            _show_batch(directory, batch, output)
+            _show_batch(directory, batch, topic, output)
 
 
 def _logs_below(paths: tuple[Path, ...]) -> Iterator[Path]:
@@ -88,17 +93,31 @@ def _files_of(directory: Path) -> DiskFiles:
     return DiskFiles(directory.parent, OPEN_FILES_MAX, read_only=True)
 
 
-def _show_finding(directory: Path, finding: Finding, output: str) -> None:
+def _label(topic: tuple[str, int] | None) -> str:
+    """Directories are named by id; a person knows the topic by its name."""
+    return "" if topic is None else f"{topic[0]} partition {topic[1]}  "
+
+
+def _fields(topic: tuple[str, int] | None) -> dict[str, object]:
+    return {} if topic is None else {"topic": topic[0], "partition": topic[1]}
+
+
+def _show_finding(directory: Path, finding: Finding, topic: tuple[str, int] | None, output: str) -> None:
     path = str(directory.parent / finding.path)
     if output == "json":
-        click.echo(json.dumps({"severity": finding.severity, "path": path, "message": finding.message}))
+        found = {"severity": finding.severity, "path": path, "message": finding.message}
+        say(json.dumps({**_fields(topic), **found}))
     else:
-        click.echo(f"{finding.severity:8} {path}: {finding.message}")
+        say(f"{finding.severity:8} {_label(topic)}{path}: {finding.message}")
 
 
-def _show_batch(directory: Path, batch: Dumped, output: str) -> None:
+def _show_batch(directory: Path, batch: Dumped, topic: tuple[str, int] | None, output: str) -> None:
     header = batch.header
-    described: dict[str, object] = {"path": str(directory.parent / batch.path), "position": batch.position}
+    described: dict[str, object] = {
+        **_fields(topic),
+        "path": str(directory.parent / batch.path),
+        "position": batch.position,
+    }
     if header is not None:
         described |= header._asdict() | {"last_offset": header.last_offset, "size": header.size}
         described |= {
@@ -114,10 +133,10 @@ def _show_batch(directory: Path, batch: Dumped, output: str) -> None:
                 {**one._asdict(), "key": _text(one.key), "value": _text(one.value), "headers": _headers(one)}
                 for one in batch.records
             ]
-        click.echo(json.dumps(described))
+        say(json.dumps(described))
         return
     if header is not None:
-        click.echo(
+        say(
             f"  offsets {header.base_offset}..{header.last_offset}  records {header.count}  at {batch.position}"
             f"  bytes {header.size}  epoch {header.leader_epoch}  codec {described['codec']}"
             f"  time {header.max_timestamp_ms}"
@@ -125,11 +144,9 @@ def _show_batch(directory: Path, batch: Dumped, output: str) -> None:
             f"{'  control' if header.is_control else ''}{'  transactional' if header.is_transactional else ''}"
         )
     if batch.error is not None:
-        click.echo(f"  damaged at {batch.position}: {batch.error}")
+        say(f"  damaged at {batch.position}: {batch.error}")
     for record in batch.records or []:
-        click.echo(
-            f"    {record.offset}  {record.timestamp_ms}  {_short(record.key)}  {_short(record.value)}"
-        )
+        say(f"    {record.offset}  {record.timestamp_ms}  {_short(record.key)}  {_short(record.value)}")
 
 
 def _headers(record: Record) -> list[list[str | None]]:

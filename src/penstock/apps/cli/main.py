@@ -10,6 +10,7 @@ import click
 from penstock import __version__
 from penstock.apps.cli.failures import told
 from penstock.client.errors import ClientError
+from penstock.client.extras import extras
 
 EXIT_CODES = """\b
 Exit codes:
@@ -29,9 +30,10 @@ class LazyGroup(click.Group):
         self.lazy = lazy
 
     def invoke(self, ctx: click.Context) -> Any:
-        """What a client raises becomes a sentence and an exit code, here and nowhere else."""
+        """What a client raises becomes a sentence and an exit code, here and nowhere else. So does a missing extra."""
         try:
-            return super().invoke(ctx)
+            with extras():
+                return super().invoke(ctx)
         except ClientError as error:
             raise told(error) from error
 

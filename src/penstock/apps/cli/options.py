@@ -13,7 +13,7 @@ bootstrap_option = click.option(
     show_default=True,
     show_envvar=True,
     metavar="HOST:PORT",
-    help="The broker to talk to; several with commas between them.",
+    help="The broker to talk to; comma-separated if there are several.",
 )
 
 output_option = click.option(
@@ -22,7 +22,7 @@ output_option = click.option(
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="For people, or for programs.",
+    help="Output format: table or JSON.",
 )
 
 config_file_option = click.option(
@@ -34,6 +34,13 @@ config_file_option = click.option(
     metavar="FILE",
     help="Settings file, YAML or JSON.",
 )
+
+
+def given_once(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str:
+    """Refuses a second value. Without this, the last one would silently win."""
+    if len(values) > 1:
+        raise click.BadParameter(f"may be given once, not {len(values)} times.", ctx=ctx, param=param)
+    return values[0]
 
 
 def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,10 +15,7 @@ from penstock.apps.cli.failures import NotFound, StartFailed, WrongSettings
 from penstock.apps.cli.options import output_option
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from penstock.spark.pipelines.definition import Pipeline, Project
-    from penstock.spark.pipelines.progress import Progress
 
 FILE_DEFAULT = "pipelines.yaml"
 DAY_MS = 86_400_000
@@ -38,7 +33,21 @@ file_option = click.option(
 name_argument = click.argument("name", metavar="PIPELINE")
 
 
-@click.group()
+class SparkGroup(click.Group):
+    """Commands that need the extra `spark`: without it they say so in one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ImportError as error:
+            name = (error.name or "").partition(".")[0]
+            if not name or name == "penstock":
+                raise
+            remedy = "Pipelines need the extra: pip install 'penstock[spark]'"
+            raise StartFailed(f"{name} is not installed. {remedy}") from error
+
+
+@click.group(cls=SparkGroup)
 def pipeline() -> None:
     """Run pipelines from topics to tables and back, on Spark."""
 
@@ -56,20 +65,23 @@ def init(directory: Path) -> None:
 
 @pipeline.command()
 @file_option
-@click.option(
-    "--deep", is_flag=True, help="Also have Spark look at every query and function, without running one."
-)
-def validate(file: Path, deep: bool) -> None:
-    """Say everything that is wrong with a project, or nothing."""
-    with in_words():
-        project = _load(file)
-        if deep:
-            from penstock.spark.pipelines.analysis import analyse
-            from penstock.spark.pipelines.place import spark_for
+@click.option("--offline", is_flag=True, help="Do not look up topics at the broker.")
+@click.option("--no-spark", is_flag=True, help="Do not have Spark check types, queries and functions.")
+def validate(file: Path, offline: bool, no_spark: bool) -> None:
+    """Check a project and report every error, each with its line. Nothing runs.
 
-            with spark_for(project) as spark:
-                analyse(spark, project, project.pipelines)
-    click.echo(f"{file}: {len(project.pipelines)} pipelines, nothing wrong.")
+    The file itself, the topics at the broker, and with Spark every type, query and column.
+    """
+    from penstock.apps.cli.pipeline_checks import check_file
+
+    with in_words():
+        project, notes = check_file(file, is_offline=offline, has_spark=not no_spark)
+    for note in notes:
+        click.echo(f"{file}: {note}")
+    checked = [name for name, is_left in (("topics", offline), ("queries", no_spark)) if is_left]
+    left_out = f" ({' and '.join(checked)} not checked)" if checked else ""
+    count = len(project.pipelines)
+    click.echo(f"{file}: {count} pipeline{'' if count == 1 else 's'}, nothing wrong{left_out}.")
 
 
 @pipeline.command("list")
@@ -97,11 +109,12 @@ def _from(one: Pipeline) -> str:
 @file_option
 @output_option
 def status(file: Path, output: str) -> None:
-    """Show how the pipelines of a project are doing, or how they were when they last ran."""
-    from penstock.apps.cli.pipeline_view import COLUMNS, cells
+    """Show the state of each pipeline, now or when it last ran, and why and when it failed."""
+    from penstock.apps.cli.pipeline_view import COLUMNS, cells, failure_lines
     from penstock.apps.cli.tables import show_table
     from penstock.spark.pipelines.progress import Progress
     from penstock.spark.pipelines.state import PipelineState
+    from penstock.spark.pipelines.supervision import RESTARTING, RUNNING, STARTING
 
     with in_words():
         project = _load(file)
@@ -109,29 +122,32 @@ def status(file: Path, output: str) -> None:
         for one in project.pipelines:
             state = PipelineState(project.state_of(one))
             told = state.status() or Progress(one.name, "never ran").plain()
-            is_dead = told["state"] == "running" and not state.is_running
+            is_dead = told["state"] in (STARTING, RUNNING, RESTARTING) and not state.is_running
             looks.append(Progress(**{**told, "state": "died" if is_dead else told["state"]}))
     if output == "json":
         click.echo(json.dumps([look.plain() for look in looks]))
     else:
         show_table(COLUMNS, [cells(look) for look in looks])
+        for line in failure_lines(looks):
+            click.echo(line)
 
 
 @pipeline.command()
 @click.argument("names", nargs=-1, metavar="[PIPELINE]...")
 @file_option
-@click.option("--once", is_flag=True, help="Work off what is there, then end.")
+@click.option("--once", is_flag=True, help="Process the backlog, then exit.")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus on this port."
 )
 def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None) -> None:
     """Run pipelines (all of the project if none is named) until Ctrl-C or SIGTERM.
 
-    A signal lets the batch under way end first; the next run goes on behind it.
+    A signal lets the batch under way end first; the next run continues behind it. A second Ctrl-C exits at once.
+    A pipeline that fails is restarted with growing pauses, up to its max_restarts; the others keep running.
+    Exits with 1 if a pipeline is in the state failed at the end.
     """
-    from penstock.apps.cli.pipeline_view import view
+    from penstock.apps.cli.pipeline_run import run_pipelines
     from penstock.spark.pipelines.metrics import PipelineMetrics
-    from penstock.spark.pipelines.place import spark_for
 
     with in_words():
         project = _load(file)
@@ -140,37 +156,7 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
         if metrics_port is not None:
             port = metrics.serve(METRICS_HOST, metrics_port)
             click.echo(f"metrics: http://{METRICS_HOST}:{port}/metrics", err=True)
-        stop = _stop_on_signals()
-        with spark_for(project) as spark, view() as show:
-            _run(spark, project, chosen, once, stop, [show, metrics.show])
-
-
-def _run(
-    spark: SparkSession,
-    project: Project,
-    chosen: list[Pipeline],
-    once: bool,
-    stop: threading.Event,
-    shows: list[Callable[[list[Progress]], None]],
-) -> None:
-    from penstock.spark.pipelines.analysis import analyse
-    from penstock.spark.pipelines.running import started, watch
-
-    def show(looks: list[Progress]) -> None:
-        for one in shows:
-            one(looks)
-
-    analyse(spark, project, chosen)
-    with started(spark, project, chosen, is_once=once) as running:
-        watch(running, show, stop.is_set)
-    show([one.look() for one in running])
-
-
-def _stop_on_signals() -> threading.Event:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
+        run_pipelines(project, chosen, metrics.show, is_once=once)
 
 
 @pipeline.command()

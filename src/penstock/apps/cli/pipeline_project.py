@@ -39,6 +39,8 @@ pipelines:
       - window:
           time: ordered_at
           size: 1 minute
+          # A window is written when an order arrives whose ordered_at is 10 s or more past its end. Until then late
+          # orders still count, so the last windows wait: for a newer order, not for the clock.
           watermark: 10 seconds
           compute: {orders: count(*), revenue: "round(sum(amount), 2)"}
     sink: {topic: revenue, key: window_start}

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from penstock.spark.pipelines.progress import Progress
 
-COLUMNS = ("pipeline", "state", "batch", "rows", "rows/s", "batch ms", "behind", "state rows")
+COLUMNS = ("pipeline", "state", "restarts", "batch", "rows", "rows/s", "batch ms", "behind", "state rows")
 
 
 def cells(look: Progress) -> tuple[object, ...]:
@@ -23,6 +23,7 @@ def cells(look: Progress) -> tuple[object, ...]:
     return (
         look.pipeline,
         look.state,
+        look.restarts,
         "-" if look.batch < 0 else look.batch,
         look.rows_total,
         round(look.rows_per_s),
@@ -30,6 +31,15 @@ def cells(look: Progress) -> tuple[object, ...]:
         behind,
         look.state_rows,
     )
+
+
+def failure_lines(looks: Sequence[Progress]) -> list[str]:
+    """For each pipeline that is not well: its last failure, and when that was."""
+    return [
+        f"{look.pipeline} {look.state}: {look.failed_at} {look.error.removeprefix(f'{look.pipeline}: ')}"
+        for look in looks
+        if look.error
+    ]
 
 
 @contextmanager
@@ -48,23 +58,26 @@ class JsonLines:
     """One line for each batch and each change of state; nothing while nothing happens."""
 
     def __init__(self) -> None:
-        self._shown: dict[str, tuple[int, str]] = {}
+        self._shown: dict[str, tuple[object, ...]] = {}
 
     def show(self, looks: Sequence[Progress]) -> None:
         for look in looks:
-            if self._shown.get(look.pipeline) != (look.batch, look.state):
-                self._shown[look.pipeline] = (look.batch, look.state)
+            news = (look.batch, look.state, look.restarts)
+            if self._shown.get(look.pipeline) != news:
+                self._shown[look.pipeline] = news
                 click.echo(json.dumps(look.plain()))
 
 
-def _table(looks: Sequence[Progress]) -> Table:
+def _table(looks: Sequence[Progress]) -> Group:
     from rich import box
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False)
     for look in looks:
         table.add_row(*(str(cell) for cell in cells(look)))
-    return table
+    return Group(table, *(Text(line) for line in failure_lines(looks)))
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import click
 
 from penstock.apps.cli.failures import INTERRUPTED
 from penstock.apps.cli.formats import unescape
-from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.options import bootstrap_option, given_once, output_option
+from penstock.apps.cli.terminal import counted, say
 from penstock.node.units import show_bytes
 
 if TYPE_CHECKING:
@@ -53,14 +54,19 @@ class Sent:
 
 
 @click.command()
-@click.option("--topic", required=True, metavar="NAME", help="The topic to write to.")
+@click.option(
+    "--topic",
+    required=True,
+    multiple=True,
+    callback=given_once,
+    metavar="NAME",
+    help="The topic to write to.",
+)
 @click.option(
     "--message", metavar="TEXT", help="The record's value. Without it, every line of stdin is a record."
 )
 @click.option("--key", metavar="TEXT", help="The record's key; records of one key keep their order.")
-@click.option(
-    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be given often."
-)
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Write to this partition only.")
 @click.option(
     "--acks",
@@ -113,7 +119,7 @@ def pub(
     interrupted = _send(producer, sent, pairs, more, progress=message is None)
     seconds = time.monotonic() - started
     if sent.first_error is None or message is None:
-        click.echo(_report(sent, output, single=message is not None, seconds=seconds))
+        say(_report(sent, output, single=message is not None, seconds=seconds))
     if sent.first_error is not None:
         raise failure(sent.first_error, bootstrap, topic)
     if interrupted:
@@ -157,7 +163,7 @@ def _send(
 ) -> bool:
     """Hand every record to the client and wait until it is settled; True when Ctrl-C cut it short."""
     if progress and sys.stdin.isatty():
-        click.echo("One record per line; Ctrl-D ends.", err=True)
+        say("One record per line; Ctrl-D ends.", err=True)
     shown = Progress(sent) if progress and sys.stderr.isatty() and not sys.stdin.isatty() else None
     interrupted = False
     try:
@@ -204,7 +210,7 @@ class Progress:
         now = time.monotonic()
         if now >= self.next_at:
             self.next_at = now + PROGRESS_SECONDS
-            sys.stderr.write(f"\r{self.sent.records:,} records acknowledged\x1b[K")
+            sys.stderr.write(f"\r{counted(self.sent.records, 'record')} acknowledged\x1b[K")
             sys.stderr.flush()
 
     def clear(self) -> None:
@@ -227,8 +233,9 @@ def _report(sent: Sent, output: str, *, single: bool, seconds: float) -> str:
             }
         )
     rate = f"{sent.records / seconds:,.0f} per second" if seconds > 0 else "at once"
+    amount = f"{counted(sent.records, 'record')}, {show_bytes(sent.payload_bytes)}"
     lines = [
-        f"{sent.records:,} records, {show_bytes(sent.payload_bytes)}, to {sent.topic} in {seconds:.2f} s ({rate})"
+        f"{amount}, to {sent.topic} in {seconds:.2f} s ({rate})"
         + (f"; {sent.failed:,} failed" if sent.failed else "")
     ]
     lines += [f"  partition {n}  offsets {low} to {high}" for n, (low, high) in sorted(sent.ranges.items())]

@@ -16,6 +16,7 @@ from penstock.apps.cli.formats import TOKENS, Shown, Template
 from penstock.apps.cli.options import output_option, parse_pairs
 from penstock.apps.cli.queue_client import queue_client, queue_option
 from penstock.apps.cli.sub import forget_stdout, read_template, stop_on_interrupt
+from penstock.apps.cli.terminal import say
 
 if TYPE_CHECKING:
     from penstock.client.broker_client import BrokerClient
@@ -48,7 +49,7 @@ def create_topic(topic: str, partitions: int | None, queue: str) -> None:
     """Create a topic; one that is there already is left as it is."""
     with queue_client(queue, "penstock-create-topic") as client:
         is_new = client.create_topic(topic, partitions)
-    click.echo(f"created topic {topic}" if is_new else f"topic {topic} is there already")
+    say(f"created topic {topic}" if is_new else f"topic {topic} is there already")
 
 
 @click.command("create-subscription")
@@ -66,25 +67,21 @@ def create_subscription(
         is_new = client.create_subscription(
             name, topic, offset, hold_ms=hold_ms, max_deliveries=max_deliveries
         )
-    click.echo(
-        f"created subscription {name} to {topic}" if is_new else f"subscription {name} is there already"
-    )
+    say(f"created subscription {name} to {topic}" if is_new else f"subscription {name} is there already")
 
 
 @click.command()
 @click.argument("topic")
 @click.argument("text")
 @click.option("--key", help="Messages with the same key stay in order.")
-@click.option(
-    "--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A header; may be given often."
-)
+@click.option("--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @queue_option
 def publish(topic: str, text: str, key: str | None, pairs: tuple[str, ...], queue: str) -> None:
     """Publish a message."""
     properties = parse_pairs(pairs, "--property")
     with queue_client(queue, "penstock-publish") as client:
         offset = client.publish(topic, text.encode(), key=key, properties=properties)
-    click.echo(f"published to {topic} at offset {offset}")
+    say(f"published to {topic} at offset {offset}")
 
 
 @click.command("join-subscription", epilog=f"--format takes: {TOKENS}.")
@@ -123,10 +120,11 @@ def subscribe(
     """Create a subscription to a topic, join it and write its messages to stdout, until Ctrl-C."""
     write = read_template(template, output == "json")
     chosen = name or f"{topic}-{uuid.uuid4().hex[:12]}"
+    listening = _Listening(write, count)
     with queue_client(queue, "penstock-subscribe") as client:
         client.create_subscription(chosen, topic, offset)
         try:
-            _Listening(write, count).run(client, chosen, None)
+            listening.run(client, chosen, None)
         finally:
             if name is None:
                 client.delete_subscription(chosen)
@@ -140,13 +138,13 @@ class _Listening:
         self._left = count
         self._is_over = threading.Event()
         self._is_pipe_broken = False
+        self._stopping = stop_on_interrupt()
 
     def run(self, client: BrokerClient, name: str, window: int | None) -> None:
-        stopping = stop_on_interrupt()
         if self._left is not None:
             window = min(window or self._left, self._left)
         client.subscribe_to_subscription(name, self._take, window=window)
-        while not self._is_over.wait(POLL_S) and not stopping and client.is_subscribed(name):
+        while not self._is_over.wait(POLL_S) and not self._stopping and client.is_subscribed(name):
             pass
         if client.is_subscribed(name):
             client.unsubscribe_from_subscription(name)

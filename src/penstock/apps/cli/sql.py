@@ -9,7 +9,9 @@ import click
 
 from penstock.apps.cli.failures import RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.sql_names import check_names, quoting_hint
 from penstock.apps.cli.tables import show_table
+from penstock.apps.cli.terminal import say
 from penstock.client.errors import SerializationFailed
 
 if TYPE_CHECKING:
@@ -35,19 +37,24 @@ def sql(query: str, values: str, bootstrap: str, output: str) -> None:
     penstock sql 'select * from "my-topic" where _offset > 10' -o json
 
     A topic whose values are JSON objects has their fields as columns, and _topic, _partition, _offset, _timestamp and
-    _key. Others have key, value, topic, partition, offset, timestamp and timestampType.
+    _key. Others have key, value, topic, partition, "offset", timestamp and timestampType. Names that are reserved
+    words of SQL, such as "offset" and "order", need double quotes.
     """
-    try:
-        import duckdb
-    except ImportError as error:
-        raise click.ClickException(f"{error.name} is not installed: pip install 'penstock[spark]'") from error
+    import duckdb
+
     from penstock.client.table import table
 
     with duckdb.connect() as engine:
         try:
-            for name in sorted(engine.get_table_names(query)):
-                engine.register(name, _rows(table(name, bootstrap), values))
+            tables = {
+                name: _rows(table(name, bootstrap), values) for name in sorted(engine.get_table_names(query))
+            }
+            for name, rows in tables.items():
+                engine.register(name, rows)
+            check_names(engine, query, {name: rows.column_names for name, rows in tables.items()})
             found = engine.execute(query)
+        except duckdb.ParserException as error:
+            raise RefusedByBroker(f"The query cannot be run: {error}{quoting_hint(engine, query)}") from error
         except duckdb.Error as error:
             raise RefusedByBroker(f"The query cannot be run: {error}") from error
         _show([column[0] for column in found.description], found.fetchall(), output)
@@ -69,7 +76,7 @@ def _show(columns: list[str], rows: list[tuple[Any, ...]], output: str) -> None:
         show_table(columns, rows)
         return
     for row in rows:
-        click.echo(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
+        say(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
 
 
 def _plain(value: Any) -> str:

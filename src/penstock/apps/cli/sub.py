@@ -1,4 +1,4 @@
-"""`penstock sub`: writes records to stdout, from a place in the topic, or as a member of a group that commits."""
+"""`penstock sub`: writes records to stdout, from a position in topics, or as a member of a group that commits."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ import click
 from penstock.apps.cli.formats import TOKENS, Shown, Template, compile_template, json_line
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.positions import GRAMMAR, AtOffset, AtTime, Latest, Start, parse_start
+from penstock.apps.cli.terminal import say
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 RECORDS_PER_POLL = 500
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 POLL_SECONDS = 0.2
 
 
 @click.command(epilog=f"--from takes: {GRAMMAR}.\n\n--format takes: {TOKENS}.")
-@click.option("--topic", required=True, metavar="NAME", help="The topic to read.")
+@click.option(
+    "--topic",
+    "topics",
+    required=True,
+    multiple=True,
+    metavar="NAME",
+    help="The topic to read; may be repeated to read several.",
+)
 @click.option(
     "--from", "start_text", default="earliest", show_default=True, metavar="PLACE", help="Where to start."
 )
@@ -44,7 +53,7 @@ POLL_SECONDS = 0.2
 @bootstrap_option
 @output_option
 def sub(
-    topic: str,
+    topics: tuple[str, ...],
     start_text: str,
     count: int | None,
     until: str | None,
@@ -55,11 +64,12 @@ def sub(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Read records of a topic and write them to stdout, until Ctrl-C.
+    """Read records of topics and write them to stdout, until Ctrl-C.
 
     \b
     penstock sub --topic orders --from @-1h --format '%p %o %k %v\\n'
     penstock sub --topic orders --until end --json
+    penstock sub --topic orders --topic returns --format '%t %v\\n'
     penstock sub --topic orders --group billing
     """
     write = read_template(template, as_json or output == "json")
@@ -71,14 +81,18 @@ def sub(
     from penstock.apps.cli.client import connect_consumer, partitions_of, topic_metadata
 
     reset = _reset(group, start, partition)
-    consumer = connect_consumer(bootstrap, group, reset)
+    outage = Outage(bootstrap)
+    consumer = connect_consumer(bootstrap, group, reset, on_error=outage.heard)
     try:
-        partitions = partitions_of(topic_metadata(consumer, topic, bootstrap), partition)
-        reader = Reader(consumer, topic, bootstrap, count)
+        partitions = {
+            topic: partitions_of(topic_metadata(consumer, topic, bootstrap), partition)
+            for topic in dict.fromkeys(topics)
+        }
+        reader = Reader(consumer, bootstrap, count, outage)
         if group is None:
             reader.assign(partitions, start, until_end=until is not None)
         else:
-            reader.join(until_end=until is not None)
+            reader.join(list(partitions), until_end=until is not None)
         reader.copy(write, sys.stdout.buffer)
     except KeyboardInterrupt:
         return
@@ -117,17 +131,19 @@ def read_template(template: str | None, as_json: bool) -> Template:
 
 
 def stop_on_interrupt() -> list[int]:
-    """A list that Ctrl-C fills. An exception could be raised inside a callback of the client, which would swallow it.
+    """A list that Ctrl-C, SIGTERM or the end of the terminal fills, so that the command can clean up and end.
 
-    A second Ctrl-C interrupts whatever still goes on.
+    An exception could be raised inside a callback of the client, which would swallow it. A second signal ends whatever
+    still goes on.
     """
     stopping: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
         stopping.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for one, before in handlers.items():
+            signal.signal(one, before)
 
-    signal.signal(signal.SIGINT, stop)
+    handlers = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     return stopping
 
 
@@ -138,50 +154,79 @@ def forget_stdout() -> None:
     os.close(nowhere)
 
 
-class Reader:
-    """One reading of a topic: where it stands in each partition and when it is over."""
+class Outage:
+    """Tells once on stderr that the broker is gone, and once that it is back."""
 
-    def __init__(self, consumer: Consumer, topic: str, bootstrap: str, count: int | None) -> None:
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._is_told = False
+
+    def heard(self, error: KafkaError) -> None:
+        """The client library reports a failed connection, and goes on trying."""
+        from confluent_kafka import KafkaError
+
+        if not self._is_told and error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+            self._is_told = True
+            say(f"No broker answers at {self._bootstrap}; retrying until it is back.", err=True)
+
+    def ended(self) -> None:
+        if self._is_told:
+            self._is_told = False
+            say(f"The broker at {self._bootstrap} answers again.", err=True)
+
+
+class Reader:
+    """One reading of topics: where it stands in each partition and when it is over."""
+
+    def __init__(self, consumer: Consumer, bootstrap: str, count: int | None, outage: Outage) -> None:
         self.consumer = consumer
-        self.topic = topic
         self.bootstrap = bootstrap
         self.remaining = count
-        self.ends: dict[int, int] | None = None
+        self.ends: dict[tuple[str, int], int] | None = None
+        self._outage = outage
         self._commits = False
 
-    def assign(self, partitions: list[int], start: Start, *, until_end: bool) -> None:
+    def assign(self, partitions: dict[str, list[int]], start: Start, *, until_end: bool) -> None:
         """Find the first offset of each partition and start reading there."""
         from penstock.apps.cli.client import place
         from penstock.apps.cli.places import Places
 
-        places = Places(self.consumer, self.topic, self.bootstrap)
-        spans = places.spans(partitions)
-        offsets = places.offsets(spans, start)
+        first: list[TopicPartition] = []
+        ends: dict[tuple[str, int], int] = {}
+        for topic, numbers in partitions.items():
+            places = Places(self.consumer, topic, self.bootstrap)
+            spans = places.spans(numbers)
+            for number, offset in places.offsets(spans, start).items():
+                first.append(place(topic, number, offset))
+                if offset < spans[number][1]:
+                    ends[topic, number] = spans[number][1]
         if until_end:
-            self.ends = {
-                number: spans[number][1] for number in partitions if offsets[number] < spans[number][1]
-            }
-        self.consumer.assign([place(self.topic, number, offset) for number, offset in offsets.items()])
+            self.ends = ends
+        self.consumer.assign(first)
 
-    def join(self, *, until_end: bool) -> None:
-        """Share the topic with the other members of the group; with `until_end`, up to what is there by then."""
+    def join(self, topics: list[str], *, until_end: bool) -> None:
+        """Share the topics with the other members of the group; with `until_end`, up to what is there by then."""
         from penstock.apps.cli.places import Places
 
-        places = Places(self.consumer, self.topic, self.bootstrap)
         self._commits = True
 
         def given(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if until_end:
-                spans = places.spans([one.partition for one in partitions])
-                self.ends = {number: end for number, (_, end) in spans.items()}
+                self.ends = {}
+                for one in partitions:
+                    (span,) = Places(consumer, one.topic, self.bootstrap).spans([one.partition]).values()
+                    self.ends[one.topic, one.partition] = span[1]
 
-        self.consumer.subscribe([self.topic], on_assign=given)
+        self.consumer.subscribe(topics, on_assign=given)
 
     def copy(self, write: Template, out: BinaryIO) -> None:
         """Write records until the count, the end or an interruption."""
         stopping = stop_on_interrupt()
         while not self._is_over() and not stopping:
-            for message in self.consumer.consume(self._wanted(), POLL_SECONDS):
+            messages = self.consumer.consume(self._wanted(), POLL_SECONDS)
+            if messages:
+                self._outage.ended()
+            for message in messages:
                 if message.error() is not None:
                     self._reached_end_or_raise(message)
                 elif self._takes(message):
@@ -202,7 +247,7 @@ class Reader:
             self.consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._NO_OFFSET:
-                raise failure(error.args[0], self.bootstrap, self.topic) from error
+                raise failure(error.args[0], self.bootstrap) from error
 
     def _wanted(self) -> int:
         return RECORDS_PER_POLL if self.remaining is None else min(RECORDS_PER_POLL, self.remaining)
@@ -212,14 +257,14 @@ class Reader:
 
     def _takes(self, message: Message) -> bool:
         """Count a record in; False when it lies beyond the end that was there at the start."""
-        partition, offset = message.partition(), message.offset()
-        assert partition is not None and offset is not None
+        offset = message.offset()
+        assert offset is not None
         if self.ends is not None:
-            end = self.ends.get(partition)
+            end = self.ends.get(_partition_of(message))
             if end is None:
                 return False
             if offset + 1 >= end:
-                del self.ends[partition]
+                del self.ends[_partition_of(message)]
             if offset >= end:
                 return False
         if self.remaining is not None:
@@ -234,9 +279,15 @@ class Reader:
         error = message.error()
         assert error is not None
         if error.code() != KafkaError._PARTITION_EOF:
-            raise failure(error, self.bootstrap, self.topic)
+            raise failure(error, self.bootstrap, message.topic())
         if self.ends is not None:
-            self.ends.pop(message.partition() or 0, None)
+            self.ends.pop(_partition_of(message), None)
+
+
+def _partition_of(message: Message) -> tuple[str, int]:
+    topic, partition = message.topic(), message.partition()
+    assert topic is not None and partition is not None
+    return topic, partition
 
 
 def _shown(message: Message) -> Shown:

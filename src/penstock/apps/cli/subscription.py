@@ -8,13 +8,14 @@ import click
 
 from penstock.apps.cli.options import output_option
 from penstock.apps.cli.queue_client import queue_client, queue_option
+from penstock.apps.cli.terminal import counted, say
 
 name_argument = click.argument("name")
 
 
 @click.group()
 def subscription() -> None:
-    """Look at durable subscriptions, bring back dead letters, delete."""
+    """Inspect durable subscriptions, redrive their dead letters, delete them."""
 
 
 @subscription.command("list")
@@ -25,7 +26,7 @@ def list_subscriptions(output: str, queue: str) -> None:
     with queue_client(queue, "penstock-subscription") as client:
         found = client.list_subscriptions()
     if output == "json":
-        click.echo(json.dumps(found))
+        say(json.dumps(found))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -42,7 +43,7 @@ def describe(name: str, output: str, queue: str) -> None:
     with queue_client(queue, "penstock-subscription") as client:
         found = client.describe_subscription(name)
     if output == "json":
-        click.echo(json.dumps(found))
+        say(json.dumps(found))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -67,7 +68,7 @@ def redrive(name: str, count: int | None, queue: str) -> None:
     """Bring dead letters back to their topic, for this subscription alone."""
     with queue_client(queue, "penstock-subscription") as client:
         moved = client.redrive(name, count)
-    click.echo(f"{moved} dead letters are on their way to {name} again")
+    say(f"{counted(moved, 'dead letter')} sent back to {name}")
 
 
 @subscription.command()
@@ -77,4 +78,4 @@ def delete(name: str, queue: str) -> None:
     """Delete a subscription; its dead letters stay."""
     with queue_client(queue, "penstock-subscription") as client:
         client.delete_subscription(name)
-    click.echo(f"deleted subscription {name}")
+    say(f"deleted subscription {name}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
+from penstock.apps.cli.terminal import counted, say
 from penstock.client.errors import ClientError
 from penstock.node.units import parse_bytes, parse_ms
 
@@ -88,11 +89,11 @@ def list_topics(internal: bool, bootstrap: str, output: str) -> None:
 
     rows = [asdict(one) for one in connect_admin(bootstrap).topics(internal=internal)]
     if output == "json":
-        click.echo(json.dumps(rows))
+        say(json.dumps(rows))
     elif rows:
         show_table(("topic", "partitions", "replicas"), [list(row.values()) for row in rows])
     else:
-        click.echo("No topics yet. Create one with: penstock topic create NAME")
+        say("No topics yet. Create one with: penstock topic create NAME")
 
 
 @topic.command()
@@ -107,7 +108,7 @@ def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: 
     admin = connect_admin(bootstrap)
     found = [admin.describe_topic(name, all_configs=all_configs) for name in names]
     if output == "json":
-        click.echo(json.dumps([asdict(described) for described in found], indent=2))
+        say(json.dumps([asdict(described) for described in found], indent=2))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -193,7 +194,7 @@ def add_partitions(name: str, total: int, bootstrap: str, output: str) -> None:
     from penstock.apps.cli.client import connect_admin
 
     connect_admin(bootstrap).add_partitions(name, total)
-    _say(output, [{"topic": name, "partitions": total}], [f"{name}: {total} partitions"])
+    _say(output, [{"topic": name, "partitions": total}], [f"{name}: {counted(total, 'partition')}"])
 
 
 def _ids(numbers: list[int]) -> str:
@@ -201,4 +202,4 @@ def _ids(numbers: list[int]) -> str:
 
 
 def _say(output: str, rows: list[dict[str, object]], lines: list[str]) -> None:
-    click.echo(json.dumps(rows) if output == "json" else "\n".join(lines))
+    say(json.dumps(rows) if output == "json" else "\n".join(lines))

@@ -11,6 +11,7 @@ import click
 
 from penstock.apps.cli.failures import NotFound, RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.terminal import say
 from penstock.node.units import parse_ms, show_ms
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ def list_transactions(
 
     found = _admin(bootstrap).find(states, producer_ids, longer_than, pattern)
     if output == "json":
-        click.echo(json.dumps([asdict(one) for one in found]))
+        say(json.dumps([asdict(one) for one in found]))
     elif found:
         rows = [(one.transactional_id, one.producer_id, one.state) for one in found]
         show_table(("transactional id", "producer id", "state"), rows)
     else:
-        click.echo("No transactional ids.")
+        say("No transactional ids.")
 
 
 @txn.command()
@@ -76,7 +77,7 @@ def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) ->
     admin = _admin(bootstrap)
     found = [admin.describe(transactional_id) for transactional_id in transactional_ids]
     if output == "json":
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+        say(json.dumps([asdict(one) for one in found], indent=2))
         return
     for one in found:
         partitions = [f"{topic}: {', '.join(map(str, some))}" for topic, some in one.partitions.items()]
@@ -121,7 +122,7 @@ def abort(
         _ask(yes, f"Abort the transaction of {transactional_id} and fence its producer?")
         aborted = admin.abort(transactional_id)
         row = {"transactional_id": transactional_id, "producer_id": aborted.producer_id, "aborted": True}
-        click.echo(json.dumps([row]) if output == "json" else f"{transactional_id}: aborted")
+        say(json.dumps([row]) if output == "json" else f"{transactional_id}: aborted")
         return
     assert topic is not None and partition is not None
     hanging = _hanging(admin, topic, partition, start_offset)
@@ -129,9 +130,9 @@ def abort(
     for one in hanging:
         admin.end_hanging(one)
     if output == "json":
-        click.echo(json.dumps([asdict(one) for one in hanging]))
+        say(json.dumps([asdict(one) for one in hanging]))
     for one in hanging if output != "json" else ():
-        click.echo(
+        say(
             f"{topic} partition {partition}: aborted producer {one.producer_id} from offset {one.start_offset}"
         )
 

@@ -47,11 +47,11 @@ def connect(plan: Plan, *, at_end: bool) -> Consumer:
 def read_all(
     consumer: Consumer,
     count: int,
-    take: Callable[[list[Message]], None],
+    take: Callable[[list[Message]], int],
     *,
     silent_s_max: float = SILENT_S_MAX,
 ) -> int:
-    """Hand over messages as they come until there were `count`; returns how many. Raises LoadFailed on silence."""
+    """Hand over messages until `take` has counted `count`; returns how many. Raises LoadFailed on silence."""
     seen = 0
     quiet_since = time.monotonic()
     while seen < count:
@@ -66,8 +66,7 @@ def read_all(
         for message in messages:
             if (error := message.error()) is not None:
                 raise LoadFailed(f"{message.topic()}: {error.str()} ({error.name()})")
-        take(messages)
-        seen += len(messages)
+        seen += take(messages)
         quiet_since = time.monotonic()
     return seen
 
@@ -83,10 +82,11 @@ def consume(plan: Plan, on_step: OnStep) -> Outcome:
             )
         totals = {"bytes": 0, "messages": 0}
 
-        def take(messages: list[Message]) -> None:
+        def take(messages: list[Message]) -> int:
             totals["bytes"] += sum(len(message.value() or b"") for message in messages)
             totals["messages"] += len(messages)
             on_step(totals["messages"])
+            return len(messages)
 
         started_ns = time.monotonic_ns()
         seen = read_all(consumer, wanted, take)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.apps.load.consuming import connect, read_all
 from penstock.apps.load.latency import Latency
 from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
-from penstock.apps.load.producing import DUE, check_size, produce
+from penstock.apps.load.producing import DUE, NEVER_DUE, check_size, produce
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -65,10 +65,13 @@ def _read(plan: Plan, pipe: Connection) -> None:
     """The reader's process: read from the end, record each time, hand the histogram over."""
     latency = Latency()
 
-    def take(messages: list[Message]) -> None:
+    def take(messages: list[Message]) -> int:
         now_ns = time.monotonic_ns()
-        for message in messages:
-            latency.record(now_ns - DUE.unpack_from(message.value() or b"")[0])
+        times_due = [DUE.unpack_from(message.value() or b"")[0] for message in messages]
+        counted = [due_ns for due_ns in times_due if due_ns != NEVER_DUE]
+        for due_ns in counted:
+            latency.record(now_ns - due_ns)
+        return len(counted)
 
     try:
         consumer = connect(plan, at_end=True)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 
 from penstock.apps.load.pace import NS_PER_S
 from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
-from penstock.apps.load.producing import produce
+from penstock.apps.load.producing import DUE, NEVER_DUE, produce
 from penstock.client.broker_client import BrokerClient
 from penstock.client.queue_session import Message
 
@@ -36,6 +36,8 @@ class Work:
 
     def handle(self, message: Message) -> None:
         """The handler of every worker: count what came, and what came more than once."""
+        if DUE.unpack_from(message.body or b"")[0] == NEVER_DUE:
+            return
         with self._lock:
             place = (message.partition, message.offset)
             if place in self._seen:

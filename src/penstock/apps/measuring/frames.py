@@ -17,6 +17,7 @@ FETCH_VERSION = 12
 METADATA_VERSION = 9
 CREATE_TOPICS_VERSION = 5
 LIST_OFFSETS_VERSION = 6
+DELETE_TOPICS_VERSION = 5
 LATEST = -1
 _CLIENT = "bench"
 _TIMEOUT_MS = 30_000
@@ -67,6 +68,11 @@ def create_topic_frame(topic: str, partitions: int, **settings: object) -> bytes
     return frame_of(
         ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, request(topics=[one], timeout_ms=_TIMEOUT_MS)
     )
+
+
+def delete_topic_frame(topic: str) -> bytes:
+    body = messages.DeleteTopicsRequest(topic_names=[topic], timeout_ms=_TIMEOUT_MS)
+    return frame_of(ApiKey.DELETE_TOPICS, DELETE_TOPICS_VERSION, body)
 
 
 def latest_frame(topic: str, partitions: Sequence[int] = (0,)) -> bytes:

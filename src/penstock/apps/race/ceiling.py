@@ -24,12 +24,13 @@ def _ingest_rate(course: Course, size: int) -> float:
     batch = BATCH_BYTES // size
     (ours,) = (one for one in ENTRANTS if one.runner.name == OURS)
     with course.started(ours, Promise.OS) as server:
-        ours.lane(server, size).make_stream()
-        feed = KafkaFeed(server.address(), size)
+        topic = course.new_name()
+        ours.lane(server, size, topic).make_stream()
+        feed = KafkaFeed(server.address(), size, topic)
         load = feed.load(batch)
         feed.link.send(load.content)
         answer = bytes(feed.link.receive())
     with null_server(course.cpus.server, len(load.content), answer) as address:
-        idle = KafkaFeed(address, size)
+        idle = KafkaFeed(address, size, topic)
         idle.load(batch)
         return ingest_rate(idle, load, BATCHES * batch, batch * IN_FLIGHT_BATCHES)

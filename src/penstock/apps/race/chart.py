@@ -1,4 +1,4 @@
-"""The race as a picture: for each row, everybody as a share of the best. Never measures."""
+"""The result as a picture for light and dark pages: for each row, every server as a share of the best."""
 
 from __future__ import annotations
 
@@ -6,41 +6,94 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from penstock.apps.race.entrants import OURS
-from penstock.apps.race.standing import Standing
+from penstock.apps.race.standing import Standing, spread
 from penstock.apps.race.tables import names_of, number
 
-COLORS = ("#0b7285", "#adb5bd", "#ced4da", "#868e96", "#dee2e6")
-LABEL_PX, BAR_PX, BAR_HEIGHT_PX, GAP_PX, VALUE_PX = 290, 380, 14, 14, 130
-TEXT_STYLE = 'font-family="system-ui, sans-serif" font-size="12"'
+SELECTED = ("13", "14", "3", "5", "6", "8", "10")
+"""Rows of the chart in the README; the other chart has all."""
+COLORS = {
+    "Penstock": ("#0b7285", "#3bc9db"),
+    "Kafka": ("#d9480f", "#ff922b"),
+    "NATS": ("#2b8a3e", "#69db7c"),
+    "Redis": ("#a61e4d", "#f783ac"),
+    "RabbitMQ": ("#5f3dc4", "#b197fc"),
+}
+"""On a light page and on a dark one."""
+WIDTH_PX, MARGIN_PX = 760, 16
+NAME_PX, VALUE_PX = 84, 150
+BAR_PX = WIDTH_PX - 2 * MARGIN_PX - NAME_PX - VALUE_PX
+BAR_HEIGHT_PX, BAR_STEP_PX, TITLE_STEP_PX, GAP_PX = 14, 20, 24, 12
+BASELINE_PX = 12
+STYLE = """\
+text { font: 13px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
+.page { fill: #ffffff; } .rail { fill: #f1f3f5; } .title, .ours { font-weight: 600; } .title { font-size: 15px; }
+.row { font-weight: 600; } .note { fill: #59636e; font-size: 12px; }
+"""
+DARK_STYLE = (
+    "text { fill: #e6edf3; } .page { fill: #0d1117; } .rail { fill: #21262d; } .note { fill: #9198a1; }"
+)
+
+
+def selected(standings: Sequence[Standing]) -> list[Standing]:
+    """The few rows of the short chart, in its order; all of them if none of these ran."""
+    found = {one.number: one for one in standings}
+    return [found[number] for number in SELECTED if number in found] or list(standings)
 
 
 def svg(standings: Sequence[Standing], title: str) -> str:
-    """Bars from worst to best: a full bar is the best of its row, whether more or less is better."""
-    names = names_of(standings)
-    pieces: list[str] = [f'<text x="10" y="22" {TEXT_STYLE} font-weight="bold">{escape(title)}</text>']
-    top = 40
+    """A full bar is the best of its row, whether more or less is better."""
+    pieces = [_text(MARGIN_PX, 26, title, "title"), _text(MARGIN_PX, 46, _note(standings), "note")]
+    top = 66
     for one in standings:
-        ran = [name for name in names if one.samples.get(name)]
-        pieces.append(f'<text x="10" y="{top + 11}" {TEXT_STYLE}>{escape(f"{one.number}  {one.row}")}</text>')
-        for name in ran:
-            pieces += _bar(one, name, COLORS[names.index(name) % len(COLORS)], top)
-            top += BAR_HEIGHT_PX + 2
+        direction = "more is better" if one.is_more_better else "less is better"
+        heading = f'{escape(one.row)} <tspan class="note">{escape(one.unit)}, {direction}</tspan>'
+        pieces.append(f'<text x="{MARGIN_PX}" y="{top + BASELINE_PX}" class="row">{heading}</text>')
+        top += TITLE_STEP_PX
+        for name in names_of([one]):
+            if one.samples.get(name):
+                pieces += _bar(one, name, top)
+                top += BAR_STEP_PX
         top += GAP_PX
-    width = LABEL_PX + BAR_PX + VALUE_PX
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" width="{width}" height="{top}">\n'
-        f'<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(pieces) + "\n</svg>\n"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH_PX} {top}" width="{WIDTH_PX}"'
+            f' height="{top}" role="img">',
+            f"<title>{escape(title)}</title>",
+            f"<style>\n{STYLE}{_colors(0)}",
+            f"@media (prefers-color-scheme: dark) {{ {DARK_STYLE} {_colors(1)} }}\n</style>",
+            '<rect class="page" width="100%" height="100%"/>',
+            *pieces,
+            "</svg>\n",
+        ]
     )
 
 
-def _bar(one: Standing, name: str, color: str, top: int) -> list[str]:
+def _note(standings: Sequence[Standing]) -> str:
+    cold = "warm servers; " if any(one.cold for one in standings) else ""
+    return f"{cold}median of the laps ± half the spread of their middle half; longer bars are better"
+
+
+def _colors(scheme: int) -> str:
+    return " ".join(f".{name.lower()} {{ fill: {colors[scheme]}; }}" for name, colors in COLORS.items())
+
+
+def _bar(one: Standing, name: str, top: int) -> list[str]:
     value = one.value(name) or 0.0
     values = [found for each in one.samples if (found := one.value(each))]
-    share = value / max(values) if one.is_more_better else min(values) / value
-    weight = ' font-weight="bold"' if name == OURS else ""
-    text = f"{name} {number(value)} {one.unit}"
+    best = max(values) if one.is_more_better else min(values)
+    share = (value / best if one.is_more_better else best / value) if value else 0.0
+    laps = one.samples[name]
+    text = f"{number(value)} ±{spread(laps) / 2:.0%}" if len(laps) > 1 else number(value)
+    left, weight = MARGIN_PX + NAME_PX, "ours" if name == OURS else ""
     length = max(2, round(share * BAR_PX))
     return [
-        f'<rect x="{LABEL_PX}" y="{top}" width="{length}" height="{BAR_HEIGHT_PX}" fill="{color}"/>',
-        f'<text x="{LABEL_PX + length + 6}" y="{top + 11}" {TEXT_STYLE}{weight}>{escape(text)}</text>',
+        _text(MARGIN_PX, top + BASELINE_PX, name, weight),
+        f'<rect class="rail" x="{left}" y="{top}" width="{BAR_PX}" height="{BAR_HEIGHT_PX}" rx="2"/>',
+        f'<rect class="bar {name.lower()}" x="{left}" y="{top}" width="{length}" height="{BAR_HEIGHT_PX}" rx="2"/>',
+        _text(left + BAR_PX + 10, top + BASELINE_PX, text, weight),
     ]
+
+
+def _text(x: int, y: int, content: str, style: str) -> str:
+    named = f' class="{style}"' if style else ""
+    return f'<text x="{x}" y="{y}"{named}>{escape(content)}</text>'

@@ -1,20 +1,15 @@
-"""The race itself: find who takes part, run the rows in turns, say each result at once. Never ends because one lap did.
-
-Results are handed on after every row, so that a run which is cut short leaves a table of what it had.
-"""
+"""The comparison itself: find who takes part, run the rows, hand the result on after each. One row never ends it."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from penstock.apps.measuring import machine
 from penstock.apps.measuring.header import show_header
@@ -22,122 +17,149 @@ from penstock.apps.race import tables
 from penstock.apps.race.ceiling import loader_ceiling
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import ENTRANTS, OURS, Entrant
-from penstock.apps.race.rows import growing, python_clients, starting, steady, streaming, working
+from penstock.apps.race.fleet import Fleet
+from penstock.apps.race.outcome import Outcome, Peer, RowResult
+from penstock.apps.race.rows import growing, python_clients, real_client, starting, steady, streaming, working
+from penstock.apps.race.schedule import Schedule, show_s
 from penstock.apps.race.servers.installing import Missing
 from penstock.apps.race.standing import Standing
 
-Row = Callable[[Course], list[Standing]]
+Measure = Callable[[Course], list[Standing]]
 
-ROWS: dict[str, Row] = {
-    "ingest-small": streaming.ingest_small,
-    "ingest-kb": streaming.ingest_kb,
-    "durable-ingest": streaming.durable_ingest,
-    "ack-latency": streaming.ack_latency,
-    "replay": streaming.replay,
-    "end-to-end": streaming.end_to_end,
-    "fan-out": streaming.fan_out,
-    "work-queue": working.work_queue,
-    "python-clients": python_clients.python_clients,
+ROWS: dict[str, Measure] = {
+    "ingest-small": streaming.INGEST_SMALL,
+    "ingest-kb": streaming.INGEST_KB,
+    "ack-latency": streaming.ACK_LATENCY,
+    "replay": streaming.REPLAY,
+    "end-to-end": streaming.END_TO_END,
+    "fan-out": streaming.FAN_OUT_ROW,
+    "work-queue": working.WORK_QUEUE,
+    "python-clients": python_clients.PYTHON_CLIENTS,
+    "client-ingest": real_client.CLIENT_INGEST,
+    "client-end-to-end": real_client.CLIENT_END_TO_END,
+    "partition-cost": growing.PARTITION_COST,
+    "durable-ingest": streaming.DURABLE_INGEST,
     "first-message": starting.first_message,
-    "partition-cost": growing.partition_cost,
 }
-QUICK_S_MAX = 210.0
-"""What all rows of a quick race share; a row that takes more than its part of it has one lap only."""
+"""In the order in which they run: rows of one durability share their servers, starts come last."""
 OURS_ALONE = {"partition-cost"}
-"""About how we grow, not about others: a quick race leaves them out unless they are asked for."""
-LONG_ROWS: dict[str, Row] = {"steady-memory": steady.steady_memory}
-"""Run only when they are asked for by name."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a run has found so far."""
-
-    facts: dict[str, str]
-    missing: Mapping[str, str]
-    standings: list[Standing] = field(default_factory=list)
-    broken: dict[str, str] = field(default_factory=dict)
-    """Rows that could not be run at all, and why."""
-
-    @property
-    def date(self) -> str:
-        return self.facts["date"]
-
+"""About how Penstock grows, not about others: a quick run leaves it out unless it is named."""
+LONG_ROWS: dict[str, Measure] = {"steady-memory": steady.steady_memory}
+"""Run only when they are named."""
 
 OnRow = Callable[[Outcome], None]
 
 
 def hold_race(
-    console: Console, rows: Sequence[str], peers: str | None, on_row: OnRow, *, is_quick: bool
+    console: Console,
+    rows: Sequence[str],
+    peers: str | None,
+    on_row: OnRow,
+    *,
+    is_quick: bool,
+    before: Outcome | None = None,
+    is_resumed: bool = False,
 ) -> Outcome:
-    """Run the rows against everybody who can be had; `on_row` gets what there is after each of them."""
+    """Run the rows against all peers that can be installed; `on_row` gets the result after each of them.
+
+    Named rows replace those of `before`, and the others of it stay. A resumed run leaves out what `before` has.
+    """
     cpus = machine.find_cpus()
-    entrants, versions, missing = _prepare(console, peers)
-    before = os.sched_getaffinity(0)
+    entrants, found, missing = _prepare(console, peers)
+    affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {cpus.loader})
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-race-") as scratch:
-            course = Course(Path(scratch), cpus, is_quick, entrants, lambda _doing: None)
-            facts = machine.describe(Path(scratch), cpus)
-            facts |= {"runners": ", ".join(versions), "the load's own ceiling": loader_ceiling(course)}
-            facts["date"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC") + (
-                " (quick)" if is_quick else ""
-            )
-            show_header(console, facts)
-            for name, why in missing.items():
-                console.print(f"[yellow]{name} is missing: {why}")
-            outcome = Outcome(facts, missing)
-            chosen = list(rows) or [name for name in ROWS if not is_quick or name not in OURS_ALONE]
-            _run(console, course, chosen, outcome, on_row)
+            fleet = Fleet(Path(scratch), cpus.server)
+            course = Course(fleet, cpus, is_quick, entrants, lambda _doing: None)
+            try:
+                outcome = Outcome(_facts(course, Path(scratch)), missing, found, is_quick=is_quick)
+                if before is not None and (rows or is_resumed):
+                    outcome.take_over(before)
+                chosen = _choose(rows, outcome, is_resumed=is_resumed)
+                _show_start(console, outcome)
+                _run(console, course, chosen, outcome, on_row)
+            finally:
+                fleet.close()
     finally:
-        os.sched_setaffinity(0, before)
+        os.sched_setaffinity(0, affinity)
     return outcome
 
 
-def _prepare(console: Console, peers: str | None) -> tuple[list[Entrant], list[str], dict[str, str]]:
-    """Who is here, their versions, and who cannot be had and why."""
+def _facts(course: Course, directory: Path) -> dict[str, str]:
+    facts = machine.describe(directory, course.cpus)
+    facts["the load's own ceiling"] = loader_ceiling(course)
+    facts["date"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC") + (" (quick)" if course.is_quick else "")
+    return facts
+
+
+def _choose(rows: Sequence[str], outcome: Outcome, *, is_resumed: bool) -> list[str]:
+    chosen = list(rows) or [name for name in ROWS if not outcome.is_quick or name not in OURS_ALONE]
+    return [name for name in chosen if not is_resumed or name not in outcome.rows]
+
+
+def _prepare(console: Console, peers: str | None) -> tuple[list[Entrant], dict[str, Peer], dict[str, str]]:
+    """Who takes part, with version and settings, and who cannot be installed and why."""
     wanted = None if peers is None else {name.strip().lower() for name in peers.split(",")}
-    entrants, versions, missing = [], [], {}
+    entrants: list[Entrant] = []
+    found: dict[str, Peer] = {}
+    missing: dict[str, str] = {}
     for entrant in ENTRANTS:
         name = entrant.runner.name
         if wanted is not None and name != OURS and name.lower() not in wanted:
             continue
         with console.status(f"finding {name}"):
             try:
-                versions.append(f"{name} {entrant.runner.prepare()}")
+                found[name] = Peer(entrant.runner.prepare(), dict(entrant.runner.settings))
             except Missing as error:
                 missing[name] = str(error)
             else:
                 entrants.append(entrant)
-    return entrants, versions, missing
+    return entrants, found, missing
+
+
+def _show_start(console: Console, outcome: Outcome) -> None:
+    show_header(console, outcome.facts)
+    console.print("servers: " + ", ".join(f"{name} {peer.version}" for name, peer in outcome.peers.items()))
+    for name, why in outcome.missing.items():
+        console.print(f"[yellow]{name} is missing: {why}")
+    if outcome.rows:
+        console.print(f"from an earlier run: {', '.join(outcome.rows)}", highlight=False)
 
 
 def _run(console: Console, course: Course, chosen: list[str], outcome: Outcome, on_row: OnRow) -> None:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    schedule = Schedule(chosen, is_quick=course.is_quick)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     # No refreshing thread: it would run on the load's CPU while the clock runs.
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
-        task = progress.add_task("the race", total=len(chosen) * course.laps * len(course.entrants))
+        task = progress.add_task("", total=len(chosen))
 
         def step(doing: str) -> None:
-            progress.update(task, description=doing, refresh=True)
-            progress.advance(task)
+            left = show_s(schedule.left_s())
+            progress.update(task, description=f"{doing} (about {left} left)", refresh=console.is_terminal)
 
         course.on_step = step
-        began_s = time.monotonic()
         for number, name in enumerate(chosen, 1):
-            if course.is_quick:
-                course.over_at_s = began_s + QUICK_S_MAX * number / len(chosen)
+            left = show_s(schedule.left_s())
+            console.print(
+                f"[{number}/{len(chosen)}] {name}, about {left} left", markup=False, highlight=False
+            )
+            course.over_at_s = schedule.over_at_s(name)
             _run_row(console, course, name, outcome)
+            schedule.finish(name)
+            progress.advance(task)
             on_row(outcome)
 
 
 def _run_row(console: Console, course: Course, name: str, outcome: Outcome) -> None:
+    outcome.broken.pop(name, None)
     try:
         standings = (ROWS | LONG_ROWS)[name](course)
-    except Exception as error:  # noqa: BLE001 - told in the result, and the other rows still run
+    except Exception as error:  # noqa: BLE001 - shown in the result, and the other rows still run
+        outcome.rows.pop(name, None)
         outcome.broken[name] = f"{type(error).__name__}: {error}"
-        console.print(f"[red]{name} broke: {outcome.broken[name]}", highlight=False)
+        console.print(f"{name} broke: {outcome.broken[name]}", style="red", markup=False, highlight=False)
         return
-    outcome.standings += [one.without(course.take_breaks()) for one in standings]
-    for one in outcome.standings[-len(standings) :]:
-        console.print(f"{one.number:>4}  {one.row}: {tables.line(one)}", highlight=False)
+    outcome.rows[name] = RowResult(outcome.date, standings)
+    for one in standings:
+        console.print(f"{one.number:>4}  {one.row}: {tables.line(one)}", markup=False, highlight=False)

@@ -11,6 +11,7 @@ from penstock.apps.race.lanes.nats import NatsLane
 from penstock.apps.race.lanes.queue import QueueLane
 from penstock.apps.race.lanes.rabbit_stream import StreamLane
 from penstock.apps.race.lanes.redis import RedisLane
+from penstock.apps.race.lanes.share import ShareLane
 from penstock.apps.race.servers.kafka import Kafka
 from penstock.apps.race.servers.nats import Nats
 from penstock.apps.race.servers.penstock import Penstock
@@ -20,15 +21,15 @@ from penstock.apps.race.servers.runner import Runner, Running
 
 
 class MakeLane(Protocol):
-    def __call__(self, address: Address, size: int) -> Lane: ...
+    def __call__(self, address: Address, size: int, stream: str, /) -> Lane: ...
 
 
 class MakeWriteLane(Protocol):
-    def __call__(self, address: Address, size: int) -> WriteLane: ...
+    def __call__(self, address: Address, size: int, stream: str, /) -> WriteLane: ...
 
 
 class MakeWorkLane(Protocol):
-    def __call__(self, address: Address, size: int) -> WorkLane: ...
+    def __call__(self, address: Address, size: int, stream: str, /) -> WorkLane: ...
 
 
 class Entrant(NamedTuple):
@@ -37,26 +38,25 @@ class Entrant(NamedTuple):
     runner: Runner
     stream: MakeLane
     flushed: MakeWriteLane
-    work: MakeWorkLane | None
+    work: MakeWorkLane
     stream_door: str = "main"
     work_door: str = "main"
-    no_work_because: str = ""
 
-    def lane(self, started: Running, size: int) -> Lane:
-        return self.stream(started.address(self.stream_door), size)
+    def lane(self, started: Running, size: int, stream: str) -> Lane:
+        return self.stream(started.address(self.stream_door), size, stream)
 
-    def flushed_lane(self, started: Running, size: int) -> WriteLane:
-        return self.flushed(started.address(), size)
+    def flushed_lane(self, started: Running, size: int, stream: str) -> WriteLane:
+        return self.flushed(started.address(), size, stream)
+
+    def work_lane(self, started: Running, size: int, stream: str) -> WorkLane:
+        return self.work(started.address(self.work_door), size, stream)
 
 
 OURS = "Penstock"
 ENTRANTS = (
     Entrant(Penstock(), KafkaLane, KafkaLane, QueueLane, work_door="queue"),
-    Entrant(
-        Kafka(), KafkaLane, KafkaLane, None,
-        no_work_because="acknowledging one by one needs a share group, which has no bare-socket lane here",
-    ),
+    Entrant(Kafka(), KafkaLane, KafkaLane, ShareLane),
     Entrant(Nats(), NatsLane, NatsLane, NatsLane),
     Entrant(Redis(), RedisLane, RedisLane, RedisLane),
     Entrant(RabbitMq(), StreamLane, QuorumLane, QuorumLane, stream_door="stream"),
-)  # fmt: skip
+)

@@ -1,4 +1,4 @@
-"""The race's result as files: JSON, a picture, and a table in a page of its own or inside one. Never measures."""
+"""The result as files: JSON, two charts, and the text in a page of its own or between the marks of one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 from penstock.apps.race import chart, tables
-from penstock.apps.race.contest import Outcome
+from penstock.apps.race.outcome import Outcome
 
 BEGIN, END = "<!-- race: begin -->", "<!-- race: end -->"
-"""What stands between them in a page belongs to the race; the rest is left alone."""
+"""The text between them belongs to the result; the rest of the page is left alone."""
+DATA = "race.json"
 
 
 class NoPlace(Exception):
@@ -17,24 +18,29 @@ class NoPlace(Exception):
 
 
 def write_files(directory: Path, outcome: Outcome) -> None:
-    """race.md, race.json and race.svg."""
+    """race.md, race.json, race.svg and race-full.svg."""
     write_data(directory, outcome)
-    _replace(directory / "race.md", f"# The race, {outcome.date}\n\n{_table(outcome)}")
+    _replace(directory / "race.md", f"# Benchmarks, {outcome.date}\n\n{tables.markdown(outcome)}")
 
 
 def write_page(page: Path, outcome: Outcome) -> None:
-    """The table into a page between its marks, data and picture into a directory of the page's name beside it."""
-    directory = page.with_suffix("")
+    """The text into a page between its marks, data and charts into a directory of the page's name beside it."""
+    directory = data_of(page).parent
     write_data(directory, outcome)
     before, after = place_in(page)
-    picture = f"![Penstock and others, row by row]({directory.name}/race.svg)"
-    content = f"Run of {outcome.date}.\n\n{picture}\n\n{_table(outcome)}"
+    picture = f"![Penstock and other brokers, all rows]({directory.name}/race-full.svg)"
+    content = f"Run of {outcome.date}.\n\n{picture}\n\n{tables.markdown(outcome)}"
     _replace(page, f"{before}{BEGIN}\n{content}{END}{after}")
 
 
+def data_of(page: Path) -> Path:
+    """Where the JSON of a page lies."""
+    return page.with_suffix("") / DATA
+
+
 def place_in(page: Path) -> tuple[str, str]:
-    """What stands in a page before and behind the result. Raises NoPlace; a page that is not there yet has one."""
-    text = page.read_text(encoding="utf-8") if page.exists() else f"# The race\n\n{BEGIN}\n{END}\n"
+    """The text of a page before and after the result. Raises NoPlace; a page that does not exist yet has one."""
+    text = page.read_text(encoding="utf-8") if page.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -43,20 +49,12 @@ def place_in(page: Path) -> tuple[str, str]:
 
 
 def write_data(directory: Path, outcome: Outcome) -> None:
-    """race.json and race.svg."""
+    """race.json and the charts."""
     directory.mkdir(parents=True, exist_ok=True)
-    content = {
-        "machine": outcome.facts,
-        "missing": dict(outcome.missing),
-        "broken": outcome.broken,
-        "rows": [one.as_json() for one in outcome.standings],
-    }
-    _replace(directory / "race.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    _replace(directory / "race.svg", chart.svg(outcome.standings, f"Penstock and others, {outcome.date}"))
-
-
-def _table(outcome: Outcome) -> str:
-    return tables.markdown(outcome.standings, outcome.facts, outcome.missing, outcome.broken)
+    _replace(directory / DATA, json.dumps(outcome.as_json(), indent=2, ensure_ascii=False) + "\n")
+    title = f"Penstock beside other brokers, {outcome.date}"
+    _replace(directory / "race.svg", chart.svg(chart.selected(outcome.standings), title))
+    _replace(directory / "race-full.svg", chart.svg(outcome.standings, title))
 
 
 def _replace(path: Path, text: str) -> None:

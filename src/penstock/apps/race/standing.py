@@ -1,4 +1,4 @@
-"""How a row ended: everybody's samples, and ours against the best of the others. Never measures.
+"""Result of one line of the comparison: every lap of every server, and our ratio to the best of the others.
 
 A ratio is refused when the middle half of either side's laps lies further apart than a quarter of their median.
 """
@@ -6,7 +6,7 @@ A ratio is refused when the middle half of either side's laps lies further apart
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median, quantiles
 from typing import Any
 
@@ -14,11 +14,14 @@ from penstock.apps.measuring.figures import SPREAD_MAX
 from penstock.apps.race.entrants import OURS
 
 LAPS_MIN = 5
-"""From so many laps on, one that went wrong does not make the others worthless."""
+"""From so many laps on, one outlier does not invalidate the others."""
+
+Samples = Mapping[str, list[float]]
+"""Values of every lap, by server."""
 
 
 def spread(samples: list[float]) -> float:
-    """How far the middle half of the laps lies apart, as a share of their median; all of them when they are few."""
+    """Distance of the middle half of the laps as a share of their median; of all laps when they are few."""
     low, high = min(samples), max(samples)
     if len(samples) >= LAPS_MIN:
         low, _, high = quantiles(samples, n=4, method="inclusive")
@@ -33,24 +36,39 @@ class Standing:
     number: str
     row: str
     unit: str
-    samples: Mapping[str, list[float]]
+    samples: Samples
     is_more_better: bool
     target: float | None = None
-    """What our ratio to the best of the others should be at least."""
-    absent: Mapping[str, str] | None = None
-    """Who did not run in this row, or not every lap of it, and why."""
+    """Smallest ratio to the best of the others that counts as met."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Servers that did not run every lap of this row, and why."""
     bound_max: float | None = None
-    """What our own value should be at most, whatever the others do."""
-    over: Mapping[str, float] | None = None
-    """What our ratio to one of them should be at least, besides that to the best."""
+    """Largest value of our own that counts as met, whatever the others do."""
+    over: Mapping[str, float] = field(default_factory=dict)
+    """Smallest ratio to single peers, besides that to the best."""
+    cold: Mapping[str, float] = field(default_factory=dict)
+    """First lap of a server that was started for it. Never part of a ratio."""
+    cpu_us: Samples = field(default_factory=dict)
+    """CPU time of the server's process tree per message, in the laps of `samples`."""
+    size_bytes: int = 0
+    """Size of the messages that `cpu_us` counts."""
+    why: str = ""
+    """Why Penstock is behind where it is, as far as that was measured."""
 
-    def without(self, breaks: Mapping[str, str]) -> Standing:
-        """The same, with those whose laps broke."""
-        return replace(self, absent={**(self.absent or {}), **breaks})
+    def with_absent(self, absent: Mapping[str, str]) -> Standing:
+        return replace(self, absent={**self.absent, **absent})
 
     def value(self, name: str) -> float | None:
         found = self.samples.get(name)
         return median(found) if found else None
+
+    def cpu_us_per_message(self, name: str) -> float | None:
+        found = self.cpu_us.get(name)
+        return median(found) if found else None
+
+    def cpu_s_per_gb(self, name: str) -> float | None:
+        cost_us = self.cpu_us_per_message(name)
+        return None if cost_us is None or not self.size_bytes else cost_us * 1e3 / self.size_bytes
 
     @property
     def best_peer(self) -> str | None:
@@ -60,7 +78,7 @@ class Standing:
 
     @property
     def noisy(self) -> list[str]:
-        """Those of the two sides of the ratio whose samples are too far apart."""
+        """Sides of the ratio to the best peer whose laps lie too far apart."""
         return self.noisy_with(self.best_peer)
 
     def noisy_with(self, peer: str | None) -> list[str]:
@@ -68,35 +86,28 @@ class Standing:
         return [name for name in sides if spread(self.samples[name]) > SPREAD_MAX]
 
     def ratio_to(self, peer: str) -> float | None:
-        """How many times better we are than one of them; None without figures of both."""
+        """How many times better we are than a peer; None without figures of both."""
         ours, theirs = self.value(OURS), self.value(peer)
         if not ours or not theirs:
             return None
         return ours / theirs if self.is_more_better else theirs / ours
 
     def least_ratio_to(self, peer: str) -> float:
-        """Our worst lap to the best of one of them: what is sure even when laps lie far apart."""
+        """Our worst lap to the best lap of a peer: holds even when laps lie far apart."""
         ours, theirs = self.samples[OURS], self.samples[peer]
         return min(ours) / max(theirs) if self.is_more_better else min(theirs) / max(ours)
 
     @property
     def ratio(self) -> float | None:
-        """Ours to the best of the others; above one is won. None when it may not be told."""
+        """Ours to the best of the others; above one is won. None when it is refused."""
         best = self.best_peer
         return None if best is None or self.noisy else self.ratio_to(best)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "row": self.row,
-            "unit": self.unit,
-            "more_is_better": self.is_more_better,
-            "samples": {name: list(found) for name, found in self.samples.items()},
-            "best_peer": self.best_peer,
-            "ratio": self.ratio,
-            "noisy": self.noisy,
-            "target": self.target,
-            "bound_max": self.bound_max,
-            "over": dict(self.over or {}),
-            "absent": dict(self.absent or {}),
-        }
+        """All fields, and what derives from them for other readers of the file."""
+        derived = {"best_peer": self.best_peer, "ratio": self.ratio, "noisy": self.noisy}
+        return {**asdict(self), "derived": derived}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Standing:
+        return cls(**{name: value for name, value in content.items() if name != "derived"})

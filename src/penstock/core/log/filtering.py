@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
+from operator import ge
 
+from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log.compaction import Plan
 from penstock.core.log.segment import Found
@@ -18,9 +20,29 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
-from penstock.core.records.compression import compress
+from penstock.core.records.compression import compress, decompress, stored_unfolded_bytes_max
 from penstock.core.records.records import RecordSpan, iterate_keys
-from penstock.core.records.whole import payload_of
+
+RECORDS_MAX = 250_000
+"""Records of one batch that compaction looks at; a batch with more stays as it is."""
+
+
+def open_spans(found: Found) -> tuple[bytes, list[RecordSpan]] | str:
+    """The unfolded records of a batch and where each lies, or why it cannot be compacted and stays as it is."""
+    header = found.header
+    if header.count > RECORDS_MAX:
+        return f"it has {header.count} records, at most {RECORDS_MAX} are looked at"
+    try:
+        bytes_max = stored_unfolded_bytes_max(header.size)
+        payload = decompress(header.codec, found.raw[BATCH_HEADER_BYTES : header.size], bytes_max)
+        spans = list(iterate_keys(payload, header.count))
+    except (CorruptBatch, TooLarge, UnsupportedCompression) as error:
+        return str(error)
+    deltas = [span.offset_delta for span in spans]
+    if deltas and (deltas[-1] > header.last_offset_delta or any(map(ge, deltas, deltas[1:]))):
+        # An offset that is not the record's own would hide later records of its key.
+        return "the offsets of its records are not in order"
+    return payload, spans
 
 
 class Outcome(Enum):
@@ -51,8 +73,10 @@ class Filter:
             return Outcome.UNCHANGED, found.raw
         if header.count == 0:
             return (Outcome.UNCHANGED if self._is_last_of_producer(header) else Outcome.DROPPED), found.raw
-        payload = payload_of(found.raw, header)
-        spans = list(iterate_keys(payload, header.count))
+        opened = open_spans(found)
+        if isinstance(opened, str):
+            return Outcome.UNCHANGED, found.raw
+        payload, spans = opened
         kept = [span for span in spans if self._stays(header, span)]
         self.dropped += len(spans) - len(kept)
         if not kept:

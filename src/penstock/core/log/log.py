@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.core.errors import OffsetOutOfRange
+from penstock.core.errors import CorruptBatch, OffsetOutOfRange, TornSegment
 from penstock.core.log import checked
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.producers import Producers
@@ -236,6 +236,15 @@ class Log:
                 del hints[next(iter(hints))]
             hints[next_offset] = position + length
         return Slice(segment.file, position, length, next_offset)
+
+    def after_damage(self, offset: int) -> int:
+        """An offset behind a damaged place at which reading can go on."""
+        segment = self.segments[max(0, bisect_right(self._bases, offset) - 1)]
+        try:
+            next_offset = segment.after_damage(offset)
+        except (CorruptBatch, TornSegment):  # nor can its index be read
+            next_offset = segment.next_offset
+        return max(offset + 1, next_offset)
 
     def mark_at(self, offset: int) -> Mark:
         """The boundary of the batch that holds `offset` (its start), for readers who must stop there."""

@@ -14,15 +14,14 @@ from zlib import crc32
 from penstock.core.errors import CorruptBatch
 from penstock.core.log import cleaner_state, swap
 from penstock.core.log.compaction import Plan, Result, Source
-from penstock.core.log.filtering import Filter, Outcome
+from penstock.core.log.filtering import Filter, Outcome, open_spans
 from penstock.core.log.index import CHAINED_BYTES
 from penstock.core.log.log import OFFSET_SPAN_MAX
 from penstock.core.log.segment import Found, Segment
 from penstock.core.log.swap import CLEANED_SUFFIX, Swap
 from penstock.core.ports import Files
 from penstock.core.records.batch import decode_header
-from penstock.core.records.records import RecordSpan, iterate_keys
-from penstock.core.records.whole import payload_of
+from penstock.core.records.records import RecordSpan
 
 KEYS_MAX = 250_000
 """Keys remembered in one round: some 40 MB. More keys take more rounds."""
@@ -41,12 +40,16 @@ def digest_of(key: bytes) -> bytes:
 def rewrite(files: Files, plan: Plan, report: Report, keys_max: int = KEYS_MAX) -> Result:
     """Write and sync the compacted segments of a plan. What an earlier rewrite left behind is overwritten."""
     swap.discard(files, plan.directory)
-    latest, map_end, first_dirty = _last_offsets(files, plan, keys_max)
+    latest, map_end, first_dirty = _last_offsets(files, plan, keys_max, report)
     decide = Filter(latest, map_end, plan, digest_of)
     swaps: list[Swap] = []
     bytes_before = bytes_after = 0
     for group in _groups(plan, map_end):
-        written = _rewrite_group(files, plan, group, decide)
+        try:
+            written = _rewrite_group(files, plan, group, decide)
+        except CorruptBatch as error:
+            report(f"segments {group[0].base_offset} to {group[-1].base_offset} stay as they are: {error}")
+            written = None
         bytes_before += sum(source.size for source in group)
         if written is None:
             bytes_after += sum(source.size for source in group)
@@ -70,23 +73,29 @@ def rewrite(files: Files, plan: Plan, report: Report, keys_max: int = KEYS_MAX) 
 # -- which record of each key is the last
 
 
-def _last_offsets(files: Files, plan: Plan, keys_max: int) -> tuple[dict[bytes, int], int, int]:
+def _last_offsets(
+    files: Files, plan: Plan, keys_max: int, report: Report
+) -> tuple[dict[bytes, int], int, int]:
     """(key to its last offset, the end of what the map covers, where the next round should begin)."""
     latest: dict[bytes, int] = {}
     undecided: dict[int, list[tuple[bytes, int]]] = {}
     map_end = plan.end_offset
     held = 0
-    for found in _batches(files, plan, [one for one in plan.sources if one.next_offset > plan.first_dirty]):
+    dirty = [source for source in plan.sources if source.next_offset > plan.first_dirty]
+    for found in _readable_batches(files, plan, dirty, report):
         header = found.header
         if header.next_offset <= plan.first_dirty:
             continue
         if held and held + header.count > keys_max:
             map_end = header.base_offset
             break
-        if header.is_control:
-            _decide_transaction(found, undecided, latest)
+        opened = open_spans(found)
+        if isinstance(opened, str):
+            report(f"the batch at offset {header.base_offset} stays as it is: {opened}")
+        elif header.is_control:
+            _decide_transaction(opened[1], header.producer_id, undecided, latest)
         else:
-            keyed = [one for one in _spans(found) if one.key is not None]
+            keyed = [one for one in opened[1] if one.key is not None]
             pairs = [(digest_of(one.key or b""), header.base_offset + one.offset_delta) for one in keyed]
             if header.is_transactional:
                 undecided.setdefault(header.producer_id, []).extend(pairs)
@@ -98,21 +107,20 @@ def _last_offsets(files: Files, plan: Plan, keys_max: int) -> tuple[dict[bytes, 
 
 
 def _decide_transaction(
-    found: Found, undecided: dict[int, list[tuple[bytes, int]]], latest: dict[bytes, int]
+    spans: Sequence[RecordSpan],
+    producer_id: int,
+    undecided: dict[int, list[tuple[bytes, int]]],
+    latest: dict[bytes, int],
 ) -> None:
     """Records of a committed transaction count as written; those of an aborted one must not hide older records."""
-    pairs = undecided.pop(found.header.producer_id, [])
-    for span in _spans(found):
+    pairs = undecided.pop(producer_id, [])
+    for span in spans:
         is_commit = (
             span.key is not None and len(span.key) >= 4 and _CONTROL_KEY.unpack_from(span.key)[1] == _COMMIT
         )
         if is_commit:
             for digest, offset in pairs:
                 latest[digest] = max(offset, latest.get(digest, -1))
-
-
-def _spans(found: Found) -> Iterator[RecordSpan]:
-    return iterate_keys(payload_of(found.raw, found.header), found.header.count)
 
 
 # -- reading and writing segments
@@ -133,6 +141,21 @@ def _groups(plan: Plan, map_end: int) -> Iterator[list[Source]]:
         group.append(source)
     if group:
         yield group
+
+
+def _readable_batches(files: Files, plan: Plan, sources: Sequence[Source], report: Report) -> Iterator[Found]:
+    """The same without segments that are damaged anywhere: a wrong offset would hide later records of a key.
+
+    What such a segment holds hides nothing, and it stays as it is. Proving it first costs a second read.
+    """
+    for source in sources:
+        try:
+            for _ in _batches(files, plan, [source]):
+                pass
+        except CorruptBatch as error:
+            report(f"the segment {source.base_offset} is damaged and stays as it is: {error}")
+            continue
+        yield from _batches(files, plan, [source])
 
 
 def _batches(files: Files, plan: Plan, sources: Sequence[Source]) -> Iterator[Found]:
@@ -157,6 +180,7 @@ def _rewrite_group(files: Files, plan: Plan, group: list[Source], decide: Filter
     """Bytes of the new segment, or None when there is nothing to gain from it."""
     writer = Segment(files, plan.directory, group[0].base_offset, create=True, suffix=CLEANED_SUFFIX)
     has_changed = len(group) > 1
+    is_whole = False
     try:
         for found in _batches(files, plan, group):
             outcome, batch = decide.filter(found)
@@ -164,11 +188,14 @@ def _rewrite_group(files: Files, plan: Plan, group: list[Source], decide: Filter
             if outcome is not Outcome.DROPPED:
                 header = found.header if outcome is Outcome.UNCHANGED else decode_header(batch)
                 writer.append(batch, header, header.base_offset, plan.index_interval_bytes)
+        is_whole = True
         if has_changed:
             writer.seal(group[-1].next_offset)
             writer.sync()
             return writer.size
     finally:
         writer.close()
+        if not is_whole:
+            writer.remove()
     writer.remove()
     return None

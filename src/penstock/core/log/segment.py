@@ -393,6 +393,15 @@ class Segment:
         self.verify(start, end - start)
         return None
 
+    def after_damage(self, offset: int) -> int:
+        """Where reading can go on behind bytes around `offset` that are damaged: at the next entry of the index."""
+        relative = max(0, offset - self.base_offset)
+        start = self._floor("floor", relative).position
+        entry = self._entry("ceil_position", start + 1)
+        while entry is not None and entry.offset <= relative:
+            entry = self._entry("ceil_position", entry.position + 1)
+        return self.next_offset if entry is None else self.base_offset + entry.offset
+
     def run(self, position: int, bytes_max: int, end: int) -> tuple[int, int | None]:
         """(bytes of the whole batches from `position` that fit, at least the first; the offset behind, if known)."""
         if end - position <= bytes_max:

@@ -24,7 +24,7 @@ from penstock.core.errors import (
     StaleGeneration,
     UnknownMember,
 )
-from penstock.core.limits import GROUP_NEWCOMER_MS
+from penstock.core.limits import GROUP_COMING_MS, GROUP_NEWCOMER_MS
 from penstock.core.machines.group_kinds import NEVER_MS, Decision, Moment, Waiter
 from penstock.core.machines.group_round import Round, choose_protocol, joined_answer
 from penstock.core.machines.group_state import GroupState, State
@@ -138,7 +138,10 @@ class Group(GroupState):
             if holder is not None:
                 return self._decide_replace(round, holder, command)
         elif command.needs_known_id:
-            round.emit(PendingPut(self.id, command.fresh_id, moment.now_ms + command.session_ms))
+            now_ms = moment.now_ms
+            deadline_ms, coming_ms = now_ms + command.session_ms, now_ms + GROUP_COMING_MS
+            round.emit(PendingPut(self.id, command.fresh_id, deadline_ms, min(deadline_ms, coming_ms)))
+            round.gather(has_grown=False)
             round.decision.answer = MemberIdRequired(command.fresh_id)
             return round.decision
         return _enter(round, _member(command, command.fresh_id), command)
@@ -274,13 +277,14 @@ class Group(GroupState):
                 round.drop(member_id)
         self._after_losses(round)
         if state.state is State.PREPARING and state.round_deadline_ms <= now_ms:
-            round.time_is_up()
+            round.close()
         round.emit(Woken(self.id, _next_deadline_ms(state, syncs_are_due), syncs_are_due))
         return round.decision
 
     def _after_losses(self, round: Round) -> None:
         """Members went, or ids that were waited for: open a round, or see whether the open one can close."""
         if round.state.state is State.PREPARING:
+            round.gather(has_grown=False)
             round.close_if_complete()
         elif len(round.state.members) < len(self.members):
             round.open()
@@ -371,6 +375,7 @@ def _session_end(member: Member, moment: Moment, is_new: bool) -> int:
 def _enter(round: Round, member: Member, command: JoinCommand) -> Decision:
     deadline_ms = _session_end(member, round.moment, True)
     round.emit(MemberPut(round.state.id, member, command.protocol_type, deadline_ms, is_new=True))
+    round.gather(has_grown=True)
     return _await_join(round, member.id)
 
 

@@ -46,7 +46,7 @@ def downgrade(state: ConsumerGroupState, moment: Moment) -> list[Any]:
         *_traces(state),
         GroupSaved(state.id, saved),
         *(Touched(state.id, one.id, moment.now_ms + one.session_ms) for one in saved.members),
-        RoundOpened(state.id, moment.now_ms + rebalance_ms, is_initial=False, extension_ms=0),
+        RoundOpened(state.id, moment.now_ms, moment.now_ms + rebalance_ms, is_initial=False),
     ]
 
 

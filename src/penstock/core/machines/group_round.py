@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.errors import BrokerError, FencedInstance, Rebalancing, UnknownMember
+from penstock.core.limits import GROUP_COMING_MS
 from penstock.core.machines.group_kinds import Answer, Decision, Moment, Waiter
 from penstock.core.machines.group_state import GroupState, State
 from penstock.core.machines.group_values import (
@@ -19,7 +20,7 @@ from penstock.core.machines.group_values import (
     JoinedMember,
     MemberGone,
     RoundClosed,
-    RoundExtended,
+    RoundMoved,
     RoundOpened,
     SavedGroup,
 )
@@ -68,18 +69,39 @@ class Round:
     # -- the round
 
     def open(self) -> None:
-        """Everybody is to join again. An empty group first waits a little for more to come."""
+        """Everybody is to join again. An empty group first gathers those who come together."""
         state = self.state
         for member_id in list(state.syncing):
             self.reply(SYNC, member_id, Rebalancing(f"group {state.id!r} has begun to rebalance"))
-        wait_ms = self._rebalance_ms()
-        if state.state is State.EMPTY:
-            initial_ms = min(self.limits.initial_rebalance_ms, wait_ms)
-            deadline_ms = self.moment.now_ms + initial_ms
-            self.emit(RoundOpened(state.id, deadline_ms, is_initial=True, extension_ms=wait_ms - initial_ms))
+        self._open(is_initial=state.state is State.EMPTY)
+        if state.round_is_initial:
+            self.gather(has_grown=True)
+        else:
+            self.close_if_complete()
+
+    def _open(self, *, is_initial: bool) -> None:
+        now_ms = self.moment.now_ms
+        self.emit(RoundOpened(self.state.id, now_ms, now_ms + self._rebalance_ms(), is_initial))
+
+    def gather(self, *, has_grown: bool) -> None:
+        """Plan when the first round closes; nothing to do in any other round.
+
+        It closes a quiet period after the last newcomer, so that a lone member is not held up for long. Static members
+        belong to a deployment whose processes start together, so the period is longer once one of them is here. An id
+        given out announces a member: the round waits for it, though not for ever, because its client may have died.
+        """
+        state, now_ms = self.state, self.moment.now_ms
+        if not state.round_is_initial:
             return
-        self.emit(RoundOpened(state.id, self.moment.now_ms + wait_ms, is_initial=False, extension_ms=0))
-        self.close_if_complete()
+        quiet_ms = now_ms + self._quiet_period_ms() if has_grown else state.round_quiet_ms
+        coming_ms = min(max(state.coming.values(), default=0), state.round_opened_ms + GROUP_COMING_MS)
+        deadline_ms = min(max(quiet_ms, coming_ms), state.round_limit_ms)
+        if (quiet_ms, deadline_ms) != (state.round_quiet_ms, state.round_deadline_ms):
+            self.emit(RoundMoved(state.id, quiet_ms, deadline_ms))
+
+    def _quiet_period_ms(self) -> int:
+        period_ms, static_ms = self.limits.initial_rebalance_ms, self.limits.initial_rebalance_static_ms
+        return max(period_ms, static_ms) if self.state.statics else period_ms
 
     def _rebalance_ms(self) -> int:
         return max((one.rebalance_ms for one in self.state.members.values()), default=0)
@@ -90,17 +112,6 @@ class Round:
         if not state.round_is_initial and not state.pending and len(state.joining) == len(state.members):
             self.close()
 
-    def time_is_up(self) -> None:
-        """The round's deadline has passed: wait a little more if it is the first one and has grown, else close it."""
-        state = self.state
-        if state.round_is_initial and state.round_has_grown and state.round_extension_ms:
-            more_ms = min(self.limits.initial_rebalance_ms, state.round_extension_ms)
-            self.emit(
-                RoundExtended(state.id, self.moment.now_ms + more_ms, state.round_extension_ms - more_ms)
-            )
-            return
-        self.close()
-
     def close(self) -> None:
         """Begin the next generation with those who have joined; dynamic members that have not are dropped."""
         state = self.state
@@ -110,8 +121,7 @@ class Round:
         if not state.members:
             self._become_empty()
         elif not state.joining:
-            deadline_ms = self.moment.now_ms + self._rebalance_ms()
-            self.emit(RoundOpened(state.id, deadline_ms, is_initial=False, extension_ms=0))
+            self._open(is_initial=False)
         else:
             self._begin_generation()
 

@@ -27,7 +27,7 @@ from penstock.core.machines.group_values import (
     PendingPut,
     Protocol,
     RoundClosed,
-    RoundExtended,
+    RoundMoved,
     RoundOpened,
     SavedGroup,
     SavedMember,
@@ -71,6 +71,7 @@ _MAPPINGS = (
     "syncing",
     "unsynced",
     "newcomers",
+    "coming",
     "votes",
 )
 
@@ -96,6 +97,8 @@ class GroupState:
         """Instance id → member id."""
         self.pending: MutableMapping[str, int] = {}
         """Ids given out and not yet used → until when."""
+        self.coming: MutableMapping[str, int] = {}
+        """The same ids → until when the first round of the group waits for their members."""
         self.deadlines: MutableMapping[str, int] = {}
         """Member → when its session ends."""
         self.joining: MutableMapping[str, None] = {}
@@ -110,9 +113,11 @@ class GroupState:
         """Protocol → how many members know it."""
         self.round_deadline_ms = NEVER_MS
         self.round_is_initial = False
-        self.round_extension_ms = 0
-        """How much longer the first round of an empty group may still wait for more members."""
-        self.round_has_grown = False
+        self.round_opened_ms = 0
+        self.round_limit_ms = NEVER_MS
+        """When the open round closes at the latest, however many are still coming."""
+        self.round_quiet_ms = 0
+        """When the quiet period after the last newcomer of the first round ends."""
         self.sync_deadline_ms = NEVER_MS
         self.wake_ms = NEVER_MS
         """Nothing is due before this time; something may be due at it."""
@@ -144,7 +149,6 @@ class GroupState:
             self.statics[member.instance_id] = member.id
         if event.is_new:
             self.newcomers[member.id] = None
-            self.round_has_grown = True
         self._touch(member.id, event.deadline_ms)
 
     def _member_replaced(self, event: MemberReplaced) -> None:
@@ -189,10 +193,12 @@ class GroupState:
 
     def _pending_put(self, event: PendingPut) -> None:
         self.pending[event.member_id] = event.deadline_ms
+        self.coming[event.member_id] = event.coming_ms
         self._due(event.deadline_ms)
 
     def _pending_gone(self, event: PendingGone) -> None:
         self.pending.pop(event.member_id, None)
+        self.coming.pop(event.member_id, None)
 
     def _touched(self, event: Touched) -> None:
         if event.member_id in self.members:
@@ -214,10 +220,9 @@ class GroupState:
 
     def _round_opened(self, event: RoundOpened) -> None:
         self.state = State.PREPARING
-        self.round_deadline_ms = event.deadline_ms
+        self.round_opened_ms = event.now_ms
+        self.round_deadline_ms = self.round_limit_ms = event.deadline_ms
         self.round_is_initial = event.is_initial
-        self.round_extension_ms = event.extension_ms
-        self.round_has_grown = False
         self._end_syncs()
         self._due(event.deadline_ms)
 
@@ -226,10 +231,9 @@ class GroupState:
         self.unsynced.clear()
         self.sync_deadline_ms = NEVER_MS
 
-    def _round_extended(self, event: RoundExtended) -> None:
+    def _round_moved(self, event: RoundMoved) -> None:
+        self.round_quiet_ms = event.quiet_ms
         self.round_deadline_ms = event.deadline_ms
-        self.round_extension_ms = event.extension_ms
-        self.round_has_grown = False
         self._due(event.deadline_ms)
 
     def _round_closed(self, event: RoundClosed) -> None:
@@ -246,9 +250,9 @@ class GroupState:
     def _end_round(self) -> None:
         self.joining.clear()
         self.newcomers.clear()
-        self.round_deadline_ms = NEVER_MS
-        self.round_is_initial = self.round_has_grown = False
-        self.round_extension_ms = 0
+        self.round_deadline_ms = self.round_limit_ms = NEVER_MS
+        self.round_is_initial = False
+        self.round_opened_ms = self.round_quiet_ms = 0
 
     def _group_saved(self, event: GroupSaved) -> None:
         """Take over what was kept. Members that are here already may know more of themselves than was kept."""
@@ -351,7 +355,7 @@ _WRITERS: dict[type, Any] = {
     SyncAwaited: GroupState._sync_awaited,
     SyncMade: GroupState._sync_made,
     RoundOpened: GroupState._round_opened,
-    RoundExtended: GroupState._round_extended,
+    RoundMoved: GroupState._round_moved,
     RoundClosed: GroupState._round_closed,
     Woken: GroupState._woken,
 }

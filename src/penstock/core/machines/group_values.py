@@ -24,6 +24,7 @@ class GroupLimits(NamedTuple):
     session_ms_min: int
     session_ms_max: int
     initial_rebalance_ms: int
+    initial_rebalance_static_ms: int
     size_max: int
 
 
@@ -202,11 +203,12 @@ class MemberGone(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class PendingPut(_Classic):
-    """An id was given out; its member has until then to join with it."""
+    """An id was given out; its member has until then to join with it. A first round waits for it until `coming_ms`."""
 
     group_id: str
     member_id: str
     deadline_ms: int
+    coming_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,21 +254,21 @@ class SyncMade(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class RoundOpened(_Classic):
-    """Everybody is to join again until the deadline. The first round of an empty group also waits for more to come."""
+    """Everybody is to join again until the deadline. The first round of an empty group gathers members meanwhile."""
 
     group_id: str
+    now_ms: int
     deadline_ms: int
     is_initial: bool
-    extension_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class RoundExtended(_Classic):
-    """The first round has grown meanwhile and waits a little more."""
+class RoundMoved(_Classic):
+    """When the first round of a group closes: earlier or later than was planned, because of who came or is coming."""
 
     group_id: str
+    quiet_ms: int
     deadline_ms: int
-    extension_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class Subscription(SubscriptionState):
         """Raises NotHeld unless the message is with this member now."""
         hold = self.held.get(offset)
         if hold is None or hold.member_id != member_id:
-            raise NotHeld(f"{self.feed.name!r}: the message at {offset} is not with member {member_id!r}")
+            raise NotHeld(f"{self.feed.name!r}: the message at {offset} is not held by this member")
 
     def _verdict(self, offset: int, outcome: Outcome) -> Mark:
         deliveries = self.mark(offset).deliveries + 1

@@ -1,7 +1,8 @@
 """Transactional ids as records, in the form that Kafka's own tools read. Never holds state.
 
 Key version 0: the transactional id. Value version 1: the fields of Kafka's transaction log, those that came later as
-tagged fields; one of our own has a tag that Kafka does not use, and its readers skip it. A key without a value means
+tagged fields. Two of our own (an epoch, and the id of each topic) have tags that Kafka does not use, and its readers
+skip them; a topic without the tag was written by a version that stored names alone. A key without a value means
 forgotten.
 """
 
@@ -10,10 +11,12 @@ from __future__ import annotations
 from itertools import groupby
 
 from penstock.core.errors import TornSegment
+from penstock.core.machines.catalog_events import TOPIC_ID_BYTES
 from penstock.core.machines.compact_fields import CompactReader, compact_list, compact_text, tags
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.record_fields import FieldReader, int16, int32, int64, text
 from penstock.core.machines.transaction_values import (
+    NO_TOPIC_ID,
+    Enlisted,
     Event,
     State,
     Transaction,
@@ -28,6 +31,7 @@ _V1, _V2 = 0, 2
 """The version of the protocol that the producer speaks, as Kafka numbers them."""
 _PREVIOUS_ID_TAG, _NEXT_ID_TAG, _PROTOCOL_TAG = 0, 1, 2
 _LAST_EPOCH_TAG = 10_000
+_TOPIC_ID_TAG = 10_000
 
 _NULL = b"\0"
 
@@ -83,11 +87,12 @@ def _encode_value(one: Transaction) -> bytes:
     )
 
 
-def _encode_places(places: tuple[Place, ...]) -> bytes:
-    """Partitions by topic, each topic with an empty set of tagged fields."""
+def _encode_places(places: tuple[Enlisted, ...]) -> bytes:
+    """Partitions by topic, each topic with its id as a tagged field."""
     topics = []
-    for topic, some in groupby(places, lambda at: at.topic):
-        topics.append(compact_text(topic) + compact_list([int32(at.partition) for at in some]) + tags())
+    for (topic, topic_id), some in groupby(places, lambda at: (at.topic, at.topic_id)):
+        tagged = tags({_TOPIC_ID_TAG: topic_id} if topic_id else {})
+        topics.append(compact_text(topic) + compact_list([int32(at.partition) for at in some]) + tagged)
     return compact_list(topics)
 
 
@@ -114,7 +119,7 @@ def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
         raise TornSegment(
             f"transactional id {transactional_id!r} is kept with status {status}, which is none"
         )
-    places: tuple[Place, ...] = ()
+    places: tuple[Enlisted, ...] = ()
     if _STATE_OF[status] is not State.EMPTY:
         places = _decode_places(reader)
     elif reader.int8() != 0:
@@ -138,13 +143,16 @@ def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
     )
 
 
-def _decode_places(reader: CompactReader) -> tuple[Place, ...]:
-    places: list[Place] = []
+def _decode_places(reader: CompactReader) -> tuple[Enlisted, ...]:
+    places: list[Enlisted] = []
 
     def read_topic() -> None:
         topic = reader.compact_text()
-        places.extend(Place(topic, partition) for partition in reader.compact_list(reader.int32))
-        reader.tags()
+        partitions = reader.compact_list(reader.int32)
+        topic_id = reader.tags().get(_TOPIC_ID_TAG, NO_TOPIC_ID)
+        if len(topic_id) not in (0, TOPIC_ID_BYTES):
+            raise TornSegment(f"topic {topic!r} is stored with an id of {len(topic_id)} bytes")
+        places.extend(Enlisted(topic, partition, topic_id) for partition in partitions)
 
     reader.compact_list(read_topic)
     return tuple(places)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
-from penstock.core.machines.offsets import Place
 from penstock.core.model import NO_EPOCH, NO_PRODUCER
 
 NO_TIME = -1
 EPOCH_MAX = 2**15 - 1
+NO_TOPIC_ID = b""
+"""Of a partition that was added by a version that stored names alone: its topic is found by name."""
 
 
 class State(StrEnum):
@@ -59,6 +61,16 @@ NEXT: dict[tuple[State, Move], State | None] = {
 """What may follow what; None: it is gone. An abort outside of ONGOING is only for protocol V2, which bumps the epoch
 so. A producer that asks for INIT while ONGOING is fenced: that is an ABORT under a new epoch, and INIT comes after."""
 
+
+class Enlisted(NamedTuple):
+    """A partition in a transaction. The id says which topic of that name it belongs to: a topic that was deleted and
+    created again is another topic, and the transaction did not write to it."""
+
+    topic: str
+    partition: int
+    topic_id: bytes = NO_TOPIC_ID
+
+
 PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 RESTING = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
@@ -77,7 +89,7 @@ class Transaction:
     """The id that takes over once the markers are written, because the epochs of this one are used up."""
     timeout_ms: int = 0
     state: State = State.EMPTY
-    places: tuple[Place, ...] = ()
+    places: tuple[Enlisted, ...] = ()
     started_ms: int = NO_TIME
     changed_ms: int = NO_TIME
     is_v2: bool = False

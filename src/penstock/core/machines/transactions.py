@@ -27,6 +27,7 @@ from penstock.core.machines.transaction_values import (
     NO_TIME,
     PREPARED,
     RESTING,
+    Enlisted,
     Event,
     Move,
     State,
@@ -78,13 +79,22 @@ class Transactions:
         return [one for one in open_ones if now_ms - one.started_ms > one.timeout_ms]
 
     def check_places(self, transactional_id: str, by: Claim, places: Iterable[Place]) -> None:
-        """Are these partitions in the open transaction of this very producer? Raises if not."""
+        """Are these partitions in the open transaction of this very producer? Raises if not.
+
+        By name, as producers know them: one that added a partition does not add it again when its topic is re-created.
+        """
         one = self._claimed(transactional_id, by)
         if one.state in PREPARED:
             raise TransactionBusy(f"the transaction of {transactional_id!r} is being completed")
-        missing = [place for place in places if place not in one.places]
+        known = {(at.topic, at.partition) for at in one.places}
+        missing = [place for place in places if place not in known]
         if missing or one.state is not State.ONGOING:
             raise TransactionAbortable(f"{missing[:1]} is not in an open transaction of {transactional_id!r}")
+
+    def are_enlisted(self, transactional_id: str, places: Iterable[Enlisted]) -> bool:
+        """Are these very partitions, of these very topics, in the transaction? Only there will a marker be written."""
+        one = self._by_id.get(transactional_id)
+        return one is not None and one.state is State.ONGOING and set(places).issubset(one.places)
 
     def _claimed(self, transactional_id: str, by: Claim) -> Transaction:
         """The transaction, if the producer is the one that it stands for."""
@@ -135,19 +145,23 @@ class Transactions:
     # -- deciding: what is in a transaction
 
     def decide_add(
-        self, transactional_id: str, by: Claim, places: Iterable[Place], *, now_ms: int, is_v2: bool
+        self, transactional_id: str, by: Claim, places: Iterable[Enlisted], *, now_ms: int, is_v2: bool
     ) -> list[Event]:
-        """Take partitions into the transaction, and open it if need be; nothing happens if they all are in it."""
+        """Take partitions into the transaction, and open it if need be; nothing happens if they all are in it.
+
+        A partition of a re-created topic replaces the one of the same name: the old one is gone with its records.
+        """
         one = self._claimed(transactional_id, by)
         if one.state in PREPARED:
             raise TransactionBusy(f"the transaction of {transactional_id!r} is being completed")
-        known = one.places if one.state is State.ONGOING else ()
-        added = sorted(set(places).difference(known))
-        if one.state is State.ONGOING and not added:
+        is_open = one.state is State.ONGOING
+        known = {(at.topic, at.partition): at for at in one.places} if is_open else {}
+        together = known | {(at.topic, at.partition): at for at in places}
+        if is_open and together == known:
             return []
-        started_ms = one.started_ms if one.state is State.ONGOING else now_ms
-        together = tuple(sorted((*known, *added)))
-        return [_moved(one, Move.ADD, now_ms, places=together, started_ms=started_ms, is_v2=is_v2)]
+        started_ms = one.started_ms if is_open else now_ms
+        in_order = tuple(sorted(together.values()))
+        return [_moved(one, Move.ADD, now_ms, places=in_order, started_ms=started_ms, is_v2=is_v2)]
 
     # -- deciding: the end
 

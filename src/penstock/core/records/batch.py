@@ -132,9 +132,11 @@ def check_produced(batch: Buffer) -> BatchHeader:
     if header.length + PREFIX_BYTES < len(batch):
         raise InvalidRecord("a produce request carries exactly one batch per partition")
     if header.length + PREFIX_BYTES > len(batch):
-        raise CorruptBatch(f"batch says {header.length + PREFIX_BYTES} bytes, there are {len(batch)}")
+        raise InvalidRecord(f"batch says {header.length + PREFIX_BYTES} bytes, there are {len(batch)}")
     if crc32c(bytes(batch[ATTRIBUTES_AT:])) != header.crc:
         raise CorruptBatch("checksum of the produced batch does not match its bytes")
+    if header.base_offset:
+        raise InvalidRecord(f"the base offset of a produced batch is 0, not {header.base_offset}")
     if header.count <= 0 or header.last_offset_delta != header.count - 1:
         raise InvalidRecord(f"{header.count} records cannot span {header.last_offset_delta + 1} offsets")
     if header.attributes & (CONTROL | DELETE_HORIZON):
@@ -157,6 +159,14 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _OFFSET.pack_into(batch, MAX_TIMESTAMP_AT, now_ms)
+    stamp_checksum(batch)
+
+
+def stamp_times(batch: bytearray | memoryview, max_timestamp_ms: int) -> None:
+    """Make the batch one of CreateTime whose newest record has this time."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
+    _OFFSET.pack_into(batch, MAX_TIMESTAMP_AT, max_timestamp_ms)
     stamp_checksum(batch)
 
 

@@ -204,7 +204,7 @@ def _headers(data: bytes, starts: Any, ends: Any, loops: Loops) -> Any:
     try:
         keys = names.cast(pa.string())
     except pa.ArrowInvalid:
-        raise CorruptBatch("a record has a header whose name is not UTF-8") from None
+        keys = pa.array([name.as_py().decode(errors="replace") for name in names], pa.string())
     entries = pa.StructArray.from_arrays(
         [keys, loops.gather(data, parts[2], parts[3])], fields=list(HEADERS.value_type)
     )

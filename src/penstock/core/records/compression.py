@@ -14,9 +14,10 @@ import cramjam
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.limits import (
     DECOMPRESSED_BYTES_MAX,
-    DECOMPRESSION_RATIO_EXEMPT_BYTES,
-    DECOMPRESSION_RATIO_MAX,
     GZIP_MEMBERS_MAX,
+    STORED_UNFOLDED_FACTOR_MAX,
+    UNFOLDED_BYTES_MIN,
+    UNFOLDED_FACTOR_MAX,
 )
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -32,6 +33,8 @@ _ZSTD_LEVEL = 3
 
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_HEADERS = (_XERIAL_HEADER, _XERIAL_MAGIC + struct.pack("<ii", 1, 1))
+"""Some clients write the versions in the wrong byte order, and everybody reads that."""
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _INT32 = struct.Struct(">i")
 
@@ -48,12 +51,22 @@ def compress(codec: int, data: Buffer) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
-    """Unfold within `bytes_max` and the limits, size and ratio, else TooLarge. Bad input is CorruptBatch."""
+    """Unfold within `bytes_max`, else TooLarge. Bad input is CorruptBatch."""
     check_codec(codec)
-    cap = min(bytes_max, DECOMPRESSED_BYTES_MAX)
-    if codec != NONE:
-        cap = min(cap, max(DECOMPRESSION_RATIO_EXEMPT_BYTES, len(data) * DECOMPRESSION_RATIO_MAX))
-    return _DECOMPRESS[codec](data, cap)
+    return _DECOMPRESS[codec](data, min(bytes_max, DECOMPRESSED_BYTES_MAX))
+
+
+def unfolded_bytes_max(packed_bytes_max: int) -> int:
+    """What a batch may unfold to where none may be larger than `packed_bytes_max`.
+
+    It does not go by the size of the batch at hand: a sender can blow that up with a frame that is skipped.
+    """
+    return min(DECOMPRESSED_BYTES_MAX, max(UNFOLDED_BYTES_MIN, UNFOLDED_FACTOR_MAX * packed_bytes_max))
+
+
+def stored_unfolded_bytes_max(packed_bytes_max: int) -> int:
+    """The same for a batch that is in the log already."""
+    return min(DECOMPRESSED_BYTES_MAX, max(UNFOLDED_BYTES_MIN, STORED_UNFOLDED_FACTOR_MAX * packed_bytes_max))
 
 
 def check_codec(codec: int) -> int:
@@ -143,9 +156,9 @@ def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
     position, end = 0, len(view)
     while position < end:
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            if view[position : position + len(_XERIAL_HEADER)] not in _XERIAL_HEADERS:
+                raise _corrupt(SNAPPY, "the header is cut short or of an unknown version")
             position += len(_XERIAL_HEADER)
-            if position > end:
-                raise _corrupt(SNAPPY, "the header is cut short")
             continue
         if end - position < _INT32.size:
             raise _corrupt(SNAPPY, "a block length is cut short")

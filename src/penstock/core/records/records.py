@@ -47,9 +47,22 @@ def decode_records(
 ) -> list[Record]:
     """All records of a batch. With `log_append_time_ms` every record carries that time instead of its own."""
     data = bytes(payload)
-    records: list[Record] = []
-    new, add = tuple.__new__, records.append
-    for start, end, timestamp_delta, offset_delta, key, value_start, value_end in _walk(data, count):
+    return list(decode_each(data, 0, count, base_offset, base_timestamp_ms, log_append_time_ms))
+
+
+def decode_each(
+    data: bytes,
+    position: int,
+    count: int,
+    base_offset: int,
+    base_timestamp_ms: int,
+    log_append_time_ms: int | None,
+) -> Iterator[Record]:
+    """The same one by one, for `count` records from a position on: what is not asked for is not decoded."""
+    new = tuple.__new__
+    for start, end, timestamp_delta, offset_delta, key, value_start, value_end in _walk(
+        data, count, position
+    ):
         value = data[value_start:value_end] if value_start >= 0 else None
         headers = (
             ()
@@ -59,8 +72,7 @@ def decode_records(
         timestamp_ms = (
             base_timestamp_ms + timestamp_delta if log_append_time_ms is None else log_append_time_ms
         )
-        add(new(Record, (base_offset + offset_delta, timestamp_ms, key, value, headers)))
-    return records
+        yield new(Record, (base_offset + offset_delta, timestamp_ms, key, value, headers))
 
 
 def iterate_keys(payload: bytes | memoryview, count: int) -> Iterator[RecordSpan]:
@@ -114,10 +126,7 @@ def _decode_headers(data: bytes, position: int, start: int, end: int) -> tuple[H
         value, position = _decode_bytes(data, position, end)
         if key is None:
             raise CorruptBatch(f"the record at {start} has a header without a name")
-        try:
-            headers.append(Header(key.decode(), value))
-        except UnicodeDecodeError:
-            raise CorruptBatch(f"the record at {start} has a header whose name is not UTF-8") from None
+        headers.append(Header(key.decode(errors="replace"), value))
     if position != end:
         raise CorruptBatch(f"the record at {start} does not end where its length says")
     return tuple(headers)
@@ -132,18 +141,17 @@ def _decode_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, i
     return data[position : position + length], position + length
 
 
-def _walk(data: bytes, count: int) -> Iterator[_Step]:
+def _walk(data: bytes, count: int, position: int = 0) -> Iterator[_Step]:
     size = len(data)
-    if not 0 <= count * RECORD_BYTES_MIN <= size:
-        raise CorruptBatch(f"{count} records cannot lie in {size} bytes")
+    if not 0 <= count * RECORD_BYTES_MIN <= size - position:
+        raise CorruptBatch(f"{count} records cannot lie in {size - position} bytes")
     try:
-        yield from _steps(data, size, count)
+        yield from _steps(data, size, count, position)
     except IndexError:
         raise CorruptBatch(f"the bytes end inside one of {count} records") from None
 
 
-def _steps(data: bytes, size: int, count: int) -> Iterator[_Step]:
-    position = 0
+def _steps(data: bytes, size: int, count: int, position: int) -> Iterator[_Step]:
     for _ in range(count):
         start = position
         raw = data[position]

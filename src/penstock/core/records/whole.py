@@ -76,13 +76,13 @@ def open_batches(content: Buffer) -> list[Record]:
     return records
 
 
-def recompress(batch: Buffer, header: BatchHeader, codec: int) -> tuple[bytearray, BatchHeader]:
-    """The same batch in another compression."""
-    payload = compress(codec, payload_of(batch, header))
+def recompress(header: BatchHeader, payload: Buffer, codec: int) -> tuple[bytearray, BatchHeader]:
+    """A batch with this header around records that are not compressed yet, in another compression."""
+    packed = compress(codec, payload)
     changed = header._replace(
-        length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(payload),
+        length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(packed),
         attributes=header.attributes & ~CODEC_MASK | codec,
     )
-    rebuilt = bytearray(encode_header(changed)) + payload
+    rebuilt = bytearray(encode_header(changed)) + packed
     stamp_checksum(rebuilt)
     return rebuilt, decode_header(rebuilt)

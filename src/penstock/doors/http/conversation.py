@@ -1,6 +1,7 @@
 """One client over HTTP: bytes to requests, requests to their handlers, the line to a WebSocket. Never knows a topic.
 
-Requests are answered in their order, each begun when those before it are answered; only writes begin at once.
+Requests are answered in their order, each begun when those before it are answered. Only writes begin at once, unless
+a request that changes something and has not been answered stands before them.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.InvalidConfig: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
     errors.Malformed: HTTPStatus.BAD_REQUEST,
+    errors.ForeignProtocol: HTTPStatus.BAD_REQUEST,
     errors.UnsupportedVersion: HTTPStatus.BAD_REQUEST,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.InvalidRecord: HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -8,44 +8,15 @@ from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.doors.http.errors import problem_of
+from penstock.doors.http.origins import Origins
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
-from penstock.node.settings import Settings
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, encode_response
 
 logger = logging.getLogger("penstock.http")
 
 MS_PER_S = 1000
-
-
-class Origins:
-    """Pages of which other sites may use this door from a browser; none unless the settings name them."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._allowed = frozenset(settings.http_cors_origins.replace(",", " ").split())
-
-    def allows(self, origin: str) -> bool:
-        return "*" in self._allowed or origin in self._allowed
-
-    def headers(self, request: Request) -> list[tuple[str, str]]:
-        """What tells a browser that the page which asks may read the answer."""
-        origin = request.headers.get("origin")
-        if origin is None or not self._allowed:
-            return []
-        if not self.allows(origin):
-            return [("Vary", "Origin")]
-        return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
-
-    def preflight(self, request: Request, methods: str) -> list[tuple[str, str]]:
-        """What tells a browser beforehand that the page may ask."""
-        if "access-control-request-method" not in request.headers or not self.headers(request):
-            return []
-        return [
-            ("Access-Control-Allow-Methods", methods),
-            ("Access-Control-Allow-Headers", "Content-Type"),
-            ("Access-Control-Max-Age", "600"),
-        ]
 
 
 class Exchange:

@@ -18,10 +18,11 @@ _PARTS: dict[str, dict[str, Any]] = {
     "partition": {"type": "integer", "minimum": 0},
     "group": {"type": "string", "minLength": 1},
 }
-_ALWAYS = (400, 408, 429, 431, 500, 503, 507)
+_ALWAYS = (400, 408, 421, 429, 431, 500, 503, 507)
 """What any request may be told: not understood, not whole in time, or nothing that it could help."""
 
 _WITH_BODY = (411, 413, 415)
+_FOREIGN_ORIGIN = 403
 
 
 def describe(routes: Sequence[Route]) -> dict[str, Any]:
@@ -88,6 +89,8 @@ def _responses(route: Route) -> dict[str, Any]:
             content = {CONTENT_TYPE: {"schema": {"type": "string"}}}
         responses[str(status)] = {"description": "Done.", **({"content": content} if content else {})}
     problems = {*_ALWAYS, *route.problems, *(_WITH_BODY if route.body else ())}
+    if route.method != "GET" or route.handler is None:
+        problems.add(_FOREIGN_ORIGIN)
     for status in sorted(problems - route.answers.keys()):
         responses[str(status)] = {
             "description": "Refused; the body says why and what to do.",

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Coroutine
 from functools import partial
 from http import HTTPStatus
 from types import CoroutineType
 from typing import Any
 
-from penstock.core.errors import BrokerError, Forbidden
-from penstock.doors.http.conversation import HttpConversation
+from penstock.core.errors import BrokerError
+from penstock.doors.http.conversation import BODY_BYTES_MAX, HttpConversation
 from penstock.doors.http.errors import DOOR, problem
-from penstock.doors.http.exchange import MS_PER_S, Exchange, Origins
+from penstock.doors.http.exchange import MS_PER_S, Exchange
 from penstock.doors.http.groups import GroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import MessageHandlers
 from penstock.doors.http.openapi import describe
+from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins
 from penstock.doors.http.query import read_query
 from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
@@ -27,12 +29,16 @@ from penstock.node.connections.place import Place
 from penstock.node.publishing import Publisher
 from penstock.node.reading import Reader
 from penstock.node.tasks import Tasks
+from penstock.node.workers import run_blocking
+from penstock.wire.http.inflation import CODINGS, Inflation
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import JSON, Response, json_response
 
 logger = logging.getLogger("penstock.http")
 
 UNKNOWN_CALL = "unknown"
+INFLATED_BYTES_AT_ONCE = 1 << 16
+"""A body packed with gzip is inflated on the loop as far as this, and by a worker beyond it."""
 CLIENT_CHARS_MAX = 200
 """How much of what a client says of itself goes into the log."""
 
@@ -47,6 +53,7 @@ class HttpDoor:
         self._body_bytes_max = broker.settings.frame_bytes_max
         self.budget = gate.budget
         self._tasks = Tasks()
+        self._hosts = Hosts(broker.settings)
         self._origins = Origins(broker.settings)
         self._reader = Reader(broker)
         self._tails = Tails(broker, self._reader)
@@ -87,27 +94,44 @@ class HttpDoor:
         connection.timing = self._unknown if route is None else self._timings[route.call]
         if "user-agent" in request.headers:
             connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
-        if route is not None and route.is_write:
-            connection.turns.beside(partial(self._run, connection, request, match, route))
+        run = partial(self._run, connection, request, match, route)
+        if route is not None and route.is_write and not request.coding:
+            connection.turns.beside(run)
         else:
-            connection.turns.in_turn(partial(self._run, connection, request, match, route))
+            connection.turns.in_turn(run)
 
     def _route(self, request: Request, match: Match | None) -> Route | None:
         method = "GET" if request.method == "HEAD" else request.method
         return None if match is None else match.routes.get(method)
 
     def _run(
-        self, connection: Connection, request: Request, match: Match | None, route: Route | None, place: Place
+        self,
+        connection: Connection,
+        request: Request,
+        match: Match | None,
+        route: Route | None,
+        place: Place,
     ) -> None:
-        exchange = Exchange(connection, place, request, self._origins, self._broker.runtime.clock.now_ms)
+        exchange = self._exchange(connection, request, place)
         refusal = self._refusal(request, match, route)
         if refusal is not None:
             exchange.reply(refusal)
             return
         assert match is not None and route is not None and route.handler is not None
         exchange.parts = match.parts
+        if request.coding:
+            self._spawn(exchange, self._handle_inflated(exchange, route))
+        else:
+            self._handle(exchange, route)
+
+    def _exchange(self, connection: Connection, request: Request, place: Place) -> Exchange:
+        now_ms = self._broker.runtime.clock.now_ms
+        return Exchange(connection, place, request, self._origins, now_ms)
+
+    def _handle(self, exchange: Exchange, route: Route) -> None:
+        assert route.handler is not None
         try:
-            exchange.query = read_query(request.query, route.query)
+            exchange.query = read_query(exchange.request.query, route.query)
             answer = route.handler(exchange)
         except BrokerError as error:
             exchange.refuse(error)
@@ -116,19 +140,38 @@ class HttpDoor:
             exchange.reply(answer)
         elif answer is not None:
             assert type(answer) is CoroutineType
-            self._finish_later(exchange, answer)
+            self._spawn(exchange, self._finish(exchange, answer))
 
-    def _finish_later(self, exchange: Exchange, work: CoroutineType[Any, Any, Response]) -> None:
-        async def finish() -> None:
-            try:
-                exchange.reply(await work)
-            except BrokerError as error:
-                exchange.refuse(error)
+    async def _finish(self, exchange: Exchange, work: CoroutineType[Any, Any, Response]) -> None:
+        try:
+            exchange.reply(await work)
+        except BrokerError as error:
+            exchange.refuse(error)
 
-        self._tasks.spawn(finish(), lambda error: exchange.connection.close(f"defect: {error!r}"))
+    async def _handle_inflated(self, exchange: Exchange, route: Route) -> None:
+        """A small body is inflated here, a large one by a worker; its bytes count as in flight meanwhile."""
+        request, budget = exchange.request, self.budget
+        packed_bytes = len(request.body)
+        inflation = Inflation(request.body, min(BODY_BYTES_MAX, self._body_bytes_max))
+        budget.change(packed_bytes)
+        try:
+            if not inflation.run(INFLATED_BYTES_AT_ONCE):
+                await run_blocking(self._broker.runtime.workers, inflation.run)
+            request.body = inflation.content()
+        except BrokerError as error:
+            exchange.refuse(error)
+            return
+        finally:
+            budget.change(-packed_bytes)
+        self._handle(exchange, route)
+
+    def _spawn(self, exchange: Exchange, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.spawn(work, lambda error: exchange.connection.close(f"defect: {error!r}"))
 
     def _refusal(self, request: Request, match: Match | None, route: Route | None) -> Response | None:
         """What HTTP itself has to say before a handler is asked."""
+        if (foreign := self._foreign(request, is_change=request.method not in SAFE_METHODS)) is not None:
+            return foreign
         if match is None:
             detail = f"there is nothing at {request.path[:200]}"
             return problem(HTTPStatus.NOT_FOUND, "NoSuchPath", detail, "See /openapi.json for what there is.")
@@ -172,11 +215,13 @@ class HttpDoor:
     def _begin_tail(
         self, conversation: HttpConversation, request: Request, match: Match, route: Route, place: Place
     ) -> None:
-        connection = conversation.connection
-        exchange = Exchange(connection, place, request, self._origins, self._broker.runtime.clock.now_ms)
+        exchange = self._exchange(conversation.connection, request, place)
         exchange.parts = match.parts
+        if (foreign := self._foreign(request, is_change=True)) is not None:
+            request.keeps_alive = False
+            exchange.reply(foreign)
+            return
         try:
-            self._check_origin(request)
             exchange.query = read_query(request.query, route.query, has_filter=True)
             accepted = upgrade_response(request)
             tail = self._tails.make(exchange)
@@ -187,13 +232,25 @@ class HttpDoor:
         exchange.reply(accepted)
         conversation.become(tail)
 
-    def _check_origin(self, request: Request) -> None:
-        """Browsers let any page open a WebSocket and leave it to the server to refuse."""
-        origin = request.headers.get("origin")
-        if origin is None or self._origins.allows(origin):
-            return
-        if origin.partition("://")[2] != request.headers.get("host"):
-            raise Forbidden(f"pages of {origin[:200]} may not read here (http_cors_origins)")
+    def _foreign(self, request: Request, *, is_change: bool) -> Response | None:
+        """The refusal of a request that a web page of another site may have sent in its reader's name."""
+        if not self._hosts.allows(request):
+            named = request.authority or request.headers.get("host", "")
+            return problem(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "UnknownHost",
+                f"{named[:200]!r} is not a known name of this broker",
+                "Use the broker's IP address, localhost, or its advertised_host; or add the name to the setting "
+                "http_allowed_hosts.",
+            )
+        if is_change and self._origins.is_foreign(request):
+            return problem(
+                HTTPStatus.FORBIDDEN,
+                "ForeignOrigin",
+                f"web pages of {request.headers['origin'][:200]!r} may not do this",
+                "Add the origin to the setting http_cors_origins if you trust its pages.",
+            )
+        return None
 
 
 def _body_refusal(request: Request) -> Response | None:
@@ -201,6 +258,11 @@ def _body_refusal(request: Request) -> Response | None:
         advice = "Send the body with Content-Length, or in chunks."
         return problem(HTTPStatus.LENGTH_REQUIRED, "NoLength", "a body is needed here", advice)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.coding and request.coding not in CODINGS:
+        detail = f"a body packed with {request.coding[:100]!r} is not understood"
+        advice = "Send the body as it is, or packed with gzip."
+        understood = [("Accept-Encoding", "gzip")]
+        return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnknownCoding", detail, advice, understood)
     if kind != JSON:
         said = f"it came as {kind[:100]}" if kind else "it did not say what it is"
         advice = f"Send Content-Type: {JSON}."

@@ -232,7 +232,7 @@ class Tail:
     def _send_some(self, at: int) -> bool:
         wanted = self._wanted[at]
         try:
-            run = self._reader.read_now(self._partitions[at], wanted)
+            run = self._reader.read_now(self._partitions[at], wanted, self._go_on)
         except OffsetOutOfRange:
             return self._skip(at)
         if run.next_offset == wanted.offset:

@@ -13,8 +13,9 @@ from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
 from penstock.core.machines.catalog_events import Event, Topic
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import Field, Word
+from penstock.node.admission import REPLICAS
 from penstock.node.broker import Broker
-from penstock.node.partition import REPLICAS, Partition
+from penstock.node.partition import Partition
 from penstock.wire.http.messages import read_number, read_object, read_text
 from penstock.wire.http.response import Response, json_response
 

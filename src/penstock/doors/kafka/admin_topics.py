@@ -31,8 +31,8 @@ from penstock.doors.kafka.changes import (
 )
 from penstock.doors.kafka.config_entries import CreatedConfigs
 from penstock.doors.kafka.errors import code_of
+from penstock.node.admission import REPLICAS
 from penstock.node.broker import Broker
-from penstock.node.partition import REPLICAS
 from penstock.wire.kafka import messages
 
 _BY_ID_FROM = 6

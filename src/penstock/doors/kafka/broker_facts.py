@@ -8,7 +8,7 @@ from penstock.core.limits import OFFSET_METADATA_BYTES_MAX
 from penstock.core.machines.assignors import ASSIGNORS
 from penstock.core.resource_config import GROUP_BOUNDS, HEARTBEAT_MS, SESSION_MS
 from penstock.core.setting import Kind
-from penstock.node.partition import REPLICAS
+from penstock.node.admission import REPLICAS
 from penstock.node.settings import Settings
 
 _MINUTE_MS = 60_000

@@ -21,6 +21,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.InvalidConfig: ErrorCode.INVALID_CONFIG,
     errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
     errors.Malformed: ErrorCode.INVALID_REQUEST,
+    errors.ForeignProtocol: ErrorCode.INVALID_REQUEST,
     errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
     errors.TooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     errors.InvalidRecord: ErrorCode.INVALID_RECORD,

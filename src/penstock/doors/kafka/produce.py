@@ -1,10 +1,14 @@
-"""Produce: batches to their partitions; the answer when they are as durable as promised. Never looks inside a batch."""
+"""Produce: batches to their partitions; the answer when they are as durable as promised. Never decodes a record.
+
+Batches are admitted before they are appended. Where that takes long a worker does it while the connection is held.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRecord, WrongProducer, words_of
+from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, WrongProducer, words_of
 from penstock.core.machines.offsets import Place
 from penstock.core.machines.transactions import Claim
 from penstock.core.model import Acks
@@ -12,6 +16,7 @@ from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
+from penstock.node.admission import Admitted
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
 from penstock.node.publishing import check_written_by_clients
@@ -37,18 +42,22 @@ class ProduceHandler:
             and request.transactional_id is None
             and request.acks in _WAITING
         ):
-            return self._produce_single(call, request.acks, topics[0], topics[0].partition_data[0])
+            return self._produce_single(call, request)
         production = Production(call, request.acks)
         if request.transactional_id is not None:
             return self._produce_in_transaction(production, call, request)
-        return production.finish(self._append(production, call, request))
+        return self._finish(production, call, request)
 
-    def _produce_single(self, call: Call, acks: int, topic: Any, one: Any) -> Any:
+    def _produce_single(self, call: Call, request: Any) -> Any:
         """One batch that wants an answer, the hottest request of all: its answer is made without a message."""
+        acks, topic = request.acks, request.topic_data[0]
+        one = topic.partition_data[0]
         try:
-            partition = self._partition(call, topic, one)
-            _check_target(partition, one)
-            appended = partition.append(one.records, acks)
+            partition = self._target(call, topic, one)
+            admitted = partition.admission.now(one.records, acks)
+            if admitted is None:
+                return self._finish(Production(call, acks), call, request)
+            appended = partition.append_admitted(admitted)
         except BrokerError as error:
             return _refusal(call, topic, one, error)
         frame = _encode_single(call, topic, one, partition, appended)
@@ -62,6 +71,54 @@ class ProduceHandler:
 
         partition.when_durable(appended.end_offset, settled)
         return None
+
+    # -- admission
+
+    def _finish(self, production: Production, call: Call, request: Any) -> Any:
+        """Admit all batches, then append them; nothing is appended before the last one is admitted."""
+        if self._admit_all(production, call, request):
+            return production.finish(self._append(production, call, request))
+        self._admit_apart(production, call, request)
+        return None
+
+    def _admit_all(self, production: Production, call: Call, request: Any) -> bool:
+        """Admit every batch of a request on the loop; False when one of them must be opened in a worker."""
+        for topic in request.topic_data:
+            for one in topic.partition_data:
+                try:
+                    partition = self._target(call, topic, one)
+                    admitted = partition.admission.now(one.records, request.acks)
+                except BrokerError as error:
+                    production.admitted[id(one)] = error
+                    continue
+                if admitted is None:
+                    return False
+                production.admitted[id(one)] = admitted
+        return True
+
+    def _admit_apart(self, production: Production, call: Call, request: Any) -> None:
+        """Admit every batch of a request in a worker. The connection is held: later batches must not overtake."""
+        production.hold()
+        release_hold = call.connection.hold()
+        own_records(request)
+        jobs: dict[int, Callable[[], Admitted]] = {}
+        for topic in request.topic_data:
+            for one in topic.partition_data:
+                try:
+                    partition = self._target(call, topic, one)
+                    jobs[id(one)] = partition.admission.work(one.records, request.acks)
+                except BrokerError as error:
+                    production.admitted[id(one)] = error
+
+        def done(outcome: dict[int, Admitted | BrokerError] | BaseException) -> None:
+            release_hold()
+            if isinstance(outcome, BaseException):
+                call.connection.close(f"defect: {outcome!r}")
+                raise outcome
+            production.admitted |= outcome
+            production.finish(self._append(production, call, request))
+
+        self._broker.runtime.workers.submit(lambda: run_all(jobs), done)
 
     def _append(self, production: Production, call: Call, request: Any) -> Any:
         topics = []
@@ -82,13 +139,15 @@ class ProduceHandler:
             answer.error_code = int(ErrorCode.INVALID_REQUIRED_ACKS)
             return answer
         try:
-            partition = self._partition(call, topic, one)
-            _check_target(partition, one)
+            partition = self._target(call, topic, one)
             in_transaction = request.transactional_id is not None
             if in_transaction and Place(partition.topic, one.index) in production.unvouched:
                 assert production.doubt is not None
                 raise production.doubt
-            appended = partition.append(one.records, request.acks, in_transaction=in_transaction)
+            admitted = production.admitted[id(one)]
+            if isinstance(admitted, BrokerError):
+                raise admitted
+            appended = partition.append_admitted(admitted, in_transaction=in_transaction)
         except BrokerError as error:
             production.refused(answer, error)
         else:
@@ -100,6 +159,14 @@ class ProduceHandler:
         if call.version >= _BY_ID_FROM:
             name = self._broker.catalog.topic_by_id(topic.topic_id).name
         return self._broker.partition(name, one.index)
+
+    def _target(self, call: Call, topic: Any, one: Any) -> Partition:
+        partition = self._partition(call, topic, one)
+        if not one.records:
+            raise InvalidRecord("the request carries no batch for this partition")
+        check_written_by_clients(partition)
+        partition.check_online()
+        return partition
 
     # -- in a transaction
 
@@ -113,14 +180,14 @@ class ProduceHandler:
             production.doubt = WrongProducer("records of more than one producer came in one transaction")
             production.unvouched = places
         if production.doubt is not None or not places:
-            return production.finish(self._append(production, call, request))
+            return self._finish(production, call, request)
         ready: list[Any] = []
         release_hold = call.connection.hold()
 
         def admitted(error: BrokerError | None) -> None:
             if error is not None:
                 production.doubt, production.unvouched = error, places
-            ready.append(production.finish(self._append(production, call, request)))
+            ready.append(self._finish(production, call, request))
             release_hold()
 
         may_add = speaks_v2(call.api_key, call.version)
@@ -131,9 +198,7 @@ class ProduceHandler:
         if ready:
             return ready[0]
         production.hold()
-        for topic in request.topic_data:
-            for one in topic.partition_data:
-                one.records = None if one.records is None else memoryview(bytearray(one.records))
+        own_records(request)
         return None
 
     def _unvouched(self, call: Call, request: Any) -> tuple[set[Claim], set[Place]]:
@@ -159,7 +224,18 @@ class ProduceHandler:
 class Production:
     """One Produce request under way: counts the partitions that are not yet durable."""
 
-    __slots__ = ("_acks", "_answer", "_body", "_call", "_failed", "_open", "_place", "doubt", "unvouched")
+    __slots__ = (
+        "_acks",
+        "_answer",
+        "_body",
+        "_call",
+        "_failed",
+        "_open",
+        "_place",
+        "admitted",
+        "doubt",
+        "unvouched",
+    )
 
     def __init__(self, call: Call, acks: int) -> None:
         self._call = call
@@ -169,13 +245,15 @@ class Production:
         self._body: Any = None
         self._answer: Any = None
         self._place: Any = None
+        self.admitted: dict[int, Admitted | BrokerError] = {}
+        """By the identity of the request's part for a partition: its batch, checked, or why it was refused."""
         self.doubt: BrokerError | None = None
         """Why the coordinator of the transaction does not vouch for the batches to some partitions."""
         self.unvouched: set[Place] = set()
 
     def hold(self) -> None:
         """The batches are not appended yet: keep the place of the answer in line."""
-        if self._acks != Acks.NONE:
+        if self._acks != Acks.NONE and self._place is None:
             self._place = self._call.answer_later()
 
     def refused(self, answer: Any, error: BrokerError) -> None:
@@ -183,7 +261,7 @@ class Production:
         is_doubt = error is self.doubt
         answer.error_code = produce_code_of(self._call.version, error) if is_doubt else code_of(error)
         answer.error_message = words_of(error)
-        if isinstance(error, InvalidRecord):
+        if isinstance(error, InvalidRecord | InvalidTimestamp):
             answer.record_errors = [
                 messages.ProduceResponse.BatchIndexAndErrorMessage(
                     batch_index=index, batch_index_error_message=words_of(error)
@@ -229,10 +307,22 @@ class Production:
         return None
 
 
-def _check_target(partition: Partition, one: Any) -> None:
-    if not one.records:
-        raise InvalidRecord("the request carries no batch for this partition")
-    check_written_by_clients(partition)
+def own_records(request: Any) -> None:
+    """Copy the batches of a request whose effect is deferred: the buffer they lie in is about to be reused."""
+    for topic in request.topic_data:
+        for one in topic.partition_data:
+            one.records = None if one.records is None else memoryview(bytearray(one.records))
+
+
+def run_all(jobs: dict[int, Callable[[], Admitted]]) -> dict[int, Admitted | BrokerError]:
+    """Run admissions, in a worker; one that is refused does not keep the others."""
+    outcomes: dict[int, Admitted | BrokerError] = {}
+    for key, job in jobs.items():
+        try:
+            outcomes[key] = job()
+        except BrokerError as error:
+            outcomes[key] = error
+    return outcomes
 
 
 def _encode_single(call: Call, topic: Any, one: Any, partition: Partition, appended: Appended) -> bytes:

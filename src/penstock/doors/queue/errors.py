@@ -59,6 +59,7 @@ CODES: dict[type[BrokerError], str] = {
     errors.InvalidTransactionTimeout: INVALID_REQUEST,
     errors.Loading: TRY_AGAIN,
     errors.Malformed: MALFORMED,
+    errors.ForeignProtocol: MALFORMED,
     errors.MemberIdRequired: CONFLICT,
     errors.MetadataTooLarge: TOO_LARGE,
     errors.NoTransactionalId: CONFLICT,

@@ -25,6 +25,7 @@ from penstock.wire.text.commands import (
     Fetch,
     Pub,
     TextFraming,
+    Unknown,
     Word,
     decode_command,
     name_of,
@@ -69,11 +70,14 @@ class TextConversation:
         try:
             command = decode_command(bytes(frame))
         except Malformed as error:
-            self._connection.timing = None
             self._connection.answer((error_line(error),))
             return
         if command is None:
             return
+        if isinstance(command, Unknown):
+            raise Malformed(
+                f"there is no command {command.shown}; HELP lists the commands; closing the connection"
+            )
         self._connection.timing = self._door.timings[name_of(command)]
         match command:
             case Pub():

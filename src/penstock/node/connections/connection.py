@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Protocol, cast
 
-from penstock.core.errors import BrokerError
+from penstock.core.errors import BrokerError, ForeignProtocol
 from penstock.core.log.segment import Slice
 from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.intake import Budget, Intake
@@ -383,7 +383,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def fail(self, error: BrokerError) -> None:
         """End the connection because of what came in on it, with last words if the protocol has any."""
-        words = self._conversation.last_words(error)
+        words = (
+            tuple(filter(None, (error.answer,)))
+            if isinstance(error, ForeignProtocol)
+            else self._conversation.last_words(error)
+        )
         if not words or self.is_closed or self._is_ending:
             self.close(str(error))
             return

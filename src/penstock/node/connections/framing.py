@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Protocol
 
 from penstock.core.errors import Malformed, TooLarge
+from penstock.wire.foreign import FOREIGN_LENGTH_MIN, foreign_length
 
 UNKNOWN = 0
 """Too few bytes have come to tell how long the frame is."""
@@ -42,6 +43,8 @@ class LengthPrefixed:
         length: int = _LENGTH.unpack_from(buffer, start)[0]
         if length < 0:
             raise Malformed(f"a frame of {length} bytes")
+        if length >= FOREIGN_LENGTH_MIN and (foreign := foreign_length(length)) is not None:
+            raise foreign
         if length > bytes_max:
             raise TooLarge(f"a frame of {length} bytes is over the limit of {bytes_max}")
         return length + 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
@@ -18,7 +18,7 @@ from penstock.core.machines.subscription_definitions import Definition
 from penstock.core.machines.subscription_events import Feed
 from penstock.core.model import Header, NewRecord, Record
 from penstock.core.records.whole import build_batch
-from penstock.node.committed_records import read_committed
+from penstock.node.committed_records import every_committed
 from penstock.node.coordinators.live_subscription import LiveSubscription
 from penstock.node.coordinators.subscription_feed import REDRIVEN_FOR, SubscriptionFeed
 from penstock.node.partition import Partition
@@ -97,17 +97,16 @@ class DeadLetters:
         """
         some = dict(list(self._waiting.items())[:AT_ONCE])
         await live.shard.kept()
-        definition = live.definition
-        partition = await self._open_topic(definition.dead_letter_topic, TOPIC_CONFIG)
+        partition = await self._open_topic(live.definition.dead_letter_topic, TOPIC_CONFIG)
         if live.is_closed:
             return
         if any(letter.was_found for letter in some.values()):
-            self._written |= {origin for origin in _origins(partition) if origin in some}
+            self._written |= {origin async for _, origin, _ in _letters(partition, 0) if origin in some}
             for origin, letter in some.items():
                 self._waiting[origin] = letter._replace(was_found=False)
         for origin, letter in some.items():
             if origin not in self._written:
-                self._write(partition, definition, origin, letter)
+                self._write(live, partition, origin, letter, await letter.feed.read_again(origin.offset))
         await partition.sync_to(partition.end_offset)
         self._keep_done(live, some)
 
@@ -124,8 +123,17 @@ class DeadLetters:
                 self._written.discard(origin)
                 feed.complaints.pop(offset, None)
 
-    def _write(self, partition: Partition, definition: Definition, origin: Origin, letter: _Letter) -> None:
-        record = letter.feed.records([origin.offset]).get(origin.offset)
+    def _write(
+        self,
+        live: LiveSubscription,
+        partition: Partition,
+        origin: Origin,
+        letter: _Letter,
+        record: Record | None,
+    ) -> None:
+        if live.is_closed:
+            return
+        definition = live.definition
         if record is None:
             logger.warning(
                 "a dead letter is gone from its topic: %s", origin, extra={"topic": definition.topic}
@@ -178,22 +186,12 @@ def origin_of(record: Record) -> Origin | None:
         return None
 
 
-def _letters(partition: Partition, offset: int) -> Iterator[tuple[Record, Origin, int]]:
+async def _letters(partition: Partition, offset: int) -> AsyncIterator[tuple[Record, Origin, int]]:
     """Every letter from an offset on, with where it comes from and where reading goes on."""
-    while True:
-        records, upto_offset = read_committed(partition, max(offset, partition.start_offset), READ_BYTES)
-        if upto_offset <= offset:
-            return
-        for record in records:
-            origin = origin_of(record)
-            if origin is not None:
-                yield record, origin, record.offset + 1
-        offset = upto_offset
-
-
-def _origins(partition: Partition) -> Iterator[Origin]:
-    for _, origin, _ in _letters(partition, 0):
-        yield origin
+    async for record in every_committed(partition, offset, READ_BYTES):
+        origin = origin_of(record)
+        if origin is not None:
+            yield record, origin, record.offset + 1
 
 
 async def redrive(
@@ -209,7 +207,7 @@ async def redrive(
     first_offset = definition.redriven_offset if is_known else 0
     count, upto_offset = 0, first_offset
     mark = Header(REDRIVEN_FOR, definition.name.encode())
-    for record, origin, next_offset in _letters(letters, first_offset):
+    async for record, origin, next_offset in _letters(letters, first_offset):
         if count == count_max:
             break
         upto_offset = next_offset

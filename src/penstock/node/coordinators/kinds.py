@@ -27,6 +27,7 @@ def group_kinds(
         session_ms_min=settings.group_session_ms_min,
         session_ms_max=settings.group_session_ms_max,
         initial_rebalance_ms=settings.group_initial_rebalance_ms,
+        initial_rebalance_static_ms=settings.group_initial_rebalance_static_ms,
         size_max=settings.group_size_max,
     )
     kinds: Mapping[GroupKind, MakeGroup] = {

@@ -85,7 +85,7 @@ class LiveSubscription:
         """Read these partitions, too, as far as they are not read yet."""
         machines = self.shard.book.machines(self.name)
         for machine in machines[len(self.feeds) :]:
-            feed = SubscriptionFeed(machine, partitions[machine.feed.partition])
+            feed = SubscriptionFeed(machine, partitions[machine.feed.partition], self._turn_soon)
             self.feeds.append(feed)
             if self._recipients:
                 feed.partition.add_listener(self._turn_soon)
@@ -296,6 +296,8 @@ class LiveSubscription:
         machine = feed.machine
         if machine.ready and self.shard.partition.high_watermark < feed.returned_upto:
             self.shard.partition.when_durable(feed.returned_upto, lambda _: self._turn_soon())
+            return
+        if machine.ready and not feed.can_read_again(count_max):
             return
         available = feed.available(count_max, TURN_BYTES_MAX)
         if not machine.ready and available.upto_offset <= machine.cursor:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
 from penstock.core.machines.offsets import Place
-from penstock.core.machines.transaction_values import Transaction
+from penstock.core.machines.transaction_values import NO_TOPIC_ID, Enlisted, Transaction
 from penstock.core.records.control import Marker
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
@@ -32,6 +32,10 @@ class Markers:
         self._committed = committed
         self._coordinator_epoch = coordinator_epoch
 
+    def enlist(self, place: Place) -> Enlisted:
+        """The partition that has this name now, to be added to a transaction. Raises UnknownTopic."""
+        return Enlisted(*place, self._find_partition(*place).topic_id)
+
     async def write(self, one: Transaction) -> None:
         """Write what is missing and wait until it is on disk. Raises if some could not be; the rest is done then."""
         marker = Marker(one.is_commit, self._coordinator_epoch)
@@ -47,10 +51,17 @@ class Markers:
                 raise error
 
     async def _write_one(
-        self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
+        self, at: Enlisted, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> BrokerError | None:
-        """End the transaction in one partition. One that is gone, or where a later epoch wrote, has none open."""
+        """End the transaction in one partition. One that is gone, or where a later epoch wrote, has none open.
+
+        A marker in a topic that was re-created would also make the producer known there, and without any batch: its
+        next sequence number would be refused.
+        """
+        place = Place(at.topic, at.partition)
         try:
+            if at.topic_id not in (NO_TOPIC_ID, self.enlist(place).topic_id):
+                return None
             await self.end(place, producer_id, epoch, marker, is_bumped=is_bumped)
         except UnknownTopic:
             return None

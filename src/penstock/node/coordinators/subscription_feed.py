@@ -5,13 +5,14 @@ Members see what is committed. A message that was brought back for one subscript
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 
 from penstock.core.errors import NotHeld
 from penstock.core.machines.subscription import Available, Claim, Outcome, Subscription
 from penstock.core.machines.subscription_events import MarkState
 from penstock.core.model import Record
-from penstock.node.committed_records import read_committed
+from penstock.node.committed_records import read_committed, read_opened
 from penstock.node.partition import Partition
 
 READ_BYTES = 256 << 10
@@ -20,6 +21,8 @@ READ_BYTES = 256 << 10
 READ_AGAIN_BYTES = 64 << 10
 """The same for messages that came back: their neighbours often came with them."""
 
+READ_AGAIN_COUNT = 64
+
 REDRIVEN_FOR = "penstock.redriven-for"
 """The header that names the subscription a message was brought back for."""
 
@@ -27,9 +30,11 @@ REDRIVEN_FOR = "penstock.redriven-for"
 class SubscriptionFeed:
     """The partition's side of one machine."""
 
-    def __init__(self, machine: Subscription, partition: Partition) -> None:
+    def __init__(self, machine: Subscription, partition: Partition, wake: Callable[[], None]) -> None:
         self.machine = machine
         self.partition = partition
+        self._wake = wake
+        """Called when a batch that had to be opened in a worker can be read."""
         self.claims: dict[int, Claim] = {}
         """What members said since the machine was last told."""
         self.complaints: dict[int, str] = {}
@@ -37,6 +42,8 @@ class SubscriptionFeed:
         self.returned_upto = 0
         """What must be durable on the subscriptions' topic before messages that came back are delivered again."""
         self._ahead: list[Record] = []
+        self._again: dict[int, Record] = {}
+        """Messages that came back and were read again."""
         self._read_upto = -1
 
     def claim(self, member_id: str, offset: int, outcome: Outcome, complaint: str | None) -> None:
@@ -94,22 +101,43 @@ class SubscriptionFeed:
         del self._ahead[:passed]
 
     def _read_more(self) -> bool:
-        records, upto_offset = read_committed(self.partition, self._read_upto, READ_BYTES)
-        if upto_offset == self._read_upto:
+        found = read_committed(self.partition, self._read_upto, READ_BYTES, self._wake)
+        if found.next_offset == self._read_upto:
             return False
         name = self.machine.feed.name
-        self._ahead += [record for record in records if is_for(name, record)]
-        self._read_upto = upto_offset
+        self._ahead += [record for record in found.records if is_for(name, record)]
+        self._read_upto = found.next_offset
+        return True
+
+    def can_read_again(self, count_max: int) -> bool:
+        """Read the messages that came back and are next; False while a batch of theirs is being opened."""
+        self._catch_up()
+        ready = list(islice(self.machine.ready, count_max))
+        wanted = set(ready)
+        self._again = {offset: record for offset, record in self._again.items() if offset in wanted}
+        ahead = {record.offset for record in self._ahead}
+        for offset in ready:
+            if offset in ahead or offset in self._again or offset < self.partition.start_offset:
+                continue
+            found = read_committed(self.partition, offset, READ_AGAIN_BYTES, self._wake, READ_AGAIN_COUNT)
+            if found.is_opening and not found.records:
+                return False
+            self._again.update((record.offset, record) for record in found.records)
         return True
 
     def records(self, offsets: Sequence[int]) -> dict[int, Record]:
-        """The messages at offsets that were given to members just now, without those that the log has let go of."""
-        found = {record.offset: record for record in self._ahead[: len(offsets) + len(self.machine.marks)]}
-        for offset in offsets:
-            if offset not in found and offset >= self.partition.start_offset:
-                records, _ = read_committed(self.partition, offset, READ_AGAIN_BYTES)
-                found.update((record.offset, record) for record in records)
+        """The messages at offsets that were given to members just now, without those that cannot be read any more."""
+        wanted = set(offsets)
+        found = {record.offset: record for record in self._ahead if record.offset in wanted}
+        found.update(self._again)
         return found
+
+    async def read_again(self, offset: int) -> Record | None:
+        """One message; None when the log has let go of it or it cannot be opened."""
+        if offset < self.partition.start_offset:
+            return None
+        found = await read_opened(self.partition, offset, 1, records_max=1)
+        return next((record for record in found.records if record.offset == offset), None)
 
 
 def is_for(subscription: str, record: Record) -> bool:

@@ -216,7 +216,8 @@ class TransactionCoordinator:
         try:
             shard = self._known_shard(transactional_id)
             now_ms = self._runtime.clock.now_ms()
-            events = shard.machine.decide_add(transactional_id, by, places, now_ms=now_ms, is_v2=is_v2)
+            enlisted = [self._markers.enlist(place) for place in places]
+            events = shard.machine.decide_add(transactional_id, by, enlisted, now_ms=now_ms, is_v2=is_v2)
             if events:
                 shard.keep(events)
         except BrokerError as error:
@@ -238,28 +239,34 @@ class TransactionCoordinator:
     ) -> None:
         """May this producer write to these partitions? Answered, maybe at once, when what vouches for it is durable.
 
-        With `may_add` partitions that are not in the transaction are taken into it, as protocol V2 has it. Those who
-        ask one after the other are answered one after the other.
+        With `may_add` partitions that are not in the transaction are taken into it, as protocol V2 has it; otherwise
+        only those of a topic that was re-created since its name was added. A topic may even be re-created while this
+        is being written, and then it is written again: a batch in a partition that the entry does not name by its id
+        would stay open for ever. Those who ask one after the other are answered one after the other.
         """
 
         def settled(error: BrokerError | None) -> None:
             if error is None:
                 try:
                     self.check(transactional_id, by, places)
+                    if not self._are_enlisted(transactional_id, places):
+                        self._add(transactional_id, by, places, settled, is_v2=may_add)
+                        return
                 except BrokerError as refusal:
                     error = refusal
             admitted(error)
 
-        if may_add:
-            self._add(transactional_id, by, places, settled, is_v2=True)
-            return
-        try:
-            self.check(transactional_id, by, places)
-            shard = self._known_shard(transactional_id)
-        except BrokerError as error:
-            admitted(error)
-            return
-        shard.when_kept(transactional_id, settled)
+        if not may_add:
+            try:
+                self.check(transactional_id, by, places)
+            except BrokerError as error:
+                admitted(error)
+                return
+        self._add(transactional_id, by, places, settled, is_v2=may_add)
+
+    def _are_enlisted(self, transactional_id: str, places: Sequence[Place]) -> bool:
+        enlisted = [self._markers.enlist(place) for place in places]
+        return self._known_shard(transactional_id).machine.are_enlisted(transactional_id, enlisted)
 
     async def end(self, transactional_id: str, by: Claim, *, commit: bool, is_v2: bool) -> tuple[int, int]:
         """Commit or abort. Returns the producer id and epoch to go on with, once the decision is durable.

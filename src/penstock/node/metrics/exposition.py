@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penstock.core.printable import escape
 from penstock.node.broker import Broker
 from penstock.node.metrics.families import FAMILIES, Family
 from penstock.node.metrics.meters import Histogram
@@ -52,7 +53,12 @@ def _histogram(family: Family, labels: tuple[str, ...], histogram: Histogram) ->
 def _braces(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     if not names:
         return ""
-    pairs = ",".join(
-        f'{name}="{value.translate(_ESCAPED)}"' for name, value in zip(names, values, strict=True)
-    )
+    pairs = ",".join(f'{name}="{_label(value)}"' for name, value in zip(names, values, strict=True))
     return f"{{{pairs}}}"
+
+
+def _label(value: str) -> str:
+    """The format escapes three characters; of the rest, what could control a terminal is written out before that."""
+    if not value.isprintable():
+        value = "\n".join(map(escape, value.split("\n")))
+    return value.translate(_ESCAPED)

@@ -1,17 +1,26 @@
-"""Has Spark look at every query, column and function before anything starts. Never reads a record."""
+"""Has Spark look at every schema, rule, step and column before anything starts. Never reads a record.
+
+Each part of a definition is analysed by itself, so that a problem names the key that causes it and does not hide the
+next one. Only what builds on a wrong part is left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.batches import BatchWriter
-from penstock.spark.pipelines.decode import ERROR, HEADERS_TYPE
-from penstock.spark.pipelines.definition import Pipeline, Project
+from penstock.spark.pipelines.decode import DATE, HEADERS_TYPE, PLACE, RAW, decode
+from penstock.spark.pipelines.definition import Pipeline, Project, Step
+from penstock.spark.pipelines.keys import with_key_columns
+from penstock.spark.pipelines.lake.evolution import added_fields
+from penstock.spark.pipelines.lake.tables import open_table
 from penstock.spark.pipelines.outputs import last_changes, to_records, to_table_rows
 from penstock.spark.pipelines.place import own_session
-from penstock.spark.pipelines.problems import PipelineError, Problems, WrongDefinition
+from penstock.spark.pipelines.problems import PipelineError, Problem, Problems, WrongDefinition, suggestion
 from penstock.spark.pipelines.steps import apply_steps
 
 if TYPE_CHECKING:
@@ -21,39 +30,153 @@ RECORDS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
     f"timestampType int, headers {HEADERS_TYPE}"
 )
+TOLD_CHARS_MAX = 600
 
 
 def analyse(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]) -> None:
-    """Raises WrongDefinition with what is wrong in any of them."""
-    from pyspark.errors import PySparkException
+    """Raises WrongDefinition with everything that is wrong in any of them."""
+    found = analysed(spark, project, pipelines)
+    if found:
+        raise project.locations.located(found)
 
+
+def analysed(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]) -> list[Problem]:
+    """Everything that Spark finds wrong."""
     problems = Problems()
     for pipeline in pipelines:
-        path = f"pipelines.{pipeline.name}"
+        if pipeline.decode.schema != "infer":
+            with own_session(spark) as session:
+                _Look(session, project.home, pipeline, problems).look()
+    return problems.found
+
+
+class _Look:
+    """One pipeline over a batch without rows."""
+
+    def __init__(self, spark: SparkSession, home: Path, pipeline: Pipeline, problems: Problems) -> None:
+        self._spark = spark
+        self._home = home
+        self._pipeline = pipeline
+        self._problems = problems
+        self._path = f"pipelines.{pipeline.name}"
+
+    def look(self) -> None:
+        rows = self._decoded()
+        for index, step in enumerate(self._pipeline.steps):
+            if rows is not None:
+                rows = self._after(rows, step, f"steps[{index}].{_kind(step)}")
+        if rows is not None:
+            self._look_at_sink(rows)
+
+    def _after(self, rows: DataFrame, step: Step, where: str) -> DataFrame | None:
+        """Rows behind a step; None when it is wrong."""
+        found: list[DataFrame] = []
+        with self._noted(where):
+            made = apply_steps(rows, [step], self._home)
+            made.schema  # noqa: B018  asking for it is what has Spark look
+            found.append(made)
+        return found[0] if found else None
+
+    def _decoded(self) -> DataFrame | None:
+        """Columns without rules; each rule is looked at by itself."""
+        from pyspark.sql import functions as F
+
+        how, sink = self._pipeline.decode, self._pipeline.sink
+        rows = None
+        with self._noted(f"decode.{'schema_file' if how.format == 'avro' else 'schema'}"):
+            records = self._spark.createDataFrame([], RECORDS)
+            plain = replace(how, required=(), expect={})
+            decoded = decode(records, plain, self._home, sink.mode == "upsert", None)
+            if sink.mode == "upsert":
+                decoded = with_key_columns(decoded, sink.key)
+            decoded.schema  # noqa: B018
+            rows = decoded
+        if rows is not None:
+            self._look_for(how.required, rows, "decode.required")
+            for name, rule in how.expect.items():
+                with self._noted(f"decode.expect.{name}"):
+                    rows.select(F.expr(rule).try_cast("boolean")).schema  # noqa: B018
+        return rows
+
+    def _look_for(self, names: Sequence[str], rows: DataFrame, where: str) -> None:
+        """Columns that Spark would look up one by one."""
+        for name in names:
+            with self._noted(where):
+                rows.select(f"`{name}`").schema  # noqa: B018
+
+    def _look_at_sink(self, rows: DataFrame) -> None:
+        from pyspark.sql import functions as F
+
+        sink = self._pipeline.sink
+        if self._names_missing(sink.key, rows, "sink.key", ()):
+            return
+        if sink.topic is not None:
+            with self._noted("sink"):
+                to_records(rows, sink).schema  # noqa: B018
+            return
+        if self._names_missing(sink.partition_by, rows, "sink.partition_by", (DATE,)):
+            return
+        if sink.delete_when:
+            with self._noted("sink.delete_when"):
+                rows.select(F.expr(sink.delete_when).try_cast("boolean")).schema  # noqa: B018
+        with self._noted("sink.table"):
+            is_raw = self._pipeline.decode.format == "raw"
+            made = (
+                last_changes(rows, sink)
+                if sink.mode == "upsert"
+                else to_table_rows(rows, sink, is_raw=is_raw)
+            )
+            self._compare(made)
+
+    def _names_missing(
+        self, names: Sequence[str], rows: DataFrame, where: str, more: tuple[str, ...]
+    ) -> bool:
+        known = [*rows.columns, *more]
+        missing = [name for name in names if name not in known]
+        own = [name for name in known if name not in (*PLACE, *RAW, "_error")]
+        for name in missing:
+            path = f"{self._path}.{where}"
+            self._problems.add(path, f"there is no column {name!r}.", suggestion(name, own))
+        return bool(missing)
+
+    def _compare(self, made: DataFrame) -> None:
+        """Rows against the table that is there. Raises SchemaMismatch."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        sink = self._pipeline.sink
+        assert sink.table is not None
+        place = (self._home / sink.table).resolve()
+        table = open_table(place, sink.format)
+        schema = made.schema
+        if table.exists():
+            added_fields(place, table.schema(), to_arrow_schema(schema))
+
+    @contextmanager
+    def _noted(self, where: str) -> Iterator[None]:
+        """Note what goes wrong inside under this path."""
+        from pyspark.errors import PySparkException
+
+        path = f"{self._path}.{where}"
         try:
-            _analyse(own_session(spark), project.home, pipeline)
+            yield
         except WrongDefinition as error:
-            problems.found.extend(error.problems)
+            for one in error.problems:
+                self._problems.add(path, one.what, one.remedy)
         except PySparkException as error:
-            problems.add(path, " ".join(str(error).split(";")[0].split())[:600])
+            self._problems.add(path, spark_message(str(error)))
         except PipelineError as error:
-            problems.add(path, str(error))
-    problems.raise_any()
+            self._problems.add(path, str(error))
 
 
-def _analyse(spark: SparkSession, home: Path, pipeline: Pipeline) -> None:
-    if pipeline.decode.schema == "infer":
-        return
-    writer = BatchWriter(pipeline, home, pipeline.name, {}, home)
-    decoded = writer.decoded(spark.createDataFrame([], RECORDS))
-    rows = apply_steps(decoded.where(f"{ERROR} is null"), pipeline.steps, home)
-    _columns_of_sink(rows, pipeline).schema  # noqa: B018  asking for it is what has Spark look
+def _kind(step: Step) -> str:
+    return next(name for name in ("sql", "python", "dedup", "window", "stateful") if getattr(step, name))
 
 
-def _columns_of_sink(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    sink = pipeline.sink
-    if sink.topic is not None:
-        return to_records(rows, sink)
-    if sink.mode == "upsert":
-        return last_changes(rows, sink)
-    return to_table_rows(rows, sink, is_raw=pipeline.decode.format == "raw").select("*", *sink.partition_by)
+_STATE = re.compile(r"\s*SQLSTATE: \w{5}\b")
+
+
+def spark_message(said: str) -> str:
+    """What Spark says without its plan, the query once more, and the stack of the JVM."""
+    for sign in ("JVM stacktrace:", "\n== ", ";\n'", ";\n+-"):
+        said = said.partition(sign)[0]
+    return " ".join(_STATE.sub("", said).split()).rstrip(";")[:TOLD_CHARS_MAX]

@@ -1,10 +1,11 @@
-"""Avro values to columns, by fastavro in Spark's Python workers. Never talks to a registry: the schema is a file."""
+"""Avro bytes to columns, by fastavro in Spark's Python workers. Never talks to a registry: the schema is a file."""
 
 from __future__ import annotations
 
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -63,7 +64,15 @@ def arrow_type(schema: Any) -> pa.DataType:
 
 
 def read_schema(text: str) -> tuple[Any, pa.StructType]:
-    """An Avro schema file: what fastavro wants, and the columns. Raises WrongDefinition."""
+    """The schema of values: what fastavro wants, and the columns. Raises WrongDefinition."""
+    parsed, columns = read_any_schema(text)
+    if not pa.types.is_struct(columns):
+        raise _wrong("is no record: columns are the fields of a record.")
+    return parsed, columns
+
+
+def read_any_schema(text: str) -> tuple[Any, pa.DataType]:
+    """The schema of keys, which may be single values: what fastavro wants, and the type. Raises WrongDefinition."""
     import fastavro
     from fastavro.schema import SchemaParseException, UnknownType
 
@@ -72,37 +81,44 @@ def read_schema(text: str) -> tuple[Any, pa.StructType]:
         parsed = fastavro.parse_schema(plain)
     except (json.JSONDecodeError, SchemaParseException, UnknownType) as error:
         raise _wrong(f"is no Avro schema: {error}.") from error
-    if not isinstance(plain, dict) or plain.get("type") != "record":
-        raise _wrong("is no record: columns are the fields of a record.")
     return parsed, arrow_type(plain)
 
 
-def decode_avro(placed: DataFrame, row: str, error: str, schema: str, framing: str) -> DataFrame:
+@dataclass(frozen=True)
+class AvroColumn:
+    """Bytes in `source` become `row`, and `error` says why where they do not."""
+
+    source: str
+    row: str
+    error: str
+
+
+def decode_avro(placed: DataFrame, column: AvroColumn, schema: str, framing: str) -> DataFrame:
     """Adds the decoded row and, where it cannot be decoded, why."""
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StringType, StructField, StructType
 
-    _, columns = read_schema(schema)
+    _, kind = read_any_schema(schema)
     made = StructType(
         [
             *placed.schema.fields,
-            StructField(row, from_arrow_type(columns, prefer_timestamp_ntz=False)),
-            StructField(error, StringType()),
+            StructField(column.row, from_arrow_type(kind, prefer_timestamp_ntz=False)),
+            StructField(column.error, StringType()),
         ]
     )
-    return placed.mapInArrow(_decoder(schema, CONFLUENT_BYTES if framing == "confluent" else 0), made)
+    return placed.mapInArrow(_decoder(column, schema, CONFLUENT_BYTES if framing == "confluent" else 0), made)
 
 
 def _decoder(
-    schema: str, skipped_bytes: int
+    column: AvroColumn, schema: str, skipped_bytes: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parsed, columns = read_schema(schema)
+        parsed, kind = read_any_schema(schema)
         for batch in batches:
-            rows, errors = decode_values(batch.column("_value").to_pylist(), parsed, skipped_bytes)
+            rows, errors = decode_values(batch.column(column.source).to_pylist(), parsed, skipped_bytes)
             yield pa.RecordBatch.from_arrays(
-                [*batch.columns, pa.array(rows, columns), pa.array(errors, pa.string())],
-                names=[*batch.schema.names, "_row", "_error"],
+                [*batch.columns, pa.array(rows, kind), pa.array(errors, pa.string())],
+                names=[*batch.schema.names, column.row, column.error],
             )
 
     return decode

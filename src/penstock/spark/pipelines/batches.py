@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.spark.pipelines import dead_letters, routes
+from penstock.spark.pipelines.conflicts import dead_target
 from penstock.spark.pipelines.ddl import split_columns
 from penstock.spark.pipelines.decode import ERROR, decode
-from penstock.spark.pipelines.definition import Pipeline, Target, Window
+from penstock.spark.pipelines.definition import Pipeline, Window
+from penstock.spark.pipelines.keys import with_key_columns
 from penstock.spark.pipelines.lake.port import Mark
 from penstock.spark.pipelines.outputs import TableOutput, TopicOutput, to_records, to_table_rows
 from penstock.spark.pipelines.problems import BadRows
@@ -78,25 +80,14 @@ class BatchWriter:
 
     @property
     def has_dead_letters(self) -> bool:
-        how = self.pipeline.decode
-        return how.format != "raw" and how.bad_rows == "dead_letter"
+        return dead_target(self.pipeline) is not None
 
     def decoded(self, records: DataFrame) -> DataFrame:
         """Columns, places, bytes and errors."""
-        from pyspark.sql import functions as F
-
         sink, how = self.pipeline.sink, self.pipeline.decode
         is_upsert = sink.mode == "upsert"
         rows = decode(records, how, self.home, is_upsert, self._known(how.schema))
-        for name in sink.key if is_upsert else ():
-            if name in rows.columns:
-                from_key = F.col("_key").cast("string").cast(rows.schema[name].dataType)
-                rows = rows.withColumn(
-                    name, F.coalesce(F.col(name), from_key) if len(sink.key) == 1 else F.col(name)
-                )
-                nameless = F.when(F.col(name).isNull(), F.lit(f"{name} has no value, and it is the key"))
-                rows = rows.withColumn(ERROR, F.coalesce(F.col(ERROR), nameless))
-        return rows
+        return with_key_columns(rows, sink.key) if is_upsert else rows
 
     def _known(self, schema: str | None) -> StructType | None:
         if schema != "infer" or self.pipeline.sink.table is None:
@@ -144,6 +135,7 @@ class BatchWriter:
         explained = dead_letters.explained(bad, self._columns()) if how.format == "json" else bad
         mark = Mark(f"{self.app}:dead", batch_id)
         target = dead_target(self.pipeline)
+        assert target is not None
         if target.table is not None:
             rows = dead_letters.as_rows(explained, self.pipeline.name)
             self._table(target.table, target.format).write(rows, mark)
@@ -185,11 +177,6 @@ class BatchWriter:
 
     def _table(self, table: str, format_name: str, partition_by: tuple[str, ...] = ()) -> TableOutput:
         return TableOutput((self.home / table).resolve(), format_name, partition_by)
-
-
-def dead_target(pipeline: Pipeline) -> Target:
-    """Where bad rows go: as told, else beside the first topic."""
-    return pipeline.decode.dead_letters or Target(topic=f"{pipeline.source.topics[0]}.dlq")
 
 
 def watermark_before(checkpoint: Path, batch_id: int) -> int:

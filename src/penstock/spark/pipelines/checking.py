@@ -33,6 +33,11 @@ def _check_source(pipeline: Pipeline, path: str, problems: Problems) -> None:
     source = pipeline.source
     if bool(source.topics) == bool(source.pattern):
         problems.add(path, "needs either topics or pattern.", "Write topics: [orders].")
+    if source.pattern:
+        try:
+            re.compile(source.pattern)
+        except re.error as error:
+            problems.add(f"{path}.pattern", f"{source.pattern!r} is no regular expression: {error}.")
     if source.history:
         _check_place(source.history.table, f"{path}.history.table", problems)
         if source.pattern:
@@ -58,7 +63,9 @@ def _check_decode(decode: Decode, source: Source, path: str, home: Path, problem
         problems.add(f"{path}.schema", "is for JSON.", "The columns of Avro come from schema_file.")
     if decode.schema_file and not (home / decode.schema_file).is_file():
         problems.add(f"{path}.schema_file", f"there is no file {home / decode.schema_file}.")
-    if decode.framing != "none" and decode.format != "avro":
+    if decode.key_schema_file and not (home / decode.key_schema_file).is_file():
+        problems.add(f"{path}.key_schema_file", f"there is no file {home / decode.key_schema_file}.")
+    if decode.framing != "none" and decode.format != "avro" and not decode.key_schema_file:
         problems.add(f"{path}.framing", "is for Avro.", "Leave it out.")
     if decode.format == "raw" and (decode.schema or decode.required or decode.expect or decode.dead_letters):
         problems.add(path, "reads raw values, which have no columns to check.", "Give format: json or avro.")
@@ -143,8 +150,6 @@ def _check_sink(sink: Sink, pipeline: Pipeline, path: str, problems: Problems) -
             problems.add(
                 f"{path}.key", "names several columns.", "A record has one key: make it in a sql step."
             )
-        if sink.topic in pipeline.source.topics:
-            problems.add(f"{path}.topic", f"is {sink.topic}, which is also read: that never ends.")
     if sink.table:
         _check_place(sink.table, f"{path}.table", problems)
         if sink.value != "json":

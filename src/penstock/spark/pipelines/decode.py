@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 PLACE = ("_topic", "_partition", "_offset", "_timestamp")
 RAW = ("_key", "_value", "_headers")
+DATE = "_date"
+"""The record's day, for tables that are split by it."""
 ERROR = "_error"
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 NO_VALUE = "the record has no value"
 NOT_THE_SCHEMA = "the value is no JSON object with the columns of the schema"
+KEY_ROW, KEY_ERROR = "_key_row", "_key_error"
+"""The decoded key and why there is none; only where keys are Avro and a later step needs them (keys.py)."""
 _ROW = "_row"
 _CORRUPT = "_corrupt"
 
@@ -44,9 +48,9 @@ def place_and_raw(records: DataFrame) -> DataFrame:
 
 
 def decode(
-    records: DataFrame, how: Decode, home: Path, keep_tombstones: bool, known: StructType | None
+    records: DataFrame, how: Decode, home: Path, is_upsert: bool, known: StructType | None
 ) -> DataFrame:
-    """Rows of the source with columns of their own. Tombstones are bad rows unless they mean something later.
+    """Rows of the source with columns of their own. Tombstones are bad rows unless an upsert reads them.
 
     `known` are columns of a table that is there already: with `schema: infer` they keep their types.
     """
@@ -55,20 +59,26 @@ def decode(
     placed = place_and_raw(records)
     if how.format == "raw":
         return placed.withColumn(ERROR, F.lit(None).cast("string"))
+    keys: tuple[str, ...] = ()
+    if is_upsert and how.key_schema_file:
+        placed = _decode_avro(placed, ("_key", KEY_ROW, KEY_ERROR), home / how.key_schema_file, how)
+        keys = (KEY_ROW, KEY_ERROR)
     if how.format == "avro":
-        from penstock.spark.pipelines.avro import decode_avro
-
-        decoded = decode_avro(
-            placed, _ROW, ERROR, (home / (how.schema_file or "")).read_text("utf-8"), how.framing
-        )
+        decoded = _decode_avro(placed, ("_value", _ROW, ERROR), home / (how.schema_file or ""), how)
     else:
         decoded = _decode_json(placed, how, known)
     row: Any = decoded.schema[_ROW].dataType
     columns = [F.col(f"{_ROW}.`{name}`").alias(name) for name in row.names if name != _CORRUPT]
-    absent = F.lit(None if keep_tombstones else NO_VALUE).cast("string")
-    flat = decoded.select(*columns, *PLACE, *RAW, ERROR)
+    absent = F.lit(None if is_upsert else NO_VALUE).cast("string")
+    flat = decoded.select(*columns, *PLACE, *RAW, *keys, ERROR)
     broken = F.coalesce(F.col(ERROR), *_broken_rules(how))
     return flat.withColumn(ERROR, F.when(F.col("_value").isNull(), absent).otherwise(broken))
+
+
+def _decode_avro(placed: DataFrame, column: tuple[str, str, str], schema: Path, how: Decode) -> DataFrame:
+    from penstock.spark.pipelines.avro import AvroColumn, decode_avro
+
+    return decode_avro(placed, AvroColumn(*column), schema.read_text("utf-8"), how.framing)
 
 
 def _decode_json(placed: DataFrame, how: Decode, known: StructType | None) -> DataFrame:
@@ -89,7 +99,7 @@ def _broken_rules(how: Decode) -> list[Column]:
 
     missing = [F.when(F.col(f"`{name}`").isNull(), F.lit(f"{name} has no value")) for name in how.required]
     unmet = [
-        F.when(~F.coalesce(F.expr(rule).cast("boolean"), F.lit(False)), F.lit(f"not {name}: {rule}"))
+        F.when(~F.coalesce(F.expr(rule).try_cast("boolean"), F.lit(False)), F.lit(f"not {name}: {rule}"))
         for name, rule in how.expect.items()
     ]
     return [*missing, *unmet, F.lit(None).cast("string")]

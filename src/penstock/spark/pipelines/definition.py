@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.spark.pipelines.locations import Locations
 from penstock.spark.pipelines.shapes import (
     count,
     duration,
@@ -20,6 +21,7 @@ from penstock.spark.pipelines.shapes import (
     nested,
     one_of,
     pairs,
+    restarts,
     switch,
     text,
 )
@@ -67,7 +69,12 @@ class Decode:
     format: str = item(one_of("json", "avro", "raw"), "how values are written", default="json")
     schema: str | None = item(text, "the columns, as in `id bigint, name string`, or `infer`", default=None)
     schema_file: str | None = item(text, "a file with an Avro schema", default=None)
-    framing: str = item(one_of("none", "confluent"), "what stands before an Avro value", default="none")
+    key_schema_file: str | None = item(
+        text, "a file with the Avro schema of keys, for an upsert", default=None
+    )
+    framing: str = item(
+        one_of("none", "confluent"), "what stands before an Avro value or key", default="none"
+    )
     required: tuple[str, ...] = item(names, "columns that must have a value", default=())
     expect: dict[str, str] = item(pairs, "named conditions that each row must meet", default_factory=dict)
     bad_rows: str = item(
@@ -162,6 +169,9 @@ class Pipeline:
     steps: tuple[Step, ...] = item(listed(Step), "what is done to the rows", default=())
     sink: Sink = item(nested(Sink), "where rows go")
     trigger: int = item(duration, "how often a batch is made", default=1_000)
+    max_restarts: int | None = item(
+        restarts, "how often it is started again after failures, or `unlimited`", default=10
+    )
 
     @property
     def keeps_state(self) -> bool:
@@ -198,6 +208,7 @@ class Project:
     options: dict[str, str] = item(pairs, "kafka.* options of every source and sink", default_factory=dict)
     pipelines: tuple[Pipeline, ...] = ()
     home: Path = Path()
+    locations: Locations = Locations()
 
     def place(self, path: str) -> Path:
         """A path of the definition; relative ones start at the directory of the file."""

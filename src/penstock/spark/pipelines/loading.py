@@ -6,43 +6,64 @@ import dataclasses
 import os
 import re
 import runpy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from penstock.spark.pipelines.checking import check_pipeline
+from penstock.spark.pipelines.columns import check_columns
+from penstock.spark.pipelines.conflicts import check_conflicts
 from penstock.spark.pipelines.definition import Pipeline, Project
+from penstock.spark.pipelines.locations import Locations, read_lines
 from penstock.spark.pipelines.problems import Problem, Problems, WrongDefinition
-from penstock.spark.pipelines.shapes import read_shape
+from penstock.spark.pipelines.shapes import joined, read_shape
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class WrongProject(WrongDefinition):
+    """What is wrong with a project; `readable` has the pipelines that further checks can look at all the same."""
+
+    def __init__(self, problems: list[Problem], readable: Project | None) -> None:
+        super().__init__(problems)
+        self.readable = readable
 
 
 def load_project(file: Path) -> Project:
     """The project that a file defines. Raises WrongDefinition with every problem that it has."""
     if not file.is_file():
         remedy = "Write a first project with: penstock pipeline init"
-        raise WrongDefinition([Problem(str(file), "there is no such file.", remedy)])
+        raise WrongDefinition([Problem("", "there is no such file.", remedy, str(file))])
     if file.suffix == ".py":
         return _load_python(file)
-    return read_project(_load_yaml(file), file.resolve().parent, file.name)
+    raw, lines, twice = _load_yaml(file)
+    return read_project(raw, file.resolve().parent, Locations(file.name, lines), twice)
 
 
-def read_project(raw: object, home: Path, label: str = "project") -> Project:
-    """The same from plain values. Paths in it start at `home`."""
-    problems = Problems()
-    raw = _expanded(raw, label, problems)
+def read_project(
+    raw: object, home: Path, locations: Locations | None = None, known: Sequence[Problem] = ()
+) -> Project:
+    """The same from plain values. Paths in it start at `home`; `known` problems are reported with the others."""
+    problems = Problems([*known])
+    locations = locations or Locations()
+    raw = _expanded(raw, "", problems)
     if not isinstance(raw, Mapping):
-        raise WrongDefinition([Problem(label, "holds no mapping.", "Start with `pipelines:`.")])
+        raise locations.located([Problem("", "holds no mapping.", "Start with `pipelines:`.")])
     rest = {name: value for name, value in raw.items() if name != "pipelines"}
-    project = read_shape(Project, rest, label, problems)
-    pipelines = _read_pipelines(raw.get("pipelines"), f"{label}.pipelines", home, problems)
-    problems.raise_any()
-    assert project is not None
-    return dataclasses.replace(project, pipelines=pipelines, home=home)
+    project = read_shape(Project, rest, "", problems)
+    pipelines = _read_pipelines(raw.get("pipelines"), "pipelines", home, problems)
+    check_conflicts(pipelines, home, problems)
+    whole = None
+    if project is not None:
+        whole = dataclasses.replace(project, pipelines=pipelines, home=home, locations=locations)
+    if problems.found:
+        raise WrongProject([locations.place(one) for one in problems.found], whole)
+    assert whole is not None
+    return whole
 
 
 def _read_pipelines(raw: object, path: str, home: Path, problems: Problems) -> tuple[Pipeline, ...]:
+    """Pipelines whose parts go together; columns may still be wrong."""
     if not isinstance(raw, Mapping) or not raw:
         problems.add(path, "is missing.", "Give each pipeline a name, with source and sink below it.")
         return ()
@@ -53,37 +74,46 @@ def _read_pipelines(raw: object, path: str, home: Path, problems: Problems) -> t
             continue
         pipeline = read_shape(Pipeline, {"name": str(name), **body}, f"{path}.{name}", problems)
         if pipeline is not None:
+            before = len(problems.found)
             check_pipeline(pipeline, f"{path}.{name}", home, problems)
-            found.append(pipeline)
+            is_sound = len(problems.found) == before
+            check_columns(pipeline, f"{path}.{name}", home, problems)
+            found += [pipeline] if is_sound else []
     return tuple(found)
 
 
-def _load_yaml(file: Path) -> object:
+def _load_yaml(file: Path) -> tuple[object, dict[str, int], list[Problem]]:
+    """Plain values, the line of each path, and the keys that are given twice."""
     import yaml
 
     try:
-        return yaml.safe_load(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
+        return yaml.safe_load(text), *read_lines(text)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise WrongDefinition([Problem(file.name, f"is no YAML: {' '.join(str(error).split())}.")]) from error
+        mark = getattr(error, "problem_mark", None)
+        line = None if mark is None else mark.line + 1
+        what = f"is no YAML: {' '.join(str(error).split())}."
+        raise WrongDefinition([Problem("", what, file=file.name, line=line)]) from error
 
 
 def _load_python(file: Path) -> Project:
     try:
         names = runpy.run_path(str(file))
     except (SyntaxError, NameError, ImportError) as error:
-        problem = Problem(file.name, f"does not load: {type(error).__name__}: {error}.")
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        problem = Problem("", f"does not load: {type(error).__name__}: {error}.", file=file.name, line=line)
         raise WrongDefinition([problem]) from error
     found = [value for value in names.values() if isinstance(value, Workshop)]
     if len(found) != 1:
         remedy = "Make one: shop = Workshop(bootstrap=…)."
-        raise WrongDefinition([Problem(file.name, f"holds {len(found)} projects.", remedy)])
+        raise WrongDefinition([Problem("", f"holds {len(found)} projects.", remedy, file.name)])
     return found[0].project(file.resolve().parent, file.name)
 
 
 def _expanded(raw: object, path: str, problems: Problems) -> object:
     """`${NAME}` and `${NAME:-otherwise}` in texts stand for variables of the environment."""
     if isinstance(raw, Mapping):
-        return {name: _expanded(value, f"{path}.{name}", problems) for name, value in raw.items()}
+        return {name: _expanded(value, joined(path, name), problems) for name, value in raw.items()}
     if isinstance(raw, list):
         return [_expanded(value, f"{path}[{index}]", problems) for index, value in enumerate(raw)]
     if not isinstance(raw, str):
@@ -131,6 +161,6 @@ class Workshop:
             raise WrongDefinition([Problem(name, "is the name of two pipelines.", "Give one another name=.")])
         self._raw["pipelines"][name] = keys
 
-    def project(self, home: Path | None = None, label: str = "project") -> Project:
+    def project(self, home: Path | None = None, file: str = "") -> Project:
         """Checked whole. Raises WrongDefinition."""
-        return read_project(self._raw, home or Path.cwd(), label)
+        return read_project(self._raw, home or Path.cwd(), Locations(file))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
-from penstock.spark.pipelines.progress import RUNNING, Progress
+from penstock.spark.pipelines.progress import Progress
+from penstock.spark.pipelines.supervision import FAILED, RUNNING
 
 
 class PipelineMetrics:
@@ -13,6 +14,8 @@ class PipelineMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._is_up = self._gauge("up", "1 while the pipeline runs")
+        self._is_failed = self._gauge("failed", "1 when the pipeline was given up")
+        self._restarts = self._gauge("restarts", "restarts since it last ran steadily")
         self._batch = self._gauge("batch", "number of the last batch")
         self._rows = self._gauge("rows_total", "rows read since the process started")
         self._pace = self._gauge("rows_per_second", "pace of the last batch")
@@ -36,6 +39,8 @@ class PipelineMetrics:
     def _show(self, progress: Progress) -> None:
         name = progress.pipeline
         self._is_up.labels(name).set(progress.state == RUNNING)
+        self._is_failed.labels(name).set(progress.state == FAILED)
+        self._restarts.labels(name).set(progress.restarts)
         self._batch.labels(name).set(progress.batch)
         self._rows.labels(name).set(progress.rows_total)
         self._pace.labels(name).set(progress.rows_per_s)

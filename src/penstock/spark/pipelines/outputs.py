@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.decode import ERROR, RAW
+from penstock.spark.pipelines.decode import DATE, ERROR, RAW
 from penstock.spark.pipelines.definition import Sink
 from penstock.spark.pipelines.lake.files import COPY_PREFIX, staged_files, staged_schema
 from penstock.spark.pipelines.lake.port import LakeTable, Mark, Merge
@@ -18,7 +18,6 @@ from penstock.spark.pipelines.lake.tables import open_table
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-DATE = "_date"
 _GONE = "_gone"
 _RECORD = ("topic", "key", "value", "headers", "partition", "timestamp")
 
@@ -133,7 +132,7 @@ def last_changes(rows: DataFrame, sink: Sink) -> DataFrame:
     from pyspark.sql import functions as F
 
     gone = (
-        F.coalesce(F.expr(sink.delete_when).cast("boolean"), F.lit(False))
+        F.coalesce(F.expr(sink.delete_when).try_cast("boolean"), F.lit(False))
         if sink.delete_when
         else F.lit(False)
     )

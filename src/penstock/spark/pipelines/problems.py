@@ -23,10 +23,16 @@ class Problem:
     path: str
     what: str
     remedy: str = ""
+    file: str = ""
+    line: int | None = None
 
     def __str__(self) -> str:
-        told = f"{self.path}: {self.what}"
-        return f"{told} {self.remedy}" if self.remedy else told
+        place = f"{self.file}:{self.line}" if self.file and self.line else self.file
+        return " ".join(
+            part
+            for part in (place and f"{place}:", self.path and f"{self.path}:", self.what, self.remedy)
+            if part
+        )
 
 
 @dataclass

@@ -10,9 +10,6 @@ from typing import Any
 FROM = "#from"
 """The source's own word inside an end offset."""
 
-RUNNING = "running"
-"""The state of a pipeline that has not ended."""
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -30,6 +27,11 @@ class Progress:
     state_bytes: int = 0
     watermark: str = ""
     error: str = ""
+    """Why it failed last; stays when it runs again."""
+    failed_at: str = ""
+    restarts: int = 0
+    since: str = ""
+    """When it came into its state."""
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark.pipelines import dead_letters
-from penstock.spark.pipelines.batches import dead_target
+from penstock.spark.pipelines.conflicts import dead_target
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import as_source, open_existing
 from penstock.spark.pipelines.lake.port import Mark, Spans
+from penstock.spark.pipelines.problems import Problem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.topics import topic_options
 
@@ -71,7 +72,11 @@ class _Letters:
     def __init__(self, spark: SparkSession, project: Project, pipeline: Pipeline) -> None:
         self._spark = spark
         self._project = project
-        self._target = dead_target(pipeline)
+        target = dead_target(pipeline)
+        if target is None:
+            problem = Problem(pipeline.name, "has no dead letters.", "Give decode.bad_rows: dead_letter.")
+            raise WrongDefinition([problem])
+        self._target = target
 
     def ends(self, begin: Spans) -> Spans:
         """Spans of what is there and was not sent."""

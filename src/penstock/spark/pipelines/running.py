@@ -1,27 +1,34 @@
-"""Pipelines on one Spark: start, watch, stop at the end of a batch. Never prints: it hands out progress."""
+"""Pipelines on one Spark, each for itself: start, watch, start again after a failure, stop at the end of a batch.
+
+What a failure means is decided by supervision.py; a pipeline that is given up does not stop the others. Never prints:
+it hands out progress.
+"""
 
 from __future__ import annotations
 
-import re
+import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines.batches import BatchWriter
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.history import run_history
-from penstock.spark.pipelines.place import own_session
-from penstock.spark.pipelines.problems import RunFailed
-from penstock.spark.pipelines.progress import RUNNING, Progress, read_progress, rows_in
-from penstock.spark.pipelines.state import PipelineState
-from penstock.spark.pipelines.steps import output_mode
-from penstock.spark.pipelines.topics import source_options, topic_options
+from penstock.spark.pipelines.failures import in_words
+from penstock.spark.pipelines.launch import Launched, Launcher
+from penstock.spark.pipelines.problems import PipelineError, RunFailed, WrongDefinition
+from penstock.spark.pipelines.progress import Progress, read_progress, rows_in
+from penstock.spark.pipelines.state import Claim, PipelineState
+from penstock.spark.pipelines.supervision import ENDED, FAILED, Fault, RestartPolicy, Supervision, fault_of
+from penstock.spark.pipelines.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
 """How often a running pipeline is looked at."""
@@ -29,178 +36,238 @@ LOOK_S = 0.25
 STOP_S_MAX = 60.0
 """A batch that takes longer than this to end is cut off; it is run again at the next start."""
 
+START_S_MAX = 10.0
+"""How long a stop waits for a start that is under way."""
 
-class StopAtBoundary(Exception):
-    """Raised at the start of a batch when the pipeline is to stop: everything before it is finished."""
 
-
-@dataclass
-class Gate:
-    """What every batch passes first. Lives in the driver: over Spark Connect batches do not pass here."""
-
-    writer: BatchWriter
-    is_closing: threading.Event
-    is_inside: bool = False
-
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        if self.is_closing.is_set():
-            raise StopAtBoundary(f"stopped before batch {batch_id}")
-        self.is_inside = True
-        try:
-            self.writer(batch, batch_id)
-        finally:
-            self.is_inside = False
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @dataclass
 class Running:
-    """One pipeline with its query."""
+    """One pipeline: its query while there is one, and what is to become of it."""
 
     pipeline: Pipeline
     state: PipelineState
-    query: StreamingQuery
-    gate: Gate | None
+    launch: Callable[[], Launched]
+    supervision: Supervision
+    clock_ms: Callable[[], int] = wall_ms
     rows_total: int = 0
     seen_until: str = ""
     last: Progress = field(default_factory=lambda: Progress("", "starting"))
+    _starting: Future[Launched] | None = None
+    _launched: Launched | None = None
+    _report: Mapping[str, Any] | None = None
+    _noted: Progress | None = None
+
+    def begin(self) -> None:
+        """Start the query in a thread of its own: a broker that does not answer holds up no other pipeline."""
+        self._starting = Future()
+        args = (self._starting, self.launch)
+        threading.Thread(target=_settle, args=args, name=f"start-{self.pipeline.name}", daemon=True).start()
 
     def look(self) -> Progress:
-        """How it is doing now. Several batches may have ended since the last look.
+        """How it is doing now; starts it again when that is due."""
+        now_ms = self.clock_ms()
+        if self.supervision.is_due(now_ms):
+            self.supervision.restarting(now_ms)
+            self.begin()
+        if self._starting is not None and self._starting.done():
+            self._take_start(self._starting, now_ms)
+        if self._launched is not None:
+            self._take_query(self._launched, now_ms)
+        watched = self.supervision
+        told = read_progress(self.pipeline.name, self._report, self.rows_total, watched.state)
+        self.last = replace(
+            told,
+            error=watched.error,
+            restarts=watched.restarts,
+            since=iso(watched.since_ms),
+            failed_at="" if watched.failed_ms is None else iso(watched.failed_ms),
+        )
+        return self.last
+
+    def note(self) -> None:
+        """Persist the last look for `penstock pipeline status`, if it is news."""
+        if self.last != self._noted:
+            self._noted = self.last
+            put_status(self.state, self.last)
+
+    def stop(self) -> None:
+        """Wait for the batch that is under way, then end the query."""
+        starting, self._starting = self._starting, None
+        if starting is not None and wait_until(starting.done, START_S_MAX) and not starting.exception():
+            self._launched = starting.result()
+        if self._launched is not None:
+            self._end(self._launched)
+        self.supervision.ended(self.clock_ms())
+        self.look()
+        self.note()
+
+    def _end(self, launched: Launched) -> None:
+        try:
+            wait_until(lambda: launched.is_between_batches, STOP_S_MAX)
+            launched.query.stop()
+        except Exception as failure:  # noqa: BLE001 - a JVM that is gone must not keep the others running
+            self._close()
+            self._fail(failure, self.clock_ms())
+        else:
+            self._take_query(launched, self.clock_ms())
+
+    def _take_start(self, starting: Future[Launched], now_ms: int) -> None:
+        self._starting = None
+        error = starting.exception()
+        if error is None:
+            self._launched = starting.result()
+            self.supervision.started(now_ms)
+        else:
+            self._fail(error, now_ms)
+
+    def _take_query(self, launched: Launched, now_ms: int) -> None:
+        """Several batches may have ended since the last look.
 
         Whether it runs is asked first and once: what ends in the middle of a look is seen as ended by the next one.
         """
-        is_active = self.query.isActive
-        reports: list[Any] = list(self.query.recentProgress)
+        query = launched.query
+        try:
+            is_active = query.isActive
+            reports: list[Any] = list(query.recentProgress)
+            error = None if is_active else query.exception()
+        except Exception as failure:  # noqa: BLE001 - a Spark that does not answer fails this pipeline alone
+            self._close()
+            self._fail(failure, now_ms)
+            return
         for report in reports:
             if report["timestamp"] > self.seen_until:
                 self.rows_total += rows_in(report)
                 self.seen_until = report["timestamp"]
-        failure = None if is_active else self._failure()
-        state = RUNNING if is_active else "failed" if failure else "stopped"
-        told = read_progress(self.pipeline.name, reports[-1] if reports else None, self.rows_total, state)
-        self.last = replace(told, error=failure or "")
-        return self.last
-
-    def note(self, progress: Progress) -> None:
-        """Leave word for `penstock pipeline status`. Raises RunFailed where that cannot be written down."""
-        try:
-            self.state.put_status(progress.plain())
-        except OSError as error:
-            raise RunFailed(in_words(self.pipeline.name, str(error))) from error
-
-    def _failure(self) -> str | None:
-        """Why it ended, if that was by itself and badly."""
-        error = self.query.exception()
+        self._report = reports[-1] if reports else self._report
+        if is_active:
+            return
+        self._close()
         if error is None or "StopAtBoundary" in str(error):
-            return None
-        return in_words(self.pipeline.name, str(error))
+            self.supervision.ended(now_ms)
+        else:
+            self._fail(error, now_ms)
 
-    @property
-    def is_between_batches(self) -> bool:
-        if not self.query.isActive:
-            return True
-        if self.gate is not None and self.gate.is_inside:
-            return False
-        return not self.query.status["isDataAvailable"]
+    def _fail(self, error: BaseException, now_ms: int) -> None:
+        said = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+        fault = Fault.FINAL if isinstance(error, PipelineError) else fault_of(said)
+        reason = str(error) if isinstance(error, PipelineError) else in_words(self.pipeline.name, said)
+        self.supervision.failed(now_ms, fault, _prefixed(self.pipeline.name, reason))
+
+    def _close(self) -> None:
+        launched, self._launched = self._launched, None
+        if launched is not None:
+            launched.ends.close()
+
+
+def _settle(starting: Future[Launched], launch: Callable[[], Launched]) -> None:
+    try:
+        starting.set_result(launch())
+    except BaseException as error:  # noqa: BLE001 - handed over whole to the look that waits
+        starting.set_exception(error)
+
+
+def _prefixed(name: str, reason: str) -> str:
+    return reason if reason.startswith(f"{name}: ") else f"{name}: {reason}"
+
+
+def iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def put_status(state: PipelineState, progress: Progress) -> None:
+    """A status is for people: one that cannot be written stops no pipeline."""
+    try:
+        state.put_status(progress.plain())
+    except OSError as error:
+        log.warning("cannot write the status of %s: %s", progress.pipeline, error)
+
+
+@contextmanager
+def claimed(project: Project, pipelines: Sequence[Pipeline]) -> Iterator[dict[str, Claim]]:
+    """Lock pipelines and take their checkpoints, before anything slow. Raises AlreadyRunning, ForeignCheckpoint.
+
+    What fails inside before a pipeline runs is noted as its status, so that `status` tells of it.
+    """
+    with ExitStack() as locks:
+        states = {one.name: PipelineState(project.state_of(one)) for one in pipelines}
+        for state in states.values():
+            locks.enter_context(state.locked())
+        try:
+            yield {one.name: Claim(states[one.name], states[one.name].claim(one)) for one in pipelines}
+        except RunFailed:
+            raise
+        except PipelineError as error:
+            for name, reason in _reasons(error, states).items():
+                now = iso(wall_ms())
+                failed = Progress(name, FAILED, error=_prefixed(name, reason), since=now, failed_at=now)
+                put_status(states[name], failed)
+            raise
+
+
+def _reasons(error: PipelineError, names: Mapping[str, Any]) -> dict[str, str]:
+    """Whom an error before the start concerns: those that its problems name, else all."""
+    if not isinstance(error, WrongDefinition):
+        return dict.fromkeys(names, str(error))
+    told = {
+        name: "; ".join(
+            str(one)
+            for one in error.problems
+            if one.path == f"pipelines.{name}" or one.path.startswith(f"pipelines.{name}.")
+        )
+        for name in names
+    }
+    return {name: reason for name, reason in told.items() if reason} or dict.fromkeys(names, str(error))
 
 
 @contextmanager
 def started(
-    spark: SparkSession, project: Project, pipelines: Sequence[Pipeline], *, is_once: bool
+    spark: SparkSession,
+    project: Project,
+    pipelines: Sequence[Pipeline],
+    *,
+    is_once: bool,
+    claims: Mapping[str, Claim] | None = None,
 ) -> Iterator[list[Running]]:
-    """Every pipeline, running. At the end they are stopped, each at the end of a batch."""
+    """Every pipeline, started. At the end they are stopped, each at the end of a batch."""
     closing = threading.Event()
+    launcher = Launcher(spark, project, closing, is_once, threading.Lock())
     with ExitStack() as ends:
-        running: list[Running] = []
+        if claims is None:
+            claims = ends.enter_context(claimed(project, pipelines))
+        running = [_supervised(launcher, one, claims[one.name]) for one in pipelines]
         try:
-            for pipeline in pipelines:
-                state = PipelineState(project.state_of(pipeline))
-                ends.enter_context(state.locked())
-                running.append(_start(spark, project, pipeline, state, closing, is_once))
-                ends.callback(_stop, running[-1])
+            for one in running:
+                ends.callback(one.stop)
+                one.begin()
             yield running
         finally:
             closing.set()
 
 
-def _start(
-    spark: SparkSession,
-    project: Project,
-    pipeline: Pipeline,
-    state: PipelineState,
-    closing: threading.Event,
-    is_once: bool,
-) -> Running:
-    app = state.claim(pipeline)
-    session = own_session(spark)
-    options = topic_options(project)
-    writer = BatchWriter(pipeline, project.home, app, options, state.checkpoint)
-    live_from = run_history(session, pipeline, project.home, state, writer, closing)
-    reader = session.readStream.format("penstock").options(**source_options(project, pipeline, live_from))
-    records = reader.load()
-    rows = writer.stream(records) if pipeline.keeps_state else records
-    is_local = project.spark.remote is None
-    gate = Gate(writer, closing) if is_local else None
-    query = rows.writeStream.queryName(pipeline.name).outputMode(output_mode(pipeline.steps))
-    query = query.option("checkpointLocation", str(state.checkpoint)).foreachBatch(gate or writer)
-    query = (
-        query.trigger(availableNow=True)
-        if is_once
-        else query.trigger(processingTime=f"{pipeline.trigger} milliseconds")
+def _supervised(launcher: Launcher, pipeline: Pipeline, claim: Claim) -> Running:
+    policy = RestartPolicy(pipeline.max_restarts, launcher.is_once)
+    return Running(
+        pipeline, claim.state, lambda: launcher.launch(pipeline, claim), Supervision(policy, wall_ms())
     )
-    return Running(pipeline, state, query.start(), gate)
-
-
-def _stop(one: Running) -> None:
-    """Wait for the batch that is under way, then end the query."""
-    from penstock.spark.pipelines.waiting import wait_until
-
-    wait_until(lambda: one.is_between_batches, STOP_S_MAX)
-    one.query.stop()
-    one.note(one.look())
 
 
 def watch(
     running: Sequence[Running], show: Callable[[list[Progress]], None], is_stopping: Callable[[], bool]
 ) -> None:
-    """Look until all have ended or somebody wants to stop. Raises RunFailed with the words of those that failed."""
+    """Look until all have ended or somebody wants to stop. Raises RunFailed with why some were given up."""
     tick = threading.Event()
     while True:
         looks = [one.look() for one in running]
         show(looks)
-        failures = [progress.error for progress in looks if progress.error]
-        if failures:
-            raise RunFailed("\n".join(failures))
-        for one, progress in zip(running, looks, strict=True):
-            one.note(progress)
-        if is_stopping() or not any(progress.state == RUNNING for progress in looks):
-            return
+        for one in running:
+            one.note()
+        if is_stopping() or all(progress.state in ENDED for progress in looks):
+            break
         tick.wait(LOOK_S)
-
-
-def in_words(name: str, error: str) -> str:
-    """What Spark says, with what to do about it where that is known."""
-    said = error.partition(_OF_THE_QUERY)[0].rpartition(_ENDED_BY)[2]
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no words"]
-    raised = [line for line in lines if _RAISED.match(line)]
-    for sign, remedy in _REMEDIES.items():
-        if telling := next((line for line in (*raised, *lines) if sign in line), None):
-            return f"{name}: {_OUR_NAME.sub('', telling)[:500]} {remedy}"
-    ours = [_OUR_NAME.sub("", line) for line in raised if _OUR_NAME.match(line)]
-    cause = (ours or raised or lines[:1])[-1]
-    return f"{name}: {cause[:800]}".replace(f"{name}: {name}: ", f"{name}: ")
-
-
-_ENDED_BY = "terminated with exception: "
-_OF_THE_QUERY = "=== Streaming Query ==="
-"""Between these two Spark says why a query ended; then come its plan and its state, which is no cause of anything."""
-_RAISED = re.compile(r"([a-z_]+(\.[A-Za-z_]+)+|[A-Z]\w*(Error|Exception)): .")
-"""The last line of a traceback: the full name of an error, and what it says."""
-_OUR_NAME = re.compile(r"penstock\.[A-Za-z_.]+: ")
-_REMEDIES = {
-    "No space left on device": "The disk is full: make space and run it again; it goes on where it stopped.",
-    "Unreachable": "Nobody answers there: start the broker and run it again; it goes on where it stopped.",
-    "failed to connect back": "This machine was too busy to start Python within Spark's ten seconds: let it do less at "
-    "once and run it again; it goes on where it stopped.",
-    "OutOfMemoryError": "Give Spark more memory (spark.conf: spark.driver.memory), or smaller batches.",
-}
+    failures = [progress.error for progress in looks if progress.state == FAILED]
+    if failures:
+        raise RunFailed("\n".join(failures))

@@ -44,14 +44,19 @@ def read_shape(shape: type[Shape], raw: object, path: str, problems: Problems) -
     known = {field.name: field for field in _items(shape)}
     for name in raw:
         if not isinstance(name, str) or name not in known:
-            problems.unknown(f"{path}.{name}", str(name), known, "key")
+            problems.unknown(joined(path, name), str(name), known, "key")
     values = {}
     for name, field in known.items():
         if name in raw:
-            values[name] = field.metadata["reader"](raw[name], f"{path}.{name}", problems)
+            values[name] = field.metadata["reader"](raw[name], joined(path, name), problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            problems.add(f"{path}.{name}", "is missing.", f"It gives {field.metadata['meaning']}.")
+            problems.add(joined(path, name), "is missing.", f"It gives {field.metadata['meaning']}.")
     return shape(**values) if len(problems.found) == before else None
+
+
+def joined(path: str, name: object) -> str:
+    """The path of a key."""
+    return f"{path}.{name}" if path else str(name)
 
 
 def _items(shape: Any) -> list[dataclasses.Field[Any]]:
@@ -113,6 +118,16 @@ def count(raw: object, path: str, problems: Problems) -> int | None:
     if isinstance(raw, int) and not isinstance(raw, bool) and raw > 0:
         return raw
     problems.add(path, f"expected a whole number above 0, found {_described(raw)}.")
+    return None
+
+
+def restarts(raw: object, path: str, problems: Problems) -> int | None:
+    """A whole number from 0, or `unlimited` → None."""
+    if raw == "unlimited":
+        return None
+    if isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0:
+        return raw
+    problems.add(path, f"expected a whole number from 0, found {_described(raw)}.", "Or write unlimited.")
     return None
 
 

@@ -12,6 +12,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +91,21 @@ class PipelineState:
         return self.read(_STATUS)
 
     def put_status(self, status: dict[str, Any]) -> None:
-        self.write(_STATUS, status)
+        """Whole or not at all. Not flushed to the disk: a crash may lose the last one, and nothing depends on it."""
+        self._write(_STATUS, status, is_durable=False)
 
     def write(self, name: str, content: dict[str, Any]) -> None:
         """Whole or not at all, and on the disk when this returns."""
+        self._write(name, content, is_durable=True)
+
+    def _write(self, name: str, content: dict[str, Any], *, is_durable: bool) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         draft = self.directory / f".{name}.draft"
         with draft.open("w", encoding="utf-8") as out:
             json.dump(content, out, indent=1)
             out.flush()
-            os.fsync(out.fileno())
+            if is_durable:
+                os.fsync(out.fileno())
         draft.rename(self.directory / name)
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -113,6 +119,14 @@ class PipelineState:
             raise PipelineError(f"{file} cannot be read: {error}. Remove it if nothing runs here.") from error
         assert isinstance(content, dict)
         return content
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A locked pipeline: its state, and the name that is part of its marks."""
+
+    state: PipelineState
+    app: str
 
 
 def belonging(pipeline: Pipeline) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from penstock.core.errors import InvalidRequest
 from penstock.core.model import NO_TIMESTAMP, Header, NewRecord, Record
 from penstock.wire.http.response import json_bytes
+from penstock.wire.json.frames import finite
 
 TIMESTAMP_MS_MAX = 2**53 - 1
 """Beyond it numbers of JSON are no longer exact everywhere."""
@@ -34,7 +35,7 @@ class Show(StrEnum):
 def read_object(body: bytes, fields: Collection[str]) -> dict[str, Any]:
     """A body that is a JSON object with no other fields than these."""
     try:
-        found = json.loads(body, parse_constant=_refuse_constant)
+        found = json.loads(body, parse_constant=_refuse_constant, parse_float=finite)
     except UnicodeDecodeError:
         raise InvalidRequest("the body is not UTF-8") from None
     except RecursionError:
@@ -198,7 +199,7 @@ def _show_bytes(shown: dict[str, Any], name: str, content: bytes | None, show: S
 def _structure(text: str) -> Any:
     """An object or a list, if that is what the text is; else the text."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=finite)
     except (ValueError, RecursionError):
         return text
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote
 import httptools
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge
+from penstock.wire.foreign import foreign_line
 
 HEAD_BYTES_MAX = 32 << 10
 """The request line and all headers together."""
@@ -21,6 +22,9 @@ UNSEEN_BYTES_MAX = HEAD_BYTES_MAX + (1 << 18)
 
 CHUNK_OVERHEAD = 8
 """Bytes around each byte of a body that is sent in chunks of one byte, and a little more."""
+
+START_BYTES = 8
+"""Enough to recognise a TLS handshake."""
 
 HEADERS_MAX = 100
 QUERY_FIELDS_MAX = 100
@@ -32,6 +36,8 @@ class Request:
 
     method: str = ""
     target: bytes = b""
+    authority: str = ""
+    """The host that the target itself names, as requests through a proxy do; mostly empty."""
     path: str = ""
     query: dict[str, list[str]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
@@ -44,6 +50,12 @@ class Request:
     def has_body(self) -> bool:
         """Whether the client said that a body comes, even an empty one."""
         return "content-length" in self.headers or "transfer-encoding" in self.headers
+
+    @property
+    def coding(self) -> str:
+        """How the body is packed; empty when it is not."""
+        coding = self.headers.get("content-encoding", "").strip().lower()
+        return "" if coding == "identity" else coding
 
     @property
     def is_websocket(self) -> bool:
@@ -104,7 +116,8 @@ class RequestReader:
             self._upgraded(bytes(content[upgrade.args[0] :]))
         except httptools.HttpParserError as error:
             if not self._is_over:
-                self._fail(Malformed(f"this is not HTTP: {error}"))
+                start = bytes(content[:START_BYTES])
+                self._fail(foreign_line(start) or Malformed(f"this is not HTTP: {error}"))
         if self.is_midway:
             self._fed_bytes += len(content)
             if self._fed_bytes - CHUNK_OVERHEAD * self.body_bytes > UNSEEN_BYTES_MAX:
@@ -219,9 +232,11 @@ def _read_target(request: Request) -> None:
         url = httptools.parse_url(request.target)
         path = (url.path or b"/").decode("ascii")
         query = (url.query or b"").decode("ascii")
+        authority = (url.host or b"").decode("ascii")
     except (httptools.HttpParserError, UnicodeDecodeError) as error:
         raise Malformed(f"the target of a request is not a URL: {error}") from None
     request.path = path
+    request.authority = f"[{authority}]" if ":" in authority else authority
     try:
         pairs = parse_qsl(
             query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX, encoding="utf-8"

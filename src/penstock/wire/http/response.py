@@ -47,18 +47,23 @@ def _date(unix_s: int) -> str:
 def encode_response(
     response: Response, *, unix_s: float, keeps_alive: bool, is_head: bool = False, is_old: bool = False
 ) -> bytes:
-    """The whole answer. One to HEAD says how long the body would be, and leaves it out."""
+    """The whole answer. One to HEAD says how long the body would be, and leaves it out. JSON ends with a line break, so
+    that a shell prompt does not follow on the same line."""
     status = response.status
+    end = b"\n" if response.body and response.content_type in (JSON, PROBLEM) else b""
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         f"Date: {_date(int(unix_s))}",
     ]
     if status not in (101, 204):
-        lines += [f"Content-Type: {response.content_type}", f"Content-Length: {len(response.body)}"]
+        lines += [
+            f"Content-Type: {response.content_type}",
+            f"Content-Length: {len(response.body) + len(end)}",
+        ]
     lines += [f"{name}: {value}" for name, value in response.headers]
     if not keeps_alive:
         lines.append("Connection: close")
     elif is_old:
         lines.append("Connection: keep-alive")
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-    return head if is_head else head + response.body
+    return head if is_head else b"".join((head, response.body, end))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any, NoReturn
 
 from penstock.core.errors import Malformed
 
 LENGTH_BYTES = 4
+_SHOWN_CHARS_MAX = 60
 
 
 def decode_object(frame: bytes) -> dict[str, Any]:
@@ -46,5 +48,13 @@ def _no_constant(name: str) -> NoReturn:
     raise Malformed(f"the frame is not JSON: {name} is no number")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+def finite(digits: str) -> float:
+    """A number for `parse_float`. ValueError for one that becomes infinite: JSON could not say it again."""
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(f"the number {digits[:_SHOWN_CHARS_MAX]} is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=finite)
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

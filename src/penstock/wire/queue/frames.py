@@ -14,6 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.core.errors import Malformed, TooLarge
+from penstock.wire.foreign import FOREIGN_LENGTH_MIN, foreign_length
 from penstock.wire.queue.properties import Properties, decode_properties, encode_properties
 
 LENGTH_BYTES = 4
@@ -83,6 +84,8 @@ def frame_bytes(buffer: bytes | bytearray, position: int, bytes_max: int) -> int
         raise Malformed(
             f"total_length is {total_bytes}; it counts the whole frame, so it is {FRAME_BYTES_MIN} at least"
         )
+    if total_bytes >= FOREIGN_LENGTH_MIN and (foreign := foreign_length(total_bytes)) is not None:
+        raise foreign
     if total_bytes > bytes_max:
         raise TooLarge(f"a frame of {total_bytes} bytes is over the limit of {bytes_max}")
     return total_bytes

@@ -16,11 +16,15 @@ from urllib.parse import unquote_to_bytes
 
 from penstock.core.errors import Malformed, TooLarge
 from penstock.core.model import NO_TIMESTAMP, Header, Isolation, NewRecord
+from penstock.wire.foreign import foreign_line
 
 T = TypeVar("T")
 
 LINE_BYTES_MAX = 8_000
 """The longest line of a request."""
+
+START_BYTES = 8
+"""Enough of a line to recognise a TLS handshake, which may never end it."""
 
 _UNKNOWN = 0
 _NUMBER = re.compile(rb"[0-9]{1,19}")
@@ -56,8 +60,16 @@ class Word(NamedTuple):
     name: str
 
 
+class Unknown(NamedTuple):
+    """A line that is no command. Nothing behind it may be executed: a web page chooses the lines of the body that a
+    browser sends behind an HTTP request."""
+
+    shown: str
+
+
 Command = Pub | Fetch | Word
 NAMES = ("PUB", "FETCH", "TOPICS", "HELP", "QUIT")
+_NAMES = frozenset(name.encode() for name in NAMES)
 
 
 def name_of(command: Command) -> str:
@@ -76,6 +88,8 @@ class TextFraming:
         """Bytes of the frame that begins at `start`; 0 while the line has not ended."""
         at = buffer.find(b"\n", start, min(end, start + LINE_BYTES_MAX))
         if at < 0:
+            if (foreign := foreign_line(bytes(buffer[start : min(end, start + START_BYTES)]))) is not None:
+                raise foreign
             if end - start >= LINE_BYTES_MAX:
                 raise TooLarge(f"a line is over the limit of {LINE_BYTES_MAX} bytes")
             return _UNKNOWN
@@ -98,19 +112,21 @@ def _payload_bytes(words: list[bytes]) -> int:
     return int(words[2])
 
 
-def decode_command(frame: bytes) -> Command | None:
-    """One request, or None for an empty line. Malformed says what is wrong with it."""
+def decode_command(frame: bytes) -> Command | Unknown | None:
+    """One request, or None for an empty line. Malformed says what is wrong with its arguments."""
     line, _, payload = frame.partition(b"\n")
     words = line.split()
     if not words:
         return None
     name = words[0].upper()
+    if (name not in _NAMES or words[-1].startswith(b"HTTP/")) and (foreign := foreign_line(line)) is not None:
+        raise foreign
     if name == b"PUB":
         return _decode_pub(words, payload)
     if name == b"FETCH":
         return _decode_fetch(words)
-    if name not in (b"TOPICS", b"HELP", b"QUIT"):
-        raise Malformed(f"there is no command {_shown(words[0])}; HELP tells which there are")
+    if name not in _NAMES:
+        return Unknown(_shown(words[0]))
     if len(words) > 1:
         raise Malformed(f"{name.decode()} takes no arguments")
     return Word(name.decode())
@@ -183,7 +199,7 @@ class _Given:
 
     def check_empty(self, command: str) -> None:
         for name in [*self._values, *(f"header.{one.key}" for one in self._headers)]:
-            raise Malformed(f"{command} takes no {name}; HELP tells what it takes")
+            raise Malformed(f"{command} takes no {name}; HELP lists its arguments")
 
 
 def _number(name: str, high: int) -> Callable[[bytes], int]:

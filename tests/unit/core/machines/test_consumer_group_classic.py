@@ -43,7 +43,13 @@ from penstock.core.machines.record_fields import int16, int32, text
 from penstock.core.machines.roster import Roster
 
 A = bytes([1]) * 16
-LIMITS = GroupLimits(session_ms_min=1, session_ms_max=60_000, initial_rebalance_ms=0, size_max=10)
+LIMITS = GroupLimits(
+    session_ms_min=1,
+    session_ms_max=60_000,
+    initial_rebalance_ms=0,
+    initial_rebalance_static_ms=0,
+    size_max=10,
+)
 TERMS = ConsumerGroupTerms(
     session_ms=45_000,
     heartbeat_ms=5_000,

@@ -108,6 +108,36 @@ def test_the_first_round_grows_while_members_keep_coming_but_not_for_ever() -> N
     assert all(answer.generation == 1 for answer in play.answers.values())
 
 
+def test_a_first_round_closes_when_the_member_that_is_coming_leaves_or_is_given_up() -> None:
+    play = Play()
+    play.join(fresh="ann")
+    play.join(fresh="bob", known_id=True)
+    play.wait(500)
+    assert play.group.state is State.PREPARING
+    play.leave("bob")
+    play.wait(1)
+    assert play.answers["ann"].generation == 1
+
+
+def test_clients_that_ask_for_ids_and_never_use_them_do_not_keep_a_group_from_starting() -> None:
+    play = Play()
+    play.join(fresh="ann")
+    for _ in range(40):
+        play.join(known_id=True)
+        play.wait(100)
+    assert play.answers["ann"].generation == 1
+    assert play.group.state is State.COMPLETING
+
+
+def test_a_quiet_period_ends_at_the_rebalance_timeout_at_the_latest() -> None:
+    play = Play(LIMITS._replace(initial_rebalance_static_ms=1_000))
+    play.join(fresh="ann", instance="one", rebalance_ms=300)
+    play.wait(299)
+    assert play.group.state is State.PREPARING
+    play.wait(1)
+    assert play.answers["ann"].generation == 1
+
+
 def test_a_follower_that_lost_its_answer_gets_it_again_without_a_new_round() -> None:
     play = Play()
     play.stable("ann", "bob")
@@ -365,4 +395,4 @@ def test_a_round_of_many_members_costs_events_in_proportion() -> None:
     play = Play(LIMITS._replace(size_max=500))
     for _ in range(200):
         play.join()
-    assert max(play.event_counts) <= 3
+    assert max(play.event_counts) <= 4

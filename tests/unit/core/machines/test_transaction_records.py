@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.core.errors import TornSegment
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.transaction_records import decode, encode
 from penstock.core.machines.transaction_values import (
+    Enlisted,
     State,
     Transaction,
     TransactionForgotten,
@@ -25,7 +27,7 @@ OPEN = TransactionSaved(
         previous_producer_id=6,
         timeout_ms=60_000,
         state=State.ONGOING,
-        places=(Place("a", 0), Place("a", 3), Place("bc", 1)),
+        places=(Enlisted("a", 0), Enlisted("a", 3), Enlisted("bc", 1)),
         started_ms=900,
         changed_ms=1_000,
         is_v2=True,
@@ -50,6 +52,26 @@ def test_an_open_one_has_partitions_by_topic_and_tagged_fields() -> None:
         "03" "00" "08" "0000000000000006" "02" "02" "0002" "904e" "02" "0001"
     )  # fmt: skip
     assert decode(KEY, value) == OPEN
+
+
+def test_a_topic_id_is_a_tagged_field_of_its_topic() -> None:
+    """Kafka's readers and earlier versions skip it; what they wrote has none and is found by name."""
+    old, new = bytes(range(16)), bytes(range(16, 32))
+    places = (Enlisted("a", 0, old), Enlisted("a", 1, new), Enlisted("bc", 1))
+    saved = TransactionSaved(replace(OPEN.transaction, places=places))
+    _, value = encode(saved)
+    assert value is not None
+    assert bytes.fromhex(
+        "04" "0261" "02" "00000000" "01" "904e" "10" + old.hex() +
+        "0261" "02" "00000001" "01" "904e" "10" + new.hex() + "03" "6263" "02" "00000001" "00"
+    ) in value  # fmt: skip
+    assert decode(KEY, value) == saved
+
+
+def test_a_topic_id_of_another_length_is_not_understood() -> None:
+    _, value = encode(TransactionSaved(replace(OPEN.transaction, places=(Enlisted("a", 0, b"short"),))))
+    with pytest.raises(TornSegment):
+        decode(KEY, value)
 
 
 def test_no_value_means_forgotten() -> None:

@@ -19,6 +19,7 @@ from penstock.core.machines.offsets import Place
 from penstock.core.machines.transaction_values import (
     EPOCH_MAX,
     NEXT,
+    Enlisted,
     Event,
     State,
     Transaction,
@@ -27,7 +28,9 @@ from penstock.core.machines.transaction_values import (
 )
 from penstock.core.machines.transactions import Claim, Transactions
 
-A, B = Place("orders", 0), Place("orders", 1)
+A, B = Enlisted("orders", 0), Enlisted("orders", 1)
+AT_A, AT_B = Place("orders", 0), Place("orders", 1)
+OLD, NEW = Enlisted("orders", 0, b"old topic's id.."), Enlisted("orders", 0, b"new topic's id..")
 NAME = "pay"
 
 
@@ -60,7 +63,7 @@ class Desk:
         self._apply(self.machine.decide_init(NAME, 60_000, expected, new_id=self.next_id, now_ms=self.now_ms))
         return self.one.producer_id, self.one.producer_epoch
 
-    def add(self, *places: Place, by: Claim | None = None) -> list[Event]:
+    def add(self, *places: Enlisted, by: Claim | None = None) -> list[Event]:
         return self._apply(
             self.machine.decide_add(NAME, by or self.claim, places, now_ms=self.now_ms, is_v2=self.is_v2)
         )
@@ -192,21 +195,37 @@ class TestPartitions:
         desk.init()
         machine, by = desk.machine, desk.claim
         with pytest.raises(TransactionAbortable):
-            machine.check_places(NAME, by, [A])
+            machine.check_places(NAME, by, [AT_A])
         desk.add(A)
-        machine.check_places(NAME, by, [A])
+        machine.check_places(NAME, by, [AT_A])
         with pytest.raises(TransactionAbortable):
-            machine.check_places(NAME, by, [A, B])
+            machine.check_places(NAME, by, [AT_A, AT_B])
         with pytest.raises(FencedProducer):
-            machine.check_places(NAME, Claim(101, 9), [A])
+            machine.check_places(NAME, Claim(101, 9), [AT_A])
         with pytest.raises(WrongProducer):
-            machine.check_places("other", by, [A])
+            machine.check_places("other", by, [AT_A])
         desk.end()
         with pytest.raises(TransactionBusy):
-            machine.check_places(NAME, by, [A])
+            machine.check_places(NAME, by, [AT_A])
         desk.complete()
         with pytest.raises(TransactionAbortable):
-            machine.check_places(NAME, by, [A])
+            machine.check_places(NAME, by, [AT_A])
+
+    def test_a_partition_of_a_topic_that_was_created_again_takes_the_place_of_the_old_one(self) -> None:
+        desk = Desk()
+        desk.init()
+        desk.add(OLD, B)
+        machine = desk.machine
+        machine.check_places(NAME, desk.claim, [AT_A])
+        assert machine.are_enlisted(NAME, [OLD]) and not machine.are_enlisted(NAME, [NEW])
+        desk.add(NEW)
+        assert desk.one.places == (NEW, B)
+        assert desk.add(NEW) == []
+
+    def test_a_name_without_an_id_is_given_the_id_when_it_is_added_again(self) -> None:
+        desk = Desk(Transaction(NAME, 5, 0, state=State.ONGOING, places=(A, B), started_ms=1))
+        desk.add(NEW)
+        assert desk.one.places == (NEW, B)
 
 
 class TestEndV1:

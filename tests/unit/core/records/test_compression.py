@@ -24,6 +24,7 @@ from penstock.core.records.compression import (
     check_codec,
     compress,
     decompress,
+    unfolded_bytes_max,
 )
 
 CODECS = (GZIP, SNAPPY, LZ4, ZSTD)
@@ -143,18 +144,10 @@ def test_a_bomb_costs_no_more_than_the_cap(codec: int) -> None:
     assert peak < 3 * cap
 
 
-def test_a_ratio_beyond_the_limit_is_an_attack() -> None:
-    packed = compress(ZSTD, bytes(8 * 2**20))
-    assert len(packed) * limits.DECOMPRESSION_RATIO_MAX < 8 * 2**20
-    with pytest.raises(TooLarge, match=str(limits.DECOMPRESSION_RATIO_EXEMPT_BYTES)):
-        decompress(ZSTD, packed, PLENTY)
-
-
-def test_a_small_batch_may_unfold_at_any_ratio() -> None:
-    zeros = bytes(limits.DECOMPRESSION_RATIO_EXEMPT_BYTES)
-    packed = compress(ZSTD, zeros)
-    assert len(packed) * limits.DECOMPRESSION_RATIO_MAX < len(zeros)
-    assert decompress(ZSTD, packed, PLENTY) == zeros
+def test_room_goes_by_the_topic_and_not_by_the_batch() -> None:
+    assert unfolded_bytes_max(1_000) == limits.UNFOLDED_BYTES_MIN
+    assert unfolded_bytes_max(10**6) == limits.UNFOLDED_FACTOR_MAX * 10**6
+    assert unfolded_bytes_max(2**31) == limits.DECOMPRESSED_BYTES_MAX
 
 
 @pytest.mark.parametrize("codec", CODECS)

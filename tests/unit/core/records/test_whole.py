@@ -9,7 +9,7 @@ from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.model import Header, NewRecord, Record
 from penstock.core.records.batch import check, stamp, stamp_append_time
 from penstock.core.records.compression import CODEC_NAMES, compress
-from penstock.core.records.whole import build_batch, open_batch, open_batches, recompress
+from penstock.core.records.whole import build_batch, open_batch, open_batches, payload_of, recompress
 
 RECORDS = [
     NewRecord(b"k", b"v" * 500, (Header("h", None),), 1_000),
@@ -40,7 +40,7 @@ def test_records_without_a_time_get_the_present() -> None:
 @pytest.mark.parametrize("after", CODEC_NAMES)
 def test_another_compression_changes_nothing_else(before: int, after: int) -> None:
     batch = with_header(build_batch(RECORDS, 9, before), producer_id=4, producer_epoch=1, base_sequence=7)
-    changed, header = recompress(batch, check(batch), after)
+    changed, header = recompress(check(batch), payload_of(batch, check(batch)), after)
     assert header == check(changed) and header.codec == after
     assert (header.producer_id, header.base_sequence) == (4, 7)
     assert open_batch(changed, header) == OPENED

@@ -10,9 +10,12 @@ import pytest
 from asking import produce
 from handheld import turns
 from in_process import Caller
-from making import keyed_batch, opaque_batch
+from making import filled_batch, keyed_batch, with_header
 from penstock.core.errors import DiskFailed
-from penstock.core.model import Durability, Storage
+from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX
+from penstock.core.model import Durability, NewRecord, Storage
+from penstock.core.records.compression import GZIP, ZSTD
+from penstock.core.records.whole import build_batch
 from penstock.node.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
@@ -36,7 +39,7 @@ def only(answer: Any) -> Any:
 
 
 def batch(**more: int) -> bytearray:
-    return opaque_batch(**{"time_ms": 1_000, **more})  # type: ignore[arg-type]
+    return filled_batch(**{"time_ms": 1_000, **more})  # type: ignore[arg-type]
 
 
 def test_an_acknowledgement_waits_for_the_disk_and_keeps_its_place(node: Node) -> None:
@@ -188,3 +191,61 @@ def test_a_client_that_leaves_while_it_waits_harms_nobody(node: Node) -> None:
         assert node.broker.partition("orders", 0).high_watermark == 1
 
     node.talk(talk)
+
+
+def packed(value: bytes, sequence: int = -1) -> bytearray:
+    """A batch that is too large to be unfolded on the loop."""
+    size = LOOP_UNFOLDED_BYTES_MAX + 1
+    made = build_batch([NewRecord(None, value * (size // len(value)))] * 2, 1_000, ZSTD)
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence} if sequence >= 0 else {}
+    return with_header(made, **producer)
+
+
+def test_a_batch_that_is_opened_in_a_worker_is_not_overtaken(quick_node: Node) -> None:
+    quick_node.make_topic("orders")
+
+    async def talk(caller: Caller) -> list[Any]:
+        quick_node.workers.held = []
+        small = {"producer_id": 7, "producer_epoch": 0}
+        caller.send(PRODUCE, 9, produce("orders", packed(b"a", sequence=0)))
+        caller.send(PRODUCE, 9, produce("orders", batch(sequence=2, **small)))
+        caller.send(PRODUCE, 9, produce("orders", packed(b"b", sequence=3)))
+        caller.send(PRODUCE, 9, produce("orders", batch(sequence=5, **small)))
+        for _ in range(2):
+            await turns()
+            assert caller.take() is None and len(quick_node.workers.held) == 1
+            quick_node.workers.release()
+            quick_node.workers.held = []
+            answers.extend([only(await caller.answer()) for _ in range(2)])
+        quick_node.workers.release()
+        return answers
+
+    answers: list[Any] = []
+    answered = quick_node.talk(talk)
+    assert [(one.error_code, one.base_offset) for one in answered] == [(0, 0), (0, 2), (0, 3), (0, 5)]
+
+
+def test_many_partitions_of_which_some_are_opened_in_a_worker(quick_node: Node) -> None:
+    quick_node.make_topic("orders", partitions=4)
+    bad = with_header(packed(b"x"), attributes=GZIP)
+    parts = [packed(b"a"), batch(), bad, bytearray(batch()[:-1])]
+    request = messages.ProduceRequest
+    data = [request.PartitionProduceData(index=index, records=bytes(one)) for index, one in enumerate(parts)]
+    topic = request.TopicProduceData(name="orders", partition_data=data)
+    asked = request(transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=[topic])
+
+    async def talk(caller: Caller) -> Any:
+        return await caller.ask(PRODUCE, 9, asked)
+
+    answered = quick_node.talk(talk).responses[0].partition_responses
+    assert [one.error_code for one in answered] == [0, 0, 87, 87]
+
+
+def test_acks_0_and_a_batch_that_is_opened_in_a_worker(quick_node: Node) -> None:
+    quick_node.make_topic("orders")
+
+    async def talk(caller: Caller) -> Any:
+        caller.send(PRODUCE, 9, produce("orders", packed(b"a"), acks=0), is_answered=False)
+        return only(await caller.ask(PRODUCE, 9, produce("orders", batch())))
+
+    assert quick_node.talk(talk).base_offset == 2

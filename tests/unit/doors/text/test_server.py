@@ -18,6 +18,7 @@ from penstock.core.limits import ERROR_CHARS_MAX
 from penstock.core.model import Header, NewRecord
 from penstock.doors.text.errors import CODES
 from penstock.node.broker import Broker
+from penstock.wire.foreign import HTTP_ANSWER
 from penstock.wire.text.commands import LINE_BYTES_MAX
 
 
@@ -146,8 +147,6 @@ def test_waiting_for_what_is_not_there_yet() -> None:
 @pytest.mark.parametrize(
     ("typed", "code"),
     [
-        (b"HELLO\r\n", b"malformed"),
-        (b"\xff\xfe\x00\r\n", b"malformed"),
         (b"FETCH orders\r\n", b"malformed"),
         (b"FETCH orders -1\r\n", b"malformed"),
         (b"FETCH orders 9223372036854775808\r\n", b"malformed"),
@@ -198,9 +197,12 @@ def test_what_is_wrong_is_said_in_one_line_and_the_connection_goes_on(typed: byt
         (b"PUB orders 5000\r\n", b"too-large"),
         (b"x" * LINE_BYTES_MAX, b"too-large"),
         (b"PUB orders 5000000000\r\n" + bytes(10_000), b"too-large"),
+        (b"HELLO\r\nPUB orders 1\r\ny", b"malformed"),
+        (b"Host: a\r\nPUB orders 1\r\ny", b"malformed"),
+        (b"\xff\xfe\x00\r\nPUB orders 1\r\ny", b"malformed"),
     ],
 )
-def test_where_the_next_request_begins_is_not_known_the_error_is_the_last_line(
+def test_behind_what_is_no_command_nothing_is_executed_and_the_error_is_the_last_line(
     typed: bytes, code: bytes
 ) -> None:
     async def talk(doors: Doorways, broker: Broker) -> None:
@@ -210,8 +212,35 @@ def test_where_the_next_request_begins_is_not_known_the_error_is_the_last_line(
         assert answers[0] == b"OK 0" and answers[1].startswith(b"ERR %s " % code)
         assert person.line.has_ended
         assert (await other.ask(b"FETCH orders 0\r\n", 2)).endswith(b"x\r\n")
+        assert (await other.ask(b"FETCH orders 1\r\n")).startswith(b"ERR no-message ")
 
     at_the_door(talk, frame_bytes_max=4_000)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"POST / HTTP/1.1", b"GET /a b HTTP/1.0", b"PRI * HTTP/2.0", b"fetch / HTTP/1.1", b"TOPICS / HTTP/1.1"],
+)
+def test_http_gets_an_answer_in_http_and_its_body_is_not_executed(line: bytes) -> None:
+    async def talk(doors: Doorways, broker: Broker) -> None:
+        person = Person(doors)
+        person.type(line + b"\r\nHost: localhost:9081\r\nContent-Length: 16\r\n\r\nPUB orders 1\r\nx\r\n")
+        await until(lambda: person.line.has_ended)
+        assert bytes(person.line.sent) == HTTP_ANSWER
+        assert broker.catalog.find("orders") is None
+
+    at_the_door(talk)
+
+
+def test_a_tls_handshake_is_refused_before_its_line_ends(caplog: pytest.LogCaptureFixture) -> None:
+    async def talk(doors: Doorways, broker: Broker) -> None:
+        person = Person(doors)
+        person.type(b"\x16\x03\x01\x02\x00\x01")
+        await until(lambda: person.line.was_aborted)
+        assert not person.line.sent
+
+    at_the_door(talk)
+    assert "TLS" in caplog.text and "plaintext" in caplog.text
 
 
 def test_quit_answers_what_is_due_and_nothing_behind_it() -> None:

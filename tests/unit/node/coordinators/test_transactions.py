@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from random import Random
 
 import pytest
 
 from group_node import Node, on_a_node, start_node
 from penstock.core.errors import (
+    BrokerError,
     DiskFailed,
     FencedProducer,
     InvalidTransactionTimeout,
@@ -16,12 +19,14 @@ from penstock.core.errors import (
     UnknownTransaction,
     WrongProducer,
 )
+from penstock.core.machines.catalog import Catalog
+from penstock.core.machines.catalog_events import Event, TopicSaved
 from penstock.core.machines.offsets import Place
-from penstock.core.machines.transaction_values import State
+from penstock.core.machines.transaction_values import Enlisted, State, TransactionSaved
 from penstock.core.machines.transactions import Claim
 from sim.loop import SimLoop, run
 from sim.machine import Machine
-from transaction_node import Writer, committed_values
+from transaction_node import Writer, committed_values, transactional_batch
 
 T = Place("t", 0)
 
@@ -128,6 +133,111 @@ def test_a_topic_that_is_deleted_in_between_needs_no_marker() -> None:
         await node.broker.change(lambda catalog: catalog.decide_delete_topic("u"))
         await writer.end(commit=True)
         assert state(node) is State.COMPLETE_COMMIT
+        assert committed_values(node.broker.partition(*T)) == [b"a"]
+
+    on_a_node(play)
+
+
+async def create_again(node: Node, topic: str) -> None:
+    """Delete a topic and create another of the same name in one step, so that nothing comes in between."""
+    topic_id = node.broker.new_topic_id()
+
+    def decide(catalog: Catalog) -> list[Event]:
+        other = replace(catalog.topic(topic), id=topic_id)
+        return [*catalog.decide_delete_topic(topic), TopicSaved(other)]
+
+    await node.broker.change(decide)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_no_marker_goes_to_a_topic_that_was_created_again(is_v2: bool, commit: bool) -> None:
+    """It would make the producer known there without a batch, and refuse its next sequence number."""
+
+    async def play(node: Node) -> None:
+        writer = Writer(node.broker, "pay", is_v2=is_v2)
+        await writer.begin()
+        await writer.write(T, b"gone", b"too")
+        await create_again(node, "t")
+        await writer.end(commit=commit)
+        assert state(node) in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        partition = node.broker.partition(*T)
+        assert partition.end_offset == 0
+        await writer.write(T, b"next")
+        await writer.end(commit=True)
+        assert committed_values(partition) == [b"next"]
+        assert partition.last_stable_offset == partition.high_watermark == 2
+
+    on_a_node(play)
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_a_transaction_may_go_on_in_the_topic_that_was_created_again(is_v2: bool) -> None:
+    """A producer of protocol V1 does not add the partition again: to it, it is the one that it has added."""
+
+    async def play(node: Node) -> None:
+        writer = Writer(node.broker, "pay", is_v2=is_v2)
+        await writer.begin()
+        await writer.write(T, b"gone")
+        await create_again(node, "t")
+        await writer._admitted(T)
+        appended = node.broker.partition(*T).append(
+            memoryview(transactional_batch(writer.by, 1, [b"stays"])), in_transaction=True
+        )
+        assert appended.base_offset == 0
+        await writer.end(commit=True)
+        partition = node.broker.partition(*T)
+        assert committed_values(partition) == [b"stays"]
+        assert partition.last_stable_offset == partition.high_watermark == 2
+
+    on_a_node(play)
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_whenever_a_topic_is_created_again_no_transaction_stays_open_in_it(is_v2: bool) -> None:
+    """Also while the partition is being added: the batch goes to the new topic then, and so must the marker."""
+    found: set[bool] = set()
+
+    async def play(node: Node) -> None:
+        writer = Writer(node.broker, "pay", is_v2=is_v2)
+        await writer.begin()
+        if not is_v2:
+            await node.broker.transactions.add("pay", writer.by, [T], is_v2=False)
+            await create_again(node, "t")
+        before, done = node.broker.partition(*T), asyncio.get_running_loop().create_future()
+
+        def admitted(error: BrokerError | None) -> None:
+            assert error is None, error
+            partition = node.broker.partition(*T)
+            found.add(partition is before)
+            batch = transactional_batch(writer.by, 0, [b"a"])
+            done.set_result(partition.append(memoryview(batch), in_transaction=True))
+
+        creating = asyncio.ensure_future(create_again(node, "t"))
+        await asyncio.sleep(random.random() / 1_000)
+        node.broker.transactions.admit("pay", writer.by, [T], admitted, may_add=is_v2)
+        await done
+        await creating
+        await writer.end(commit=True)
+        partition = node.broker.partition(*T)
+        assert partition.last_stable_offset == partition.end_offset
+        assert committed_values(partition) == ([] if partition.end_offset == 0 else [b"a"])
+
+    for seed in range(1, 25):
+        random = Random(seed)
+        on_a_node(play, seed=seed)
+    assert found == {True, False}
+
+
+def test_what_an_earlier_version_stored_without_ids_gets_its_marker_by_name() -> None:
+    async def play(node: Node) -> None:
+        writer = Writer(node.broker, "pay")
+        await writer.begin()
+        await writer.write(T, b"a")
+        (shard,) = [one for one in node.broker.transactions._shards if one.machine.find("pay") is not None]
+        stored = shard.machine.get("pay")
+        shard.machine.apply(TransactionSaved(replace(stored, places=(Enlisted(*T),))))
+        await writer.end(commit=True)
         assert committed_values(node.broker.partition(*T)) == [b"a"]
 
     on_a_node(play)

@@ -46,13 +46,13 @@ def test_every_problem_is_told_at_once_with_its_place() -> None:
         bootsrap="x",
     ).splitlines()
     assert told == [
-        "project.bootsrap: unknown key 'bootsrap'. Did you mean 'bootstrap'?",
-        "project.pipelines.p.source.topic: unknown key 'topic'. Did you mean 'topics'?",
-        "project.pipelines.p.source.start: unknown value 'erliest'. Did you mean 'earliest'?",
-        "project.pipelines.p.decode.schema: expected text, found a number (7).",
-        "project.pipelines.p.sink.format: unknown value 'detla'. Did you mean 'delta'?",
-        "project.pipelines.p.sink.expire_after: expected a time, found 'soon'. Write 500ms, 10s, 5m, 2h or 7d.",
-        "project.pipelines.p.trigger: expected a time, found a number (5). Write 500ms, 10s, 5m, 2h or 7d.",
+        "bootsrap: unknown key 'bootsrap'. Did you mean 'bootstrap'?",
+        "pipelines.p.source.topic: unknown key 'topic'. Did you mean 'topics'?",
+        "pipelines.p.source.start: unknown value 'erliest'. Did you mean 'earliest'?",
+        "pipelines.p.decode.schema: expected text, found a number (7).",
+        "pipelines.p.sink.format: unknown value 'detla'. Did you mean 'delta'?",
+        "pipelines.p.sink.expire_after: expected a time, found 'soon'. Write 500ms, 10s, 5m, 2h or 7d.",
+        "pipelines.p.trigger: expected a time, found a number (5). Write 500ms, 10s, 5m, 2h or 7d.",
     ]
 
 
@@ -75,7 +75,7 @@ WINDOW: dict[str, Any] = {"size": "1m", "watermark": "10s", "compute": {"n": "co
         (changed(sink={"mode": "upsert", "key": "id", "format": "parquet"}), "parquet has no upsert."),
         (changed(sink={"key": ["id"]}), "which belong to an upsert."),
         (changed(sink={"table": "s3://bucket/x"}), "s3://bucket/x is no directory."),
-        ({**LAKE, "sink": {"topic": "orders"}}, "is orders, which is also read"),
+        ({**LAKE, "sink": {"topic": "orders"}}, "sink.topic: is orders, which this pipeline also reads"),
         ({**LAKE, "sink": {"topic": "x", "partition_by": "_date"}}, "partition_by: is for tables."),
         ({**LAKE, "sink": {"topic": "x", "key": ["a", "b"]}}, "A record has one key"),
         ({**LAKE, "steps": [{}]}, "steps[0]: has 0 of sql, python"),
@@ -148,11 +148,11 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("p.yaml", "pipelines: [", "p.yaml: is no YAML"),
+        ("p.yaml", "pipelines: [", "p.yaml:1: is no YAML"),
         ("p.yaml", "7", "p.yaml: holds no mapping."),
-        ("p.yaml", "bootstrap: a:1", "p.yaml.pipelines: is missing."),
+        ("p.yaml", "bootstrap: a:1", "p.yaml: pipelines: is missing."),
         ("p.py", "x = 1", "p.py: holds 0 projects."),
-        ("p.py", "x = 1 +", "p.py: does not load: SyntaxError"),
+        ("p.py", "x = 1 +", "p.py:1: does not load: SyntaxError"),
     ],
 )
 def test_files_that_hold_no_project(tmp_path: Path, name: str, content: str, words: str) -> None:

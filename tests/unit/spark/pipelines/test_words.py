@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from penstock.spark.pipelines.avro import decode_values, read_schema
 from penstock.spark.pipelines.ddl import split_columns
 from penstock.spark.pipelines.dead_letters import reason
+from penstock.spark.pipelines.failures import in_words
 from penstock.spark.pipelines.history import pieces
 from penstock.spark.pipelines.metrics import PipelineMetrics
 from penstock.spark.pipelines.problems import WrongDefinition
 from penstock.spark.pipelines.progress import read_progress, rows_in
-from penstock.spark.pipelines.running import in_words
 from penstock.spark.pipelines.topics import starting_offsets
 
 

@@ -1,4 +1,4 @@
-"""`python -m penstock.apps.race.clients.confluent HOST PORT COUNT`: confluent-kafka, for Penstock and Apache Kafka."""
+"""`python -m penstock.apps.race.clients.confluent HOST PORT COUNT STREAM`: confluent-kafka, for Penstock and Kafka."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from penstock.apps.race.clients.timing import report
 from penstock.apps.race.payload import payload
 
-TOPIC = "race"
 SIZE = 1024
 AT_ONCE = 500
 
 
-def main(host: str, port: str, count: int) -> None:
+def main(host: str, port: str, count: int, topic: str) -> None:
     bootstrap: dict[str, str | int | float | bool] = {"bootstrap.servers": f"{host}:{port}"}
     admin = AdminClient(bootstrap)
-    admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
     value = payload(SIZE)
+    producer = Producer({**bootstrap, "linger.ms": 5})
+    asked = {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({**bootstrap, **asked})
     confirmed = 0
 
     def delivered(error: object, _message: object) -> None:
@@ -28,34 +30,34 @@ def main(host: str, port: str, count: int) -> None:
             raise SystemExit(f"not delivered: {error}")
         confirmed += 1
 
-    def produce() -> None:
-        producer = Producer({**bootstrap, "linger.ms": 5})
-        for _ in range(count):
+    def produce(messages: int) -> None:
+        nonlocal confirmed
+        confirmed = 0
+        for _ in range(messages):
             while True:
                 try:
-                    producer.produce(TOPIC, value, on_delivery=delivered)
+                    producer.produce(topic, value, on_delivery=delivered)
                     break
                 except BufferError:
                     producer.poll(0.1)
             producer.poll(0)
         producer.flush()
-        if confirmed != count:
-            raise SystemExit(f"{confirmed} of {count} were confirmed")
+        if confirmed != messages:
+            raise SystemExit(f"{confirmed} of {messages} were confirmed")
 
-    def consume() -> None:
-        asked = {"group.id": "race", "auto.offset.reset": "earliest", "enable.auto.commit": False}
-        consumer = Consumer({**bootstrap, **asked})
-        consumer.subscribe([TOPIC])
+    def consume(messages: int) -> None:
         seen = 0
-        while seen < count:
-            messages = consumer.consume(AT_ONCE, timeout=1)
-            seen += len(messages)
-            if messages:
+        while seen < messages:
+            found = consumer.consume(min(AT_ONCE, messages - seen), timeout=1)
+            seen += len(found)
+            if found:
                 consumer.commit(asynchronous=False)
-        consumer.close()
 
+    consumer.subscribe([topic])
     report(count, produce, consume)
+    consumer.close()
+    admin.delete_topics([topic])[topic].result(30)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

@@ -1,4 +1,4 @@
-"""`python -m penstock.apps.race.clients.nats_py HOST PORT COUNT`: nats-py on JetStream."""
+"""`python -m penstock.apps.race.clients.nats_py HOST PORT COUNT STREAM`: nats-py on JetStream."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ import nats
 from penstock.apps.race.clients.timing import report
 from penstock.apps.race.payload import payload
 
-SUBJECT = "race.in"
 SIZE = 1024
 AT_ONCE = 500
 
 
-def main(host: str, port: str, count: int) -> None:
+def main(host: str, port: str, count: int, stream: str) -> None:
     value = payload(SIZE)
+    subject = f"{stream}.in"
     with asyncio.Runner() as runner:
         client = runner.run(nats.connect(f"nats://{host}:{port}"))
-        stream = client.jetstream()
-        runner.run(stream.add_stream(name="race", subjects=[SUBJECT]))
+        jetstream = client.jetstream()
+        runner.run(jetstream.add_stream(name=stream, subjects=[subject]))
+        reader = runner.run(jetstream.pull_subscribe(subject, durable="workers"))
 
-        async def produce() -> None:
-            for _ in range(count // AT_ONCE):
-                await asyncio.gather(*(stream.publish(SUBJECT, value) for _ in range(AT_ONCE)))
+        async def produce(messages: int) -> None:
+            for _ in range(messages // AT_ONCE):
+                await asyncio.gather(*(jetstream.publish(subject, value) for _ in range(AT_ONCE)))
 
-        async def consume() -> None:
-            reader = await stream.pull_subscribe(SUBJECT, durable="workers")
+        async def consume(messages: int) -> None:
             seen = 0
-            while seen < count:
-                messages = await reader.fetch(AT_ONCE, timeout=10)
-                for message in messages:
+            while seen < messages:
+                found = await reader.fetch(min(AT_ONCE, messages - seen), timeout=10)
+                for message in found:
                     await message.ack()
-                seen += len(messages)
+                seen += len(found)
             await client.flush()
 
-        report(count, lambda: runner.run(produce()), lambda: runner.run(consume()))
+        report(count, lambda some: runner.run(produce(some)), lambda some: runner.run(consume(some)))
+        runner.run(jetstream.delete_stream(stream))
         runner.run(client.close())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

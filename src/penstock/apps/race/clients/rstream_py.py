@@ -1,4 +1,4 @@
-"""`python -m penstock.apps.race.clients.rstream_py HOST PORT COUNT`: rstream on a RabbitMQ stream."""
+"""`python -m penstock.apps.race.clients.rstream_py HOST PORT COUNT STREAM`: rstream on a RabbitMQ stream."""
 
 from __future__ import annotations
 
@@ -10,56 +10,89 @@ from rstream import AMQPMessage, Consumer, ConsumerOffsetSpecification, MessageC
 from penstock.apps.race.clients.timing import report
 from penstock.apps.race.payload import payload
 
-STREAM, READER = "race", "reader"
+READER = "reader"
 SIZE = 1024
 AT_ONCE = 500
 
 
-def main(host: str, port: str, count: int) -> None:
-    value = payload(SIZE)
-    asked = {"host": host, "port": int(port), "username": "guest", "password": "guest"}
+class Client:
+    """A producer and a consumer that stay connected over both phases."""
 
-    async def produce() -> None:
-        confirmed = asyncio.Event()
-        seen = 0
+    def __init__(self, host: str, port: str, stream: str) -> None:
+        asked = {"host": host, "port": int(port), "username": "guest", "password": "guest"}
+        self._stream = stream
+        self._value = payload(SIZE)
+        self._producer, self._consumer = Producer(**asked), Consumer(**asked)
+        self._wanted = self._seen = self._awaited = 0
+        self._arrived = asyncio.Event()
+        self._is_reading = False
 
-        async def on_confirm(status: object) -> None:
-            nonlocal seen
-            if not status.is_confirmed:  # type: ignore[attr-defined]
-                raise SystemExit("a message was not confirmed")
-            seen += 1
-            if seen == count:
-                confirmed.set()
+    async def start(self) -> None:
+        await self._producer.start()
+        await self._producer.create_stream(self._stream, exists_ok=True)
+        await self._consumer.start()
 
-        async with Producer(**asked) as producer:
-            await producer.create_stream(STREAM, exists_ok=True)
-            for _ in range(count // AT_ONCE):
-                lot = [AMQPMessage(body=value) for _ in range(AT_ONCE)]
-                await producer.send_batch(STREAM, lot, on_publish_confirm=on_confirm)
-            await confirmed.wait()
+    async def stop(self) -> None:
+        await self._consumer.close()
+        await self._producer.delete_stream(self._stream)
+        await self._producer.close()
 
-    async def consume() -> None:
-        consumer = Consumer(**asked)
-        done = asyncio.Event()
-        seen = 0
+    async def _await(self, count: int) -> None:
+        self._awaited = count
+        self._arrived.clear()
+        if self._seen < count:
+            await self._arrived.wait()
 
-        async def on_message(_message: object, context: MessageContext) -> None:
-            nonlocal seen
-            seen += 1
-            if not seen % AT_ONCE:
-                await consumer.store_offset(stream=STREAM, subscriber_name=READER, offset=context.offset)
-            if seen == count:
-                done.set()
+    def _count(self) -> None:
+        self._seen += 1
+        if self._seen == self._awaited:
+            self._arrived.set()
 
-        await consumer.start()
-        first = ConsumerOffsetSpecification(OffsetType.FIRST, None)
-        await consumer.subscribe(STREAM, on_message, offset_specification=first, subscriber_name=READER)
-        await done.wait()
-        await consumer.close()
+    async def _on_confirm(self, status: object) -> None:
+        if not status.is_confirmed:  # type: ignore[attr-defined]
+            raise SystemExit("a message was not confirmed")
+        self._count()
 
+    async def produce(self, messages: int) -> None:
+        self._seen, self._awaited = 0, messages
+        self._arrived.clear()
+        for _ in range(messages // AT_ONCE):
+            lot = [AMQPMessage(body=self._value) for _ in range(AT_ONCE)]
+            await self._producer.send_batch(self._stream, lot, on_publish_confirm=self._on_confirm)
+        await self._await(messages)
+
+    async def _on_message(self, _message: object, context: MessageContext) -> None:
+        self._count()
+        if not self._seen % AT_ONCE:
+            await self._consumer.store_offset(
+                stream=self._stream, subscriber_name=READER, offset=context.offset
+            )
+
+    async def consume(self, messages: int) -> None:
+        """Counts on from the messages that came before, for the server sends without being asked."""
+        if not self._is_reading:
+            self._is_reading, self._seen = True, 0
+            first = ConsumerOffsetSpecification(OffsetType.FIRST, None)
+            await self._consumer.subscribe(
+                self._stream, self._on_message, offset_specification=first, subscriber_name=READER
+            )
+            self._wanted = 0
+        self._wanted += messages
+        await self._await(self._wanted)
+
+
+def main(host: str, port: str, count: int, stream: str) -> None:
     with asyncio.Runner() as runner:
-        report(count, lambda: runner.run(produce()), lambda: runner.run(consume()))
+        runner.get_loop()
+        client = Client(host, port, stream)
+        runner.run(client.start())
+        report(
+            count,
+            lambda some: runner.run(client.produce(some)),
+            lambda some: runner.run(client.consume(some)),
+        )
+        runner.run(client.stop())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

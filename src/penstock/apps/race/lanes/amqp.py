@@ -9,15 +9,15 @@ from penstock.apps.measuring.loader import UnexpectedAnswer
 from penstock.apps.race.lanes.lane import Address, Link, Load
 from penstock.apps.race.payload import payload
 
-QUEUE = "race"
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 END = b"\xce"
 _HEAD = Struct(">BHI")
 _METHOD = Struct(">HH")
 _TAG = Struct(">HHQB")
 START_OK, TUNE_OK, OPEN, CHANNEL_OPEN = (10, 11), (10, 31), (10, 40), (20, 10)
-QUEUE_DECLARE, QOS, CONSUME, PUBLISH, ACK, DELIVER = (
+QUEUE_DECLARE, QUEUE_DELETE, QOS, CONSUME, PUBLISH, ACK, DELIVER = (
     (50, 10),
+    (50, 40),
     (60, 10),
     (60, 20),
     (60, 40),
@@ -91,33 +91,40 @@ class AmqpLink(Link):
 class QuorumLane:
     """One quorum queue: on disk, flushed before it is confirmed."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, queue: str) -> None:
         self._address = address
         self._size = size
+        self._queue = queue
 
     def make_stream(self) -> None:
         link = AmqpLink(self._address)
         kind = short("x-queue-type") + b"S" + long(b"quorum")
-        link.ask(1, QUEUE_DECLARE, pack(">H", 0), short(QUEUE), b"\x02", long(kind))
+        link.ask(1, QUEUE_DECLARE, pack(">H", 0), short(self._queue), b"\x02", long(kind))
+        link.close()
+
+    def drop_stream(self) -> None:
+        link = AmqpLink(self._address)
+        link.ask(1, QUEUE_DELETE, pack(">H", 0), short(self._queue), b"\0")
         link.close()
 
     def feed(self) -> QuorumFeed:
-        return QuorumFeed(self._address, self._size)
+        return QuorumFeed(self._address, self._size, self._queue)
 
     def make_group(self) -> None:
         """The queue is shared by all who consume it."""
 
     def worker(self, number: int, window: int) -> QuorumWorker:
         del number  # its consumer's name need only differ on one channel
-        return QuorumWorker(self._address, window)
+        return QuorumWorker(self._address, self._queue, window)
 
 
 class QuorumFeed:
     """Publishes to the default exchange with confirms."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, queue: str) -> None:
         self.link = AmqpLink(address)
         self.link.ask(1, CONFIRM_SELECT, b"\0")
+        self._queue = queue
         self._value = payload(size)
         self._confirmed = 0
         """The tag up to which all are confirmed, or how many are, if one by one."""
@@ -125,7 +132,7 @@ class QuorumFeed:
     def load(self, messages: int) -> Load:
         body = self._value
         one = (
-            method(1, PUBLISH, pack(">H", 0), short(""), short(QUEUE), b"\0")
+            method(1, PUBLISH, pack(">H", 0), short(""), short(self._queue), b"\0")
             + frame(HEADER, 1, pack(">HHQHB", 60, 0, len(body), 0x1000, 2))
             + frame(BODY, 1, body)
         )
@@ -150,12 +157,13 @@ class QuorumFeed:
 class QuorumWorker:
     """Takes messages and acknowledges each."""
 
-    def __init__(self, address: Address, window: int) -> None:
+    def __init__(self, address: Address, queue: str, window: int) -> None:
         self.link = AmqpLink(address)
+        self._queue = queue
         self.link.ask(1, QOS, pack(">IHB", 0, window, 0))
 
     def start(self) -> None:
-        self.link.send(method(1, CONSUME, pack(">H", 0), short(QUEUE), short("w"), b"\0", long(b"")))
+        self.link.send(method(1, CONSUME, pack(">H", 0), short(self._queue), short("w"), b"\0", long(b"")))
 
     @property
     def messages(self) -> QuorumWorker:

@@ -6,7 +6,13 @@ import time
 from struct import Struct
 from typing import cast
 
-from penstock.apps.measuring.frames import FETCH_VERSION, PRODUCE_VERSION, FetchFrame, produce_frame
+from penstock.apps.measuring.frames import (
+    FETCH_VERSION,
+    PRODUCE_VERSION,
+    FetchFrame,
+    delete_topic_frame,
+    produce_frame,
+)
 from penstock.apps.measuring.loader import Loader, UnexpectedAnswer, next_offset
 from penstock.apps.race.lanes.lane import Address, Link, Load
 from penstock.apps.race.payload import payload
@@ -14,7 +20,6 @@ from penstock.core.model import NewRecord
 from penstock.core.records.whole import build_batch
 from penstock.wire.kafka import ApiKey, decode_response, encode_response, messages
 
-TOPIC = "race"
 FETCH_BYTES = 1 << 20
 _SIZE = Struct(">i")
 _SENTINEL = 0x5EED
@@ -23,23 +28,30 @@ _SENTINEL = 0x5EED
 class KafkaLane:
     """One topic of one partition."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, stream: str) -> None:
         self._address = address
         self._size = size
+        self.topic = stream
 
     def make_stream(self) -> None:
         with Loader(self._address) as loader:
-            loader.create_topics([TOPIC])
+            loader.create_topics([self.topic])
+
+    def drop_stream(self) -> None:
+        with Loader(self._address) as loader:
+            (dropped,) = loader.call(delete_topic_frame(self.topic)).responses
+        if dropped.error_code:
+            raise UnexpectedAnswer(f"{self.topic} was not deleted, error code {dropped.error_code}")
 
     def feed(self) -> KafkaFeed:
-        return KafkaFeed(self._address, self._size)
+        return KafkaFeed(self._address, self._size, self.topic)
 
     def tail(self, *, from_start: bool) -> KafkaTail:
         start = 0
         if not from_start:
             with Loader(self._address) as loader:
-                (start,) = loader.end_offsets(TOPIC)
-        return KafkaTail(self._address, start)
+                (start,) = loader.end_offsets(self.topic)
+        return KafkaTail(self._address, self.topic, start)
 
 
 class Answers:
@@ -68,12 +80,12 @@ class Answers:
         return found
 
 
-def _place_of_code() -> int:
+def _place_of_code(topic: str) -> int:
     """Where the error code lies in the answer to a Produce of one partition, its size left out."""
     answer = messages.ProduceResponse
     one = answer.PartitionProduceResponse(index=0, error_code=_SENTINEL, base_offset=0)
-    topic = answer.TopicProduceResponse(name=TOPIC, partition_responses=[one])
-    encoded = encode_response(ApiKey.PRODUCE, PRODUCE_VERSION, 1, answer(responses=[topic]))
+    only = answer.TopicProduceResponse(name=topic, partition_responses=[one])
+    encoded = encode_response(ApiKey.PRODUCE, PRODUCE_VERSION, 1, answer(responses=[only]))
     frame = b"".join(cast("list[bytes]", encoded))
     return frame.index(_SENTINEL.to_bytes(2, "big")) - _SIZE.size
 
@@ -81,17 +93,18 @@ def _place_of_code() -> int:
 class KafkaFeed:
     """One batch a request; its own counter of acknowledgements. Of an answer it looks at the error code alone."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, topic: str) -> None:
         self.link = Link(address)
+        self._topic = topic
         self._value = payload(size)
         self._answers = Answers()
         self._messages_per_answer = 0
-        self._code_at = _place_of_code()
+        self._code_at = _place_of_code(topic)
 
     def load(self, messages: int) -> Load:
         batch = bytes(build_batch([NewRecord(None, self._value)] * messages, time.time_ns() // 1_000_000))
         self._messages_per_answer = messages
-        return Load(produce_frame(TOPIC, batch), messages)
+        return Load(produce_frame(self._topic, batch), messages)
 
     @property
     def acks(self) -> KafkaFeed:
@@ -136,9 +149,9 @@ class WholeLink(Link):
 class KafkaTail:
     """Fetches one after another, each asked for as soon as the one before is there."""
 
-    def __init__(self, address: Address, start: int) -> None:
+    def __init__(self, address: Address, topic: str, start: int) -> None:
         self.link = WholeLink(address)
-        self._request = FetchFrame(TOPIC, FETCH_BYTES)
+        self._request = FetchFrame(topic, FETCH_BYTES)
         self._offset = start
 
     def start(self) -> None:

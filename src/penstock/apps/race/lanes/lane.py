@@ -69,6 +69,10 @@ class WriteLane(Protocol):
         """Make the stream, topic or queue; nothing was there before."""
         ...
 
+    def drop_stream(self) -> None:
+        """Delete it and what it holds, so that the next lap finds an empty server."""
+        ...
+
     def feed(self) -> Feed: ...
 
 

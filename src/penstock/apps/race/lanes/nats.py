@@ -6,15 +6,15 @@ The payload holds no line end, so that messages are counted by lines: two a mess
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 from penstock.apps.measuring.loader import UnexpectedAnswer
 from penstock.apps.race.lanes.lane import Address, Link, Load
 from penstock.apps.race.payload import payload
 
-STREAM = "race"
-SUBJECT = "race.in"
-INBOX = "acks"
+_INBOXES = count(1)
+"""Every reader needs a subject of its own: a message goes to all connections that subscribe to its subject."""
 PULL_MESSAGES = 2_000
 GROUP = "workers"
 LINES_PER_MESSAGE = 2
@@ -60,17 +60,18 @@ class NatsLink(Link):
 class NatsLane:
     """One stream kept in files."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, stream: str) -> None:
         self._address = address
         self._size = size
+        self._stream = stream
 
     def make_stream(self) -> None:
         link = NatsLink(self._address)
         link.ask(
-            f"STREAM.CREATE.{STREAM}",
+            f"STREAM.CREATE.{self._stream}",
             {
-                "name": STREAM,
-                "subjects": [SUBJECT],
+                "name": self._stream,
+                "subjects": [subject_of(self._stream)],
                 "storage": "file",
                 "retention": "limits",
                 "num_replicas": 1,
@@ -78,11 +79,16 @@ class NatsLane:
         )
         link.close()
 
+    def drop_stream(self) -> None:
+        link = NatsLink(self._address)
+        link.ask(f"STREAM.DELETE.{self._stream}", {})
+        link.close()
+
     def feed(self) -> NatsFeed:
-        return NatsFeed(self._address, self._size)
+        return NatsFeed(self._address, self._size, self._stream)
 
     def tail(self, *, from_start: bool) -> NatsTail:
-        return NatsTail(self._address, "all" if from_start else "new")
+        return NatsTail(self._address, self._stream, "all" if from_start else "new")
 
     def make_group(self) -> None:
         link = NatsLink(self._address)
@@ -92,11 +98,21 @@ class NatsLane:
             "ack_policy": "explicit",
             "max_ack_pending": -1,
         }
-        link.ask(f"CONSUMER.DURABLE.CREATE.{STREAM}.{GROUP}", {"stream_name": STREAM, "config": config})
+        link.ask(
+            f"CONSUMER.DURABLE.CREATE.{self._stream}.{GROUP}", {"stream_name": self._stream, "config": config}
+        )
         link.close()
 
     def worker(self, number: int, window: int) -> NatsWorker:
-        return NatsWorker(self._address, number, window)
+        return NatsWorker(self._address, self._stream, number, window)
+
+
+def subject_of(stream: str) -> str:
+    return f"{stream}.in"
+
+
+def new_inbox() -> bytes:
+    return b"lot.%d" % next(_INBOXES)
 
 
 class Lines:
@@ -119,15 +135,16 @@ class Lines:
 class NatsFeed:
     """Publishes with an inbox; every message is acknowledged there."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, stream: str) -> None:
         self.link = NatsLink(address)
-        self.link.send(b"SUB %s 1\r\n" % INBOX.encode())
+        self._subject, self._inbox = subject_of(stream).encode(), new_inbox()
+        self.link.send(b"SUB %s 1\r\n" % self._inbox)
         self._value = payload(size)
         self._lines = Lines()
         self._is_first = True
 
     def load(self, messages: int) -> Load:
-        one = b"PUB %s %s %d\r\n%s\r\n" % (SUBJECT.encode(), INBOX.encode(), len(self._value), self._value)
+        one = b"PUB %s %s %d\r\n%s\r\n" % (self._subject, self._inbox, len(self._value), self._value)
         return Load(one * messages, messages)
 
     @property
@@ -148,24 +165,25 @@ class NatsFeed:
 class NatsTail:
     """A pull consumer that is asked for the next lot when half of one is left."""
 
-    def __init__(self, address: Address, deliver: str) -> None:
+    def __init__(self, address: Address, stream: str, deliver: str) -> None:
         self.link = NatsLink(address)
+        self._inbox = new_inbox()
         config = {
             "deliver_policy": deliver,
             "ack_policy": "none",
             "replay_policy": "instant",
             "mem_storage": True,
         }
-        made = self.link.ask(f"CONSUMER.CREATE.{STREAM}", {"stream_name": STREAM, "config": config})
-        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{made['name']}".encode()
+        made = self.link.ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{made['name']}".encode()
         self._lines = Lines()
         self._owed = 0
-        self.link.send(b"SUB lot 1\r\n")
+        self.link.send(b"SUB %s 1\r\n" % self._inbox)
 
     def start(self) -> None:
         while self._owed <= PULL_MESSAGES:
             body = b'{"batch":%d,"expires":%d}' % (PULL_MESSAGES, 60_000_000_000)
-            self.link.send(b"PUB %s lot %d\r\n%s\r\n" % (self._next, len(body), body))
+            self.link.send(b"PUB %s %s %d\r\n%s\r\n" % (self._next, self._inbox, len(body), body))
             self._owed += PULL_MESSAGES
 
     @property
@@ -183,15 +201,17 @@ class NatsTail:
 class NatsWorker:
     """Pulls a window of messages and acknowledges each to the address it came with."""
 
-    def __init__(self, address: Address, number: int, window: int) -> None:
+    def __init__(self, address: Address, stream: str, number: int, window: int) -> None:
+        del number  # an inbox of its own tells the workers apart
         self.link = NatsLink(address)
+        inbox = new_inbox()
         body = b'{"batch":%d,"expires":%d}' % (window, 60_000_000_000)
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{GROUP}".encode()
-        self._more = b"PUB %s lot%d %d\r\n%s\r\n" % (subject, number, len(body), body)
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{GROUP}".encode()
+        self._more = b"PUB %s %s %d\r\n%s\r\n" % (subject, inbox, len(body), body)
         self._window = window
         self._left = window
         self._held = b""
-        self.link.send(b"SUB lot%d 1\r\n" % number)
+        self.link.send(b"SUB %s 1\r\n" % inbox)
 
     def start(self) -> None:
         self.link.send(self._more)

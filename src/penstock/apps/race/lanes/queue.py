@@ -10,7 +10,6 @@ from penstock.apps.race.payload import payload
 from penstock.wire.queue.frames import Frame, MessageType, decode, encode
 from penstock.wire.queue.words import PARTITION, SUBSCRIPTION, TOPIC, WINDOW
 
-QUEUE, GROUP = "race", "workers"
 _HEAD = Struct(">IIq")
 _SEQUENCE = Struct(">q")
 SEQUENCE_AT = 8
@@ -48,34 +47,41 @@ class QueueLink(Link):
 class QueueLane:
     """One topic of one partition and one subscription to it."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, stream: str) -> None:
         self._address = address
         self._size = size
+        self._topic, self._group = stream, f"{stream}-workers"
 
     def make_stream(self) -> None:
         link = QueueLink(self._address)
-        link.ask(MessageType.CREATE_TOPIC, (TOPIC, QUEUE))
+        link.ask(MessageType.CREATE_TOPIC, (TOPIC, self._topic))
+        link.close()
+
+    def drop_stream(self) -> None:
+        """The subscription goes; this door cannot delete a topic, and a row leaves only some megabytes in it."""
+        link = QueueLink(self._address)
+        link.ask(MessageType.DELETE_SUBSCRIPTION, (SUBSCRIPTION, self._group))
         link.close()
 
     def make_group(self) -> None:
         link = QueueLink(self._address)
-        link.ask(MessageType.CREATE_SUBSCRIPTION, (SUBSCRIPTION, GROUP), (TOPIC, QUEUE))
+        link.ask(MessageType.CREATE_SUBSCRIPTION, (SUBSCRIPTION, self._group), (TOPIC, self._topic))
         link.close()
 
     def feed(self) -> QueueFeed:
-        return QueueFeed(self._address, self._size)
+        return QueueFeed(self._address, self._size, self._topic)
 
     def worker(self, number: int, window: int) -> QueueWorker:
         del number  # the broker names its members
-        return QueueWorker(self._address, window)
+        return QueueWorker(self._address, self._group, window)
 
 
 class QueueFeed:
     """PUBLISH after PUBLISH; each is answered."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, topic: str) -> None:
         self.link = QueueLink(address)
-        self._one = encode(Frame(MessageType.PUBLISH, properties=((TOPIC, QUEUE),), body=payload(size)))
+        self._one = encode(Frame(MessageType.PUBLISH, properties=((TOPIC, topic),), body=payload(size)))
 
     def load(self, messages: int) -> Load:
         return Load(self._one * messages, messages)
@@ -91,14 +97,15 @@ class QueueFeed:
 class QueueWorker:
     """Takes DATA and answers each with an ACK of its own."""
 
-    def __init__(self, address: Address, window: int) -> None:
+    def __init__(self, address: Address, group: str, window: int) -> None:
         self.link = QueueLink(address)
+        self._group = group
         self._window = window
-        ack = encode(Frame(MessageType.ACK, properties=((SUBSCRIPTION, GROUP), (PARTITION, "0"))))
+        ack = encode(Frame(MessageType.ACK, properties=((SUBSCRIPTION, group), (PARTITION, "0"))))
         self._ack_start, self._ack_end = ack[:SEQUENCE_AT], ack[SEQUENCE_AT + _SEQUENCE.size :]
 
     def start(self) -> None:
-        words = ((SUBSCRIPTION, GROUP), (WINDOW, str(self._window)))
+        words = ((SUBSCRIPTION, self._group), (WINDOW, str(self._window)))
         self.link.send(encode(Frame(MessageType.SUBSCRIBE, properties=words)))
 
     @property

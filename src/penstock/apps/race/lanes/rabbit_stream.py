@@ -9,12 +9,11 @@ from penstock.apps.race.lanes.kafka import Answers
 from penstock.apps.race.lanes.lane import Address, Link, Load
 from penstock.apps.race.payload import payload
 
-STREAM = "race"
 CREDIT = 10
 OK = 1
 ANSWER = 0x8000
 DECLARE_PUBLISHER, PUBLISH, CONFIRM, PUBLISH_ERROR = 1, 2, 3, 4
-SUBSCRIBE, DELIVER, CREDIT_MORE, CREATE = 7, 8, 9, 13
+SUBSCRIBE, DELIVER, CREDIT_MORE, CREATE, DELETE = 7, 8, 9, 13, 14
 PEER_PROPERTIES, SASL_HANDSHAKE, SASL_AUTHENTICATE, TUNE, OPEN, HEARTBEAT = 17, 18, 19, 20, 21, 23
 FROM_FIRST, FROM_NEXT = 1, 3
 
@@ -65,28 +64,34 @@ class StreamLink(Link):
 class StreamLane:
     """One stream."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, stream: str) -> None:
         self._address = address
         self._size = size
+        self._stream = stream
 
     def make_stream(self) -> None:
         link = StreamLink(self._address)
-        link.ask(CREATE, text(STREAM), pack(">i", 0))
+        link.ask(CREATE, text(self._stream), pack(">i", 0))
+        link.close()
+
+    def drop_stream(self) -> None:
+        link = StreamLink(self._address)
+        link.ask(DELETE, text(self._stream))
         link.close()
 
     def feed(self) -> StreamFeed:
-        return StreamFeed(self._address, self._size)
+        return StreamFeed(self._address, self._size, self._stream)
 
     def tail(self, *, from_start: bool) -> StreamTail:
-        return StreamTail(self._address, FROM_FIRST if from_start else FROM_NEXT)
+        return StreamTail(self._address, self._stream, FROM_FIRST if from_start else FROM_NEXT)
 
 
 class StreamFeed:
     """Many messages a frame; a publisher without a name may use one number again."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, stream: str) -> None:
         self.link = StreamLink(address)
-        self.link.ask(DECLARE_PUBLISHER, pack(">B", 1), text(""), text(STREAM))
+        self.link.ask(DECLARE_PUBLISHER, pack(">B", 1), text(""), text(stream))
         self._value = payload(size)
         self._answers = Answers()
 
@@ -112,15 +117,16 @@ class StreamFeed:
 class StreamTail:
     """Chunks as they come; each gives back the credit for another."""
 
-    def __init__(self, address: Address, where: int) -> None:
+    def __init__(self, address: Address, stream: str, where: int) -> None:
         self.link = StreamLink(address)
+        self._stream = stream
         self._where = where
         self._answers = Answers()
         self._more = frame(CREDIT_MORE, pack(">BH", 1, 1))
 
     def start(self) -> None:
         spec = pack(">H", self._where)
-        self.link.ask(SUBSCRIBE, pack(">B", 1), text(STREAM), spec, pack(">H", CREDIT), pack(">i", 0))
+        self.link.ask(SUBSCRIBE, pack(">B", 1), text(self._stream), spec, pack(">H", CREDIT), pack(">i", 0))
 
     @property
     def messages(self) -> StreamTail:

@@ -10,7 +10,6 @@ from penstock.apps.measuring.loader import UnexpectedAnswer
 from penstock.apps.race.lanes.lane import Address, Link, Load
 from penstock.apps.race.payload import payload
 
-STREAM = b"race"
 READ_COUNT = 1_000
 GROUP = b"workers"
 
@@ -50,37 +49,44 @@ class RedisLink(Link):
 class RedisLane:
     """One stream."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, stream: str) -> None:
         self._address = address
         self._size = size
+        self._stream = stream.encode()
 
     def make_stream(self) -> None:
         """XADD makes it."""
 
+    def drop_stream(self) -> None:
+        link = RedisLink(self._address)
+        link.ask(b"UNLINK", self._stream)
+        link.close()
+
     def feed(self) -> RedisFeed:
-        return RedisFeed(self._address, self._size)
+        return RedisFeed(self._address, self._size, self._stream)
 
     def tail(self, *, from_start: bool) -> RedisTail:
-        return RedisTail(self._address, b"0-0" if from_start else b"$")
+        return RedisTail(self._address, self._stream, b"0-0" if from_start else b"$")
 
     def make_group(self) -> None:
         link = RedisLink(self._address)
-        link.ask(b"XGROUP", b"CREATE", STREAM, GROUP, b"0", b"MKSTREAM")
+        link.ask(b"XGROUP", b"CREATE", self._stream, GROUP, b"0", b"MKSTREAM")
         link.close()
 
     def worker(self, number: int, window: int) -> RedisWorker:
-        return RedisWorker(self._address, number, window)
+        return RedisWorker(self._address, self._stream, number, window)
 
 
 class RedisFeed:
     """XADD after XADD, pipelined."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: Address, size: int, stream: bytes) -> None:
         self.link = RedisLink(address)
+        self._stream = stream
         self._value = payload(size)
 
     def load(self, messages: int) -> Load:
-        return Load(command(b"XADD", STREAM, b"*", b"v", self._value) * messages, messages)
+        return Load(command(b"XADD", self._stream, b"*", b"v", self._value) * messages, messages)
 
     @property
     def acks(self) -> RedisFeed:
@@ -93,15 +99,25 @@ class RedisFeed:
 class RedisTail:
     """XREAD after XREAD, each from behind the last entry of the one before."""
 
-    def __init__(self, address: Address, after: bytes) -> None:
+    def __init__(self, address: Address, stream: bytes, after: bytes) -> None:
         self.link = RedisLink(address)
+        self._stream = stream
         if after == b"$":
-            last = self.link.ask(b"XREVRANGE", STREAM, b"+", b"-", b"COUNT", b"1")
+            last = self.link.ask(b"XREVRANGE", stream, b"+", b"-", b"COUNT", b"1")
             after = last[0][0] if last else b"0-0"
         self._after = after
 
     def start(self) -> None:
-        words = (b"XREAD", b"COUNT", b"%d" % READ_COUNT, b"BLOCK", b"0", b"STREAMS", STREAM, self._after)
+        words = (
+            b"XREAD",
+            b"COUNT",
+            b"%d" % READ_COUNT,
+            b"BLOCK",
+            b"0",
+            b"STREAMS",
+            self._stream,
+            self._after,
+        )
         self.link.send(command(*words))
 
     @property
@@ -121,8 +137,9 @@ class RedisTail:
 class RedisWorker:
     """XREADGROUP, then an XACK for each entry."""
 
-    def __init__(self, address: Address, number: int, window: int) -> None:
+    def __init__(self, address: Address, stream: bytes, number: int, window: int) -> None:
         self.link = RedisLink(address)
+        self._stream = stream
         name, count = b"w%d" % number, b"%d" % window
         words = (
             b"XREADGROUP",
@@ -134,7 +151,7 @@ class RedisWorker:
             b"BLOCK",
             b"0",
             b"STREAMS",
-            STREAM,
+            stream,
             b">",
         )
         self._more = command(*words)
@@ -154,6 +171,6 @@ class RedisWorker:
             entries = answer[0][1]
             came += len(entries)
             self.link.send(
-                b"".join(command(b"XACK", STREAM, GROUP, entry[0]) for entry in entries) + self._more
+                b"".join(command(b"XACK", self._stream, GROUP, entry[0]) for entry in entries) + self._more
             )
         return came

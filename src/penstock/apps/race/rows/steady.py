@@ -1,4 +1,4 @@
-"""Memory over ten minutes of writing and reading, with a log that retention keeps short. Never part of a whole race."""
+"""Memory over ten minutes of writing and reading, with a log that retention keeps short. Run only by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from penstock.apps.measuring.frames import create_topic_frame
 from penstock.apps.measuring.loader import Loader
 from penstock.apps.race.course import Course
 from penstock.apps.race.entrants import OURS, Entrant
-from penstock.apps.race.lanes.kafka import TOPIC
 from penstock.apps.race.lanes.lane import ingest_rate, replay_rate
 from penstock.apps.race.rows.streaming import BATCH_BYTES, IN_FLIGHT_BATCHES, KB
 from penstock.apps.race.servers.runner import Promise
@@ -42,9 +41,10 @@ def _run(course: Course, entrant: Entrant, run_s: float) -> list[float]:
     count = batch * ROUND_BATCHES
     held_mb: list[float] = []
     with course.started(entrant, Promise.OS) as server:
-        lane = entrant.lane(server, KB)
+        topic = course.new_name()
+        lane = entrant.lane(server, KB, topic)
         with Loader(server.address()) as loader:
-            loader.call(create_topic_frame(TOPIC, 1, retention_bytes=KEPT_BYTES, segment_bytes=SEGMENT_BYTES))
+            loader.call(create_topic_frame(topic, 1, retention_bytes=KEPT_BYTES, segment_bytes=SEGMENT_BYTES))
         feed = lane.feed()
         load = feed.load(batch)
         start_s = time.monotonic()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from penstock.apps.race.course import Course, Figures, Samples
-from penstock.apps.race.entrants import Entrant
+from penstock.apps.race.course import Heat, Lap
 from penstock.apps.race.lanes.lane import (
     Feed,
-    Load,
+    Lane,
+    WriteLane,
     ack_times_us,
     end_to_end_us,
     fan_out_rate,
@@ -16,8 +18,8 @@ from penstock.apps.race.lanes.lane import (
     replay_rate,
 )
 from penstock.apps.race.lanes.pace import best_percentile
+from penstock.apps.race.row import Line, Row
 from penstock.apps.race.servers.runner import Promise
-from penstock.apps.race.standing import Standing
 
 SMALL, KB = 100, 1024
 BATCH_BYTES = 100_000
@@ -28,124 +30,138 @@ FAN_OUT = 8
 OPEN_LOOP_RATE = 5_000
 REPLAY_MESSAGES = 490_000
 WARM_UP_LOADS = 10
+ONE_BY_ONE = (
+    "A request that carries one message costs Penstock a turn of the Python event loop. `perf` finds about half of"
+    " that time in the interpreter and 42 % in the kernel."
+)
 
 
-def warm_rate(course: Course, feed: Feed, load: Load, in_flight: int) -> float:
-    """Messages a second once the server is warm, measured for a lap or longer: the quickest of the last that came
-    before says how much a lap may hold."""
-    some = load.messages * WARM_UP_LOADS
-    warm_at_s = time.monotonic() + course.lap_s
+def _ingest(heat: Heat, lane: WriteLane, batch: int, in_flight: int) -> Lap:
+    """Messages a second. Half a lap runs before the clock and says how much a lap may hold."""
+    feed = lane.feed()
+    load = feed.load(batch)
+    some = batch * WARM_UP_LOADS
+    warm_at_s = time.monotonic() + heat.course.lap_s / 2
     rate = 0.0
     while time.monotonic() < warm_at_s:
         rate = ingest_rate(feed, load, some, in_flight)
-    count = max(1, round(course.lap_s * rate / some)) * some
-    return ingest_rate(feed, load, count, in_flight)
+    count = max(1, round(heat.course.lap_s * rate / some)) * some
+    with heat.spent() as spent:
+        rate = ingest_rate(feed, load, count, in_flight)
+    feed.link.close()
+    return Lap((rate,), count, spent.cpu_s)
 
 
-def _ingest(course: Course, size: int, unit: float = 1) -> tuple[Samples, ...]:
-    """Messages a second, batched, acknowledged; in units of so many."""
-    batch = BATCH_BYTES // size
-
-    def run(entrant: Entrant) -> Figures:
-        with course.started(entrant, Promise.OS) as server:
-            lane = entrant.lane(server, size)
-            lane.make_stream()
-            feed = lane.feed()
-            return (warm_rate(course, feed, feed.load(batch), batch * IN_FLIGHT_BATCHES) / unit,)
-
-    return course.take_turns(f"ingest {size} B", run)
+def _ingest_small(heat: Heat) -> Lap:
+    batch = BATCH_BYTES // SMALL
+    with heat.stream(SMALL) as lane:
+        return _ingest(heat, lane, batch, batch * IN_FLIGHT_BATCHES)
 
 
-def ingest_small(course: Course) -> list[Standing]:
-    (samples,) = _ingest(course, SMALL)
-    return [Standing("1", "ingest, 100 B, batched, os", "msg/s", samples, True, 1.0)]
+def _ingest_kb(heat: Heat) -> Lap:
+    batch = BATCH_BYTES // KB
+    with heat.stream(KB) as lane:
+        lap = _ingest(heat, lane, batch, batch * IN_FLIGHT_BATCHES)
+    return lap._replace(values=(lap.values[0] * KB / 1e6,))
 
 
-def ingest_kb(course: Course) -> list[Standing]:
-    (samples,) = _ingest(course, KB, 1e6 / KB)
-    return [Standing("2", "ingest, 1 KB, batched, os", "MB/s", samples, True, 1.0)]
+def _durable_ingest(heat: Heat) -> Lap:
+    with heat.flushed_stream(KB) as lane:
+        return _ingest(heat, lane, DURABLE_BATCH, DURABLE_IN_FLIGHT)
 
 
-def durable_ingest(course: Course) -> list[Standing]:
-    def run(entrant: Entrant) -> Figures:
-        with course.started(entrant, Promise.FSYNC) as server:
-            lane = entrant.flushed_lane(server, KB)
-            lane.make_stream()
-            feed = lane.feed()
-            return (warm_rate(course, feed, feed.load(DURABLE_BATCH), DURABLE_IN_FLIGHT),)
-
-    (samples,) = course.take_turns("durable ingest", run)
-    return [Standing("3", "ingest, 1 KB, fsync before ack, 1,000 in flight", "msg/s", samples, True, 3.0)]
-
-
-def ack_latency(course: Course) -> list[Standing]:
-    def run(entrant: Entrant) -> Figures:
-        with course.started(entrant, Promise.OS) as server:
-            lane = entrant.lane(server, KB)
-            lane.make_stream()
-            feed = lane.feed()
-            ack_times_us(feed, 1_000)
-            times_us = ack_times_us(feed, course.pick(5_000, 2_000))
-        return best_percentile(times_us, 0.5), best_percentile(times_us, 0.99)
-
-    p50s, p99s = course.take_turns("ack latency", run, 2)
-    return [
-        Standing("4", "ack, 1 KB, one in flight, os, p50", "us", p50s, False, 0.7, over={"Kafka": 1.0}),
-        Standing("4b", "the same, p99", "us", p99s, False),
-    ]
+def _ack_latency(heat: Heat) -> Lap:
+    count = heat.course.pick(5_000, 2_000)
+    with heat.stream(KB) as lane:
+        feed = lane.feed()
+        ack_times_us(feed, 500)
+        with heat.spent() as spent:
+            times_us = ack_times_us(feed, count)
+        feed.link.close()
+    return Lap((best_percentile(times_us, 0.5), best_percentile(times_us, 0.99)), count, spent.cpu_s)
 
 
-def replay(course: Course) -> list[Standing]:
-    def run(entrant: Entrant) -> Figures:
-        batch = BATCH_BYTES // KB
-        count = course.pick(REPLAY_MESSAGES, REPLAY_MESSAGES // 5) // batch * batch
-        with course.started(entrant, Promise.OS) as server:
-            lane = entrant.lane(server, KB)
-            lane.make_stream()
-            feed = lane.feed()
-            ingest_rate(feed, feed.load(batch), count, batch * IN_FLIGHT_BATCHES)
-            return (replay_rate(lane.tail(from_start=True), count) * KB / 1e6,)
-
-    (samples,) = course.take_turns("replay", run)
-    return [
-        Standing("5", f"replay of {course.pick(500, 100)} MB, 1 KB, one consumer", "MB/s", samples, True, 1.0)
-    ]
+def fill(lane: Lane, count: int) -> Feed:
+    """Messages of 1 KB, acknowledged, as fast as they are taken."""
+    batch = BATCH_BYTES // KB
+    feed = lane.feed()
+    ingest_rate(feed, feed.load(batch), count, batch * IN_FLIGHT_BATCHES)
+    return feed
 
 
-def end_to_end(course: Course) -> list[Standing]:
-    def run(entrant: Entrant) -> Figures:
-        with course.started(entrant, Promise.OS) as server:
-            lane = entrant.lane(server, KB)
-            lane.make_stream()
-            feed = lane.feed()
-            ingest_rate(feed, feed.load(1), 100, 1)
-            tail = lane.tail(from_start=False)
-            times_us = end_to_end_us(feed, tail, course.pick(20_000, 10_000), OPEN_LOOP_RATE)
-        settled = times_us[len(times_us) // 10 :]
-        return best_percentile(settled, 0.99) / 1000, best_percentile(settled, 0.5) / 1000
-
-    p99s, p50s = course.take_turns("end to end", run, 2)
-    return [
-        Standing(
-            "6", "end to end, open loop of 5,000/s, 1 KB, p99", "ms", p99s, False, 0.7, over={"Kafka": 1.0}
-        ),
-        Standing("6b", "the same, p50", "ms", p50s, False),
-    ]
+@contextmanager
+def _backlog(heat: Heat, count: int) -> Iterator[Lane]:
+    with heat.stream(KB) as lane:
+        fill(lane, count).link.close()
+        yield lane
 
 
-def fan_out(course: Course) -> list[Standing]:
-    def run(entrant: Entrant) -> Figures:
-        batch = BATCH_BYTES // KB
-        count = course.pick(100_000, 20_000) // batch * batch
-        with course.started(entrant, Promise.OS) as server:
-            lane = entrant.lane(server, KB)
-            lane.make_stream()
-            feed = lane.feed()
-            load = feed.load(batch)
-            ingest_rate(feed, load, batch, batch)
-            tails = [lane.tail(from_start=False) for _ in range(FAN_OUT)]
+def _replay(heat: Heat) -> Lap:
+    batch = BATCH_BYTES // KB
+    count = heat.course.pick(REPLAY_MESSAGES, REPLAY_MESSAGES // 5) // batch * batch
+    tail = heat.once("backlog", lambda: _backlog(heat, count)).tail(from_start=True)
+    with heat.spent() as spent:
+        rate = replay_rate(tail, count)
+    tail.link.close()
+    return Lap((rate * KB / 1e6,), count, spent.cpu_s)
+
+
+def _end_to_end(heat: Heat) -> Lap:
+    count = heat.course.pick(15_000, 5_000)
+    with heat.stream(KB) as lane:
+        feed = lane.feed()
+        ingest_rate(feed, feed.load(1), 100, 1)
+        tail = lane.tail(from_start=False)
+        with heat.spent() as spent:
+            times_us = end_to_end_us(feed, tail, count, OPEN_LOOP_RATE)
+        for link in (feed.link, tail.link):
+            link.close()
+    settled = times_us[len(times_us) // 10 :]
+    return Lap(
+        (best_percentile(settled, 0.99) / 1000, best_percentile(settled, 0.5) / 1000), count, spent.cpu_s
+    )
+
+
+def _fan_out(heat: Heat) -> Lap:
+    batch = BATCH_BYTES // KB
+    count = heat.course.pick(50_000, 10_000) // batch * batch
+    with heat.stream(KB) as lane:
+        feed = fill(lane, batch)
+        load = feed.load(batch)
+        tails = [lane.tail(from_start=False) for _ in range(FAN_OUT)]
+        with heat.spent() as spent:
             rate = fan_out_rate(feed, tails, load, count, batch * IN_FLIGHT_BATCHES)
-            return (rate * KB * FAN_OUT / 1e6,)
+        for link in (feed.link, *(tail.link for tail in tails)):
+            link.close()
+    return Lap((rate * KB * FAN_OUT / 1e6,), count * FAN_OUT, spent.cpu_s)
 
-    (samples,) = course.take_turns("fan-out", run)
-    return [Standing("7", "fan-out, one producer, 8 consumers, 1 KB", "MB/s", samples, True, 1.0)]
+
+INGEST_SMALL = Row(
+    "ingest 100 B", (Line("1", "ingest, 100 B, batched, os", "msg/s", True, 1.0),), _ingest_small, SMALL
+)
+INGEST_KB = Row("ingest 1 KB", (Line("2", "ingest, 1 KB, batched, os", "MB/s", True, 1.0),), _ingest_kb, KB)
+DURABLE_INGEST = Row(
+    "durable ingest",
+    (Line("3", "ingest, 1 KB, fsync before ack, 1,000 in flight", "msg/s", True, 3.0),),
+    _durable_ingest, KB, Promise.FSYNC,
+)  # fmt: skip
+ACK_LATENCY = Row(
+    "ack latency",
+    (
+        Line("4", "ack, 1 KB, one in flight, os, p50", "us", False, 0.7, {"Kafka": 1.0}, why=ONE_BY_ONE),
+        Line("4b", "ack, 1 KB, one in flight, os, p99", "us", False, why=ONE_BY_ONE),
+    ),
+    _ack_latency, KB,
+)  # fmt: skip
+REPLAY = Row("replay", (Line("5", "replay of 500 MB, 1 KB, one consumer", "MB/s", True, 1.0),), _replay, KB)
+END_TO_END = Row(
+    "end to end",
+    (
+        Line("6", "end to end at 5,000 msg/s, 1 KB, p99", "ms", False, 0.7, {"Kafka": 1.0}, why=ONE_BY_ONE),
+        Line("6b", "end to end at 5,000 msg/s, 1 KB, p50", "ms", False, why=ONE_BY_ONE),
+    ),
+    _end_to_end, KB, steady_at=1,
+)  # fmt: skip
+FAN_OUT_ROW = Row(
+    "fan-out", (Line("7", "fan-out, 1 producer, 8 consumers, 1 KB", "MB/s", True, 1.0),), _fan_out, KB
+)

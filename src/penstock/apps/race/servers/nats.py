@@ -22,6 +22,16 @@ SYNC = {Promise.OS: '"2m"', Promise.FSYNC: "always"}
 class Nats:
     name = "NATS"
 
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "jetstream, streams in files": "its durable storage",
+            f"sync_interval {SYNC[Promise.OS]}": "its default",
+            f"sync_interval {SYNC[Promise.FSYNC]}": "row 3: flushed before it is acknowledged",
+            "max_file_store 100GB": "room for the rows",
+            "ping_interval 1h": "the load does not answer pings",
+        }
+
     def prepare(self) -> str:
         return subprocess.run(
             [self._program(), "--version"], check=True, capture_output=True, text=True

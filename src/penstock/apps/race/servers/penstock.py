@@ -16,6 +16,14 @@ DOORS = {"main": "port", "queue": "queue_port"}
 class Penstock:
     name = "Penstock"
 
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "--durability os": "acknowledged once the system has it, as the others' defaults do",
+            "--durability fsync": "row 3: flushed before it is acknowledged; its default",
+            "--text-port off --json-port off --http-port off": "no row uses them",
+        }
+
     def prepare(self) -> str:
         return __version__
 

@@ -1,4 +1,4 @@
-"""A server and its children on one CPU: start, wait until it answers, memory, end. Never knows what it runs."""
+"""A server and its children on one CPU: start, await readiness, pause, memory, CPU time, end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from penstock.apps.measuring.machine import on_cpu
+from penstock.apps.measuring.machine import TICKS_PER_S, on_cpu
 
 READY_S_MAX = 120.0
 STOP_S_MAX = 20.0
@@ -62,17 +62,31 @@ class ServerProcess:
         return sum(_resident_bytes(pid) for pid in _session_members(self._process.pid)) / 1e6
 
     def cpu_s(self) -> float:
-        """Processor time of all processes of its session so far, user and system."""
-        return sum(_cpu_s(pid) for pid in _session_members(self._process.pid))
+        """CPU time of its process tree so far: user and system, with threads and children that have ended."""
+        return sum(_cpu_ticks(pid) for pid in _session_members(self._process.pid)) / TICKS_PER_S
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def pause(self) -> None:
+        """Stop all of it, so that an idle server takes nothing from the one that is measured."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
 
     def end(self) -> None:
         """SIGKILL to all of it: what it holds is thrown away."""
+        self._signal(signal.SIGKILL)
+        self._process.wait(STOP_S_MAX)
+
+    def _signal(self, number: signal.Signals) -> None:
         for pid in _session_members(self._process.pid):
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
             except ProcessLookupError:
                 continue
-        self._process.wait(STOP_S_MAX)
 
 
 def _session_members(session: int) -> list[int]:
@@ -96,15 +110,13 @@ def _resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _cpu_s(pid: int) -> float:
-    """Of the threads that live: the kernel counts them in nanoseconds, a whole process in ticks only."""
-    spent_ns = 0
-    for entry in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        try:
-            spent_ns += int(entry.read_text().split()[0])
-        except OSError:
-            continue
-    return spent_ns / 1e9
+def _cpu_ticks(pid: int) -> int:
+    """utime, stime, cutime and cstime of /proc/PID/stat."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(int(field) for field in fields[11:15])
 
 
 def free_port() -> int:

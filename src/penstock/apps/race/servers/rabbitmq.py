@@ -24,6 +24,14 @@ log.console.level = warning
 class RabbitMq:
     name = "RabbitMQ"
 
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "plugin rabbitmq_stream": "streams in all rows but 3 and 8",
+            "quorum queues": "rows 3 and 8: flushed before they confirm",
+            "log.console.level warning": "no log line for each connection",
+        }
+
     def prepare(self) -> str:
         from_debian("rabbitmqctl", "rabbitmq-server")
         if not PROGRAM.exists():

@@ -16,6 +16,15 @@ SYNC = {Promise.OS: "everysec", Promise.FSYNC: "always"}
 class Redis:
     name = "Redis"
 
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "appendonly yes, appendfsync everysec": "the append-only file as its documentation suggests",
+            "appendfsync always": "row 3: flushed before it is acknowledged",
+            "auto-aof-rewrite-percentage 0": "no rewrite in the middle of a lap",
+            'save ""': "no snapshots beside the append-only file",
+        }
+
     def prepare(self) -> str:
         told = subprocess.run(
             [self._program(), "--version"], check=True, capture_output=True, text=True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,11 @@ class Runner(Protocol):
     """One broker that takes part."""
 
     name: str
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Every setting that differs from the server's defaults, and why."""
+        ...
 
     def prepare(self) -> str:
         """Find or install it; returns its version. Raises Missing."""

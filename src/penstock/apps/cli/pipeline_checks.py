@@ -1,0 +1,68 @@
+"""`penstock pipeline validate`: everything that can be known to be wrong before a run, in one report. Runs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.spark.pipelines.definition import Project
+    from penstock.spark.pipelines.problems import Problem
+
+
+def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> list[str]:
+    """Notes about a project that is right. Raises WrongDefinition with the problems of every check."""
+    problems: list[Problem] = []
+    notes: list[str] = []
+    if not is_offline:
+        found, more = _check_topics(project)
+        problems += found
+        notes += more
+    if has_spark:
+        problems += _check_queries(project)
+    if problems:
+        raise project.locations.located(problems)
+    return notes
+
+
+def check_file(file: Path, *, is_offline: bool, has_spark: bool) -> tuple[Project, list[str]]:
+    """The same from a file. What is wrong in the file does not hide what else is wrong. Raises WrongDefinition."""
+    from penstock.spark.pipelines.loading import WrongProject, load_project
+    from penstock.spark.pipelines.problems import WrongDefinition
+
+    try:
+        project = load_project(file)
+    except WrongProject as error:
+        found = list(error.problems)
+        if error.readable is None:
+            raise
+        try:
+            check_project(error.readable, is_offline=is_offline, has_spark=has_spark)
+        except WrongDefinition as more:
+            known = {one.path for one in found}
+            found += [one for one in more.problems if one.path not in known]
+        raise WrongDefinition(sorted(found, key=lambda one: one.line or 0)) from error
+    return project, check_project(project, is_offline=is_offline, has_spark=has_spark)
+
+
+def _check_topics(project: Project) -> tuple[list[Problem], list[str]]:
+    from penstock.client.errors import ClientError
+    from penstock.spark.pipelines.preparation import find_topics
+    from penstock.spark.pipelines.problems import Problem
+
+    try:
+        found = find_topics(project, project.pipelines)
+    except ClientError as error:
+        remedy = "Start the broker, or leave topics out with --offline."
+        return [Problem("bootstrap", f"{error}.", remedy)], []
+    return found.problems, [
+        f"the topic {name} does not exist yet; run creates it." for name in found.to_create
+    ]
+
+
+def _check_queries(project: Project) -> list[Problem]:
+    from penstock.spark.pipelines.analysis import analysed
+    from penstock.spark.pipelines.place import spark_for
+
+    with spark_for(project) as spark:
+        return analysed(spark, project, project.pipelines)

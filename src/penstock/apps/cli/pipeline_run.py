@@ -1,0 +1,72 @@
+"""`penstock pipeline run`: locks, then Spark, then pipelines until a signal. Never decides what a failure means."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.spark.pipelines.definition import Pipeline, Project
+    from penstock.spark.pipelines.progress import Progress
+    from penstock.spark.pipelines.running import Running
+
+
+class StopSignals:
+    """Ctrl-C and SIGTERM as a flag. The second one ends the process, whatever it is doing."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+
+    def arm(self) -> None:
+        """Take the signals. Spark takes Ctrl-C for itself when it starts, to cancel jobs: arm again after that."""
+        if not self._stop.is_set():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._take)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self._stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    def is_set(self) -> bool:
+        return self._stop.is_set()
+
+
+def run_pipelines(
+    project: Project,
+    chosen: Sequence[Pipeline],
+    measure: Callable[[list[Progress]], None],
+    *,
+    is_once: bool,
+) -> None:
+    """Run until a signal, or until all have ended. `measure` gets every look as well. Raises PipelineError."""
+    from penstock.apps.cli.pipeline_view import view
+    from penstock.spark.pipelines.analysis import analyse
+    from penstock.spark.pipelines.place import spark_for
+    from penstock.spark.pipelines.running import claimed, started, watch
+
+    signals = StopSignals()
+    signals.arm()
+    with claimed(project, chosen) as claims, spark_for(project) as spark:
+        signals.arm()
+        analyse(spark, project, chosen)
+        with view() as show:
+            shown = _both(show, measure)
+            running: list[Running] = []
+            try:
+                with started(spark, project, chosen, is_once=is_once, claims=claims) as running:
+                    watch(running, shown, signals.is_set)
+            finally:
+                shown([one.last for one in running])
+
+
+def _both(
+    show: Callable[[list[Progress]], None], measure: Callable[[list[Progress]], None]
+) -> Callable[[list[Progress]], None]:
+    def take(looks: list[Progress]) -> None:
+        show(looks)
+        measure(looks)
+
+    return take

@@ -1,0 +1,48 @@
+"""What answers at an address: Kafka, another door of Penstock, or something else. Never sends what changes anything."""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+
+ANSWER_S_MAX = 1.0
+"""A door that waits for the end of a line says nothing: after this it gets one."""
+
+_CORRELATION = 0x50656E73
+_REQUEST = Struct(">ihhih").pack(10, 18, 0, _CORRELATION, -1)
+"""ApiVersions, version 0, without a client id: every Kafka broker answers it before anything else."""
+_START_BYTES = 256
+
+
+def other_protocol(host: str, port: int, connect_s_max: float) -> str | None:
+    """The name of what is there if it surely is not Kafka; None otherwise. Raises OSError when nothing is there."""
+    with socket.create_connection((host, port), timeout=connect_s_max) as line:
+        try:
+            line.settimeout(ANSWER_S_MAX)
+            line.sendall(_REQUEST)
+            start = _received(line)
+            if not start:
+                line.sendall(b"\r\n")
+                start = _received(line)
+        except OSError:
+            return None  # it hung up: the client that follows says why
+    return _name_of(start)
+
+
+def _received(line: socket.socket) -> bytes:
+    try:
+        return line.recv(_START_BYTES)
+    except TimeoutError:
+        return b""
+
+
+def _name_of(start: bytes) -> str | None:
+    if start.startswith(b"HTTP/"):
+        return "an HTTP port, such as Penstock's HTTP door"
+    if start.startswith(b"ERR "):
+        return "Penstock's text door"
+    if start[4:9] == b'{"ok"':
+        return "Penstock's JSON door"
+    if b"@status=" in start:
+        return "Penstock's queue door"
+    return "a port with TLS" if start[:1] == b"\x15" else None

@@ -1,0 +1,78 @@
+"""Some records out of one stored batch: from an offset on, up to a number and a size. Never decodes more than that.
+
+A batch was valid when it was produced, or it is older than validation, or its bytes have rotted: whatever contradicts
+itself ends the portion and is returned as its failure, never raised.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.core.errors import CorruptBatch
+from penstock.core.model import Record
+from penstock.core.records.batch import BatchHeader, Buffer
+from penstock.core.records.loops import load_loops
+from penstock.core.records.records import decode_each
+from penstock.core.records.walk_findings import Spot
+
+_ANY_TIME = -(2**63)
+_seek = load_loops("walk").seek
+
+
+class Portion(NamedTuple):
+    """Records, the bytes in them, and the offset at which reading goes on."""
+
+    records: list[Record]
+    content_bytes: int
+    next_offset: int
+    failure: CorruptBatch | None = None
+
+
+def take_records(
+    content: Buffer,
+    begin: int,
+    header: BatchHeader,
+    offset_min: int,
+    *,
+    records_max: int,
+    bytes_max: int,
+    takes_one: bool,
+) -> Portion:
+    """Records at or behind `offset_min` from unfolded bytes; with `takes_one` the first one however large it is."""
+    records: list[Record] = []
+    size = 0
+    next_offset = offset_min
+    spot: Spot = _seek(content, begin, header.count, offset_min - header.base_offset, _ANY_TIME)
+    if spot.is_broken:
+        failure = CorruptBatch(f"record {spot.record_index} of {header.count} is not a record")
+        return Portion(records, 0, header.next_offset, failure)
+    if not spot.is_found:
+        return Portion(records, 0, header.next_offset)
+    append_ms = header.max_timestamp_ms if header.has_append_time else None
+    left = header.count - spot.record_index
+    try:
+        for record in decode_each(
+            bytes(content), spot.position, left, header.base_offset, header.base_timestamp_ms, append_ms
+        ):
+            if not next_offset <= record.offset <= header.last_offset:
+                raise CorruptBatch(f"its offset {record.offset} is not in order")
+            record_bytes = size_of(record)
+            if len(records) >= records_max or (
+                size + record_bytes > bytes_max and (records or not takes_one)
+            ):
+                return Portion(records, size, next_offset)
+            records.append(record)
+            size += record_bytes
+            next_offset = record.offset + 1
+    except CorruptBatch as error:
+        failure = CorruptBatch(f"record {header.count - left + len(records)} of {header.count}: {error}")
+        return Portion(records, size, header.next_offset, failure)
+    return Portion(records, size, header.next_offset)
+
+
+def size_of(record: Record) -> int:
+    """Bytes of what a client put into a record."""
+    size = len(record.key or b"") + len(record.value or b"")
+    for name, content in record.headers:
+        size += len(name) + len(content or b"")
+    return size

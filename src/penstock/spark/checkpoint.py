@@ -1,0 +1,70 @@
+"""The offset of a stream as Spark persists it in a checkpoint. Owns the JSON form; never talks to a broker.
+
+`{"orders": {"0": 23}}` is the form of Spark's Kafka connector. Beside the topics, under names that no topic can have:
+* `#from`: where the partitions begin that are new in this batch;
+* `#ids`: the ids of the topics, so that a topic that was deleted and created again is not taken for the same log.
+  Checkpoints of earlier versions lack it;
+* `#initial`: the offset is the start of a query and not the end of a batch. Spark never persists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.client.cluster import Place
+from penstock.client.errors import BadArgument
+from penstock.spark.bounds import Offsets
+
+FROM = "#from"
+IDS = "#ids"
+INITIAL = "#initial"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """Offsets by partition, where new partitions begin, and topic ids by name as far as they are known."""
+
+    offsets: Offsets
+    begins: Offsets = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    is_initial: bool = False
+
+    def encode(self) -> dict[str, Any]:
+        topics = {place.topic for place in self.offsets}
+        ids = {name: self.topic_ids[name] for name in sorted(topics) if self.topic_ids.get(name)}
+        return {
+            **({INITIAL: True} if self.is_initial else {}),
+            **({FROM: _encode(self.begins)} if self.begins else {}),
+            **({IDS: ids} if ids else {}),
+            **_encode(self.offsets),
+        }
+
+    @classmethod
+    def decode(cls, text: Mapping[str, Any]) -> StreamOffset:
+        """Raises BadArgument for an offset that this source did not write."""
+        try:
+            ids = {str(topic): str(one) for topic, one in text.get(IDS, {}).items()}
+            return cls(_decode(text), _decode(text.get(FROM, {})), ids, INITIAL in text)
+        except (AttributeError, ValueError, TypeError):
+            raise BadArgument(
+                f"the checkpoint holds {text!r}, which this source did not write. "
+                "Give the query a checkpointLocation of its own."
+            ) from None
+
+
+def _encode(offsets: Offsets) -> dict[str, Any]:
+    encoded: dict[str, Any] = {}
+    for place, offset in sorted(offsets.items()):
+        encoded.setdefault(place.topic, {})[str(place.partition)] = offset
+    return encoded
+
+
+def _decode(text: Mapping[str, Any]) -> Offsets:
+    return {
+        Place(topic, int(number)): int(offset)
+        for topic, partitions in text.items()
+        if not topic.startswith("#")
+        for number, offset in partitions.items()
+    }

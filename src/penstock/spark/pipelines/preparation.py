@@ -1,0 +1,100 @@
+"""Topics that pipelines need, looked up before anything runs: missing ones are reported, dead-letter topics created.
+
+Without a dead-letter topic a pipeline would run until its first bad row, and stop there. Never touches a topic that
+exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.client.access import nearest, read_access
+from penstock.client.cluster import Cluster
+from penstock.client.errors import Refused
+from penstock.spark.pipelines.conflicts import side_targets
+from penstock.spark.pipelines.definition import Pipeline, Project
+from penstock.spark.pipelines.problems import Problem
+from penstock.spark.pipelines.topics import topic_options
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
+
+CREATE_MS_MAX = 30_000
+LOOKUP_MS_MAX = 10_000
+"""A start is repeated by those who supervise it, so one look need not be as patient as a consumer."""
+BROKER_DECIDES = -1
+
+
+@dataclass
+class TopicsFound:
+    """What a look at the broker found: problems, and the side topics that a run would create."""
+
+    problems: list[Problem] = field(default_factory=list)
+    to_create: list[str] = field(default_factory=list)
+
+
+def find_topics(project: Project, pipelines: Sequence[Pipeline]) -> TopicsFound:
+    """Compare the topics of pipelines with those of the broker. Raises ClientError when it does not answer."""
+    found = TopicsFound()
+    known: dict[tuple[tuple[str, str], ...], set[str]] = {}
+
+    def topics_at(options: Mapping[str, str]) -> set[str]:
+        access = tuple(sorted(_access(project, options).items()))
+        if access not in known:
+            with Cluster(read_access(dict(access))) as cluster:
+                known[access] = set(cluster.topics())
+        return known[access]
+
+    for pipeline in pipelines:
+        path, source, sink = f"pipelines.{pipeline.name}", pipeline.source, pipeline.sink
+        if source.topics:
+            there = topics_at(source.options)
+            for name in source.topics:
+                _require(name, there, f"{path}.source.topics", found)
+        if sink.topic is not None:
+            _require(sink.topic, topics_at(sink.options), f"{path}.sink.topic", found)
+        for _, target in side_targets(pipeline):
+            if target.topic is not None and target.topic not in topics_at({}):
+                found.to_create.append(target.topic)
+    found.to_create = sorted(set(found.to_create))
+    return found
+
+
+def prepare_topics(project: Project, pipeline: Pipeline) -> None:
+    """Create missing topics for dead letters and late rows. Raises WrongDefinition, ClientError."""
+    found = find_topics(project, [pipeline])
+    if found.problems:
+        raise project.locations.located(found.problems)
+    if found.to_create:
+        with Cluster(read_access(_access(project, {}))) as cluster:
+            for name in found.to_create:
+                _create(cluster, name)
+
+
+def _access(project: Project, options: Mapping[str, str]) -> dict[str, str]:
+    given = {**topic_options(project), **options}
+    told = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    return {"default.api.timeout.ms": str(LOOKUP_MS_MAX), **told}
+
+
+def _require(name: str, there: set[str], path: str, found: TopicsFound) -> None:
+    if name not in there:
+        near = nearest(name, there)
+        remedy = near.strip() or f"Create it with: penstock topic create {name}"
+        found.problems.append(Problem(path, f"there is no topic {name!r}.", remedy))
+
+
+def _create(cluster: Cluster, name: str) -> None:
+    request = messages.CreateTopicsRequest
+    wanted: Any = request.CreatableTopic(
+        name=name,
+        num_partitions=BROKER_DECIDES,
+        replication_factor=BROKER_DECIDES,
+        assignments=[],
+        configs=[],
+    )
+    answer = cluster.ask(ApiKey.CREATE_TOPICS, request(topics=[wanted], timeout_ms=CREATE_MS_MAX))
+    for topic in answer.topics:
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            said = topic.error_message or ErrorCode(topic.error_code).name
+            raise Refused(f"the topic {name} for dead letters or late rows cannot be created: {said}")
