@@ -66,10 +66,10 @@ def maven_jars(pom: Path) -> Path:
     return _prepared("jars", [pom], build) / "lib"
 
 
-def java_command(*arguments: str, program: str = "Driver") -> list[str]:
+def java_command(*arguments: str, program: str = "Driver", home: str = "java") -> list[str]:
     """The command that runs a Java program of ours, by default the driver, which wants the broker's address."""
     java, javac = _program("java", "default-jdk-headless"), _program("javac", "default-jdk-headless")
-    pom, source = HERE / "java" / "pom.xml", HERE / "java" / f"{program}.java"
+    pom, source = HERE / home / "pom.xml", HERE / home / f"{program}.java"
     jars = f"{maven_jars(pom)}/*"
     classes = _prepared(
         "classes",

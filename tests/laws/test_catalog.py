@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
+from penstock.core.features import FeatureUpdate
 from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
 from penstock.core.machines.catalog_events import (
     BrokerConfigSaved,
     Event,
+    FeaturesSaved,
     ProducerIdsReserved,
+    ResourceConfigSaved,
     Topic,
     TopicRemoved,
     TopicSaved,
@@ -20,6 +23,7 @@ from penstock.core.machines.catalog_events import (
     encode,
     key_of,
 )
+from penstock.core.resource_config import ResourceKind
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "orders", "__consumer_offsets", "bad name"])
 VALUES = {
@@ -34,6 +38,17 @@ BROKER_VALUES = {
     "log.cleanup.policy": ["compact", "delete"],
     "log.cleaner.max.compaction.lag.ms": ["10", "100"],
 }
+RESOURCE_VALUES = {
+    "consumer.session.timeout.ms": ["45000", "60000", "60001"],
+    "consumer.heartbeat.interval.ms": ["5000", "15000", "soon"],
+    "share.auto.offset.reset": ["earliest"],
+    "interval.ms": ["100", "99"],
+    "match": ["client_id=a"],
+    "no.such.setting": ["1"],
+}
+KINDS = st.sampled_from(ResourceKind)
+GROUPS = st.sampled_from(["g", "a/b", "gruppe ü"])
+FEATURES = st.sampled_from(["transaction.version", "group.version", "no.such.feature"])
 
 
 def choose(values: dict[str, list[str]]) -> st.SearchStrategy[tuple[str, str]]:
@@ -79,6 +94,26 @@ COMMANDS: st.SearchStrategy[Decide] = st.one_of(
     ),
     st.builds(lambda own: lambda catalog, _: catalog.decide_set_broker_config(own), overrides(BROKER_VALUES)),
     st.builds(lambda count: lambda catalog, _: catalog.decide_reserve_producer_ids(count), st.integers(1, 5)),
+    st.builds(
+        lambda kind, name, some: lambda catalog, _: catalog.decide_alter_resource_config(kind, name, some),
+        KINDS,
+        GROUPS,
+        changes(RESOURCE_VALUES),
+    ),
+    st.builds(
+        lambda kind, name, own: lambda catalog, _: catalog.decide_set_resource_config(kind, name, own),
+        KINDS,
+        GROUPS,
+        overrides(RESOURCE_VALUES),
+    ),
+    st.builds(
+        lambda name, level, move: (
+            lambda catalog, _: catalog.decide_update_features([FeatureUpdate(name, level, move)], 1)
+        ),
+        FEATURES,
+        st.integers(-1, 3),
+        st.integers(0, 4),
+    ),
 )
 
 
@@ -93,6 +128,12 @@ def state(catalog: Catalog) -> object:
         catalog.broker_overrides,
         dict(catalog.defaults),
         catalog.producer_ids_upto,
+        catalog.features,
+        {
+            (kind, name): (catalog.resource_overrides(kind, name), catalog.describe_resource(kind, name))
+            for kind in ResourceKind
+            for name in catalog.resource_names(kind)
+        },
     )
 
 
@@ -153,6 +194,13 @@ EVENTS = st.one_of(
     st.builds(TopicRemoved, st.binary(min_size=16, max_size=16)),
     st.builds(BrokerConfigSaved, st.sampled_from([{}, {"log.retention.ms": "5"}])),
     st.builds(ProducerIdsReserved, st.integers(0, 2**63 - 1)),
+    st.builds(
+        ResourceConfigSaved,
+        st.just(ResourceKind.GROUP),
+        st.text(st.characters(codec="utf-8"), min_size=1, max_size=20),
+        st.sampled_from([{}, {"consumer.session.timeout.ms": "50000"}]),
+    ),
+    st.builds(FeaturesSaved, st.sampled_from([{}, {"transaction.version": 1}])),
 )
 
 

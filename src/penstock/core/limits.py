@@ -92,3 +92,9 @@ SUBSCRIPTION_IN_FLIGHT_MAX = 10_000
 
 SUBSCRIPTION_NAME_CHARS_MAX = 249
 """As long as a topic's, for the same reason."""
+
+RESOURCE_CONFIGS_MAX = 100_000
+"""Groups and client metrics subscriptions with settings of their own; the catalog is held in memory."""
+
+ADMIN_ENTRIES_MAX = 10_000
+"""Entries of one administrative request (partitions, users, ACLs): each costs time of the loop."""

@@ -1,36 +1,43 @@
-"""Every setting of a topic, defined once: name, type, default, bounds, meaning. Never stores a value.
+"""Every setting of a topic that has an effect here: name, type, default, bounds, meaning. Never stores a value.
 
 A topic's own value (an *override*) goes before the broker's value of the setting it inherits from, and that
 goes before the default. Overrides are keyed by the topic setting's name (`retention.ms`), broker values by
-the broker setting's name (`log.retention.ms`), as Kafka's tools show them.
+the broker setting's name (`log.retention.ms`), as Kafka's tools show them. Kafka's settings without an effect
+are in `inert_topic_settings`; they are accepted and described all the same.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple
 
+from penstock.core.config_entry import ConfigEntry, Synonym, entry_of, inherited_synonyms
 from penstock.core.errors import InvalidConfig
+from penstock.core.inert_topic_settings import INERT_SETTINGS
 from penstock.core.limits import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from penstock.core.model import Durability
 from penstock.core.records import compression
-
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+from penstock.core.setting import (
+    INT32_MAX,
+    INT64_MAX,
+    Coarse,
+    Kind,
+    Setting,
+    canonical_value,
+    choice,
+    find_setting,
+    flag,
+    number,
+    share,
+    words_of_choice,
+)
 
 NO_LIMIT = -1
 """What `retention.ms` and `retention.bytes` say when nothing is ever removed for its age or size."""
 
 KEEP_CODEC = "producer"
 """The `compression.type` of topics that keep each batch as its producer packed it."""
-
-_SHOWN_CHARS_MAX = 80
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
-_DECIMAL = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
 
 
 class TimestampType(StrEnum):
@@ -45,53 +52,6 @@ class Validation(StrEnum):
 
     FULL = "full"
     HEADER = "header"
-
-
-class Kind(StrEnum):
-    """The type of a value, by the names that Kafka's clients know."""
-
-    BOOLEAN = "boolean"
-    STRING = "string"
-    INT = "int"
-    LONG = "long"
-    DOUBLE = "double"
-    LIST = "list"
-
-
-Source = Literal["topic", "changed", "configured", "default"]
-"""Who gave a value: the topic itself, the broker by a change at run time or by its configuration, or nobody."""
-
-
-class Synonym(NamedTuple):
-    """One place that gives a value to a setting; the first one wins."""
-
-    name: str
-    value: str
-    source: Source
-
-
-class ConfigEntry(NamedTuple):
-    """One setting of a topic, or of the broker for its topics, as DescribeConfigs tells it."""
-
-    name: str
-    value: str
-    source: Source
-    type: Kind
-    doc: str
-    synonyms: tuple[Synonym, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One topic setting. `canonical` turns what a client wrote into the one way to write it, or None."""
-
-    name: str
-    inherits: str
-    kind: Kind
-    default: str
-    allowed: str
-    doc: str
-    canonical: Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +85,22 @@ class TopicConfig:
 
 def validate(name: str, value: str) -> str:
     """The canonical form of a topic setting's value; InvalidConfig says key, found and allowed."""
-    return _canonical(setting(name), name, value)
+    return canonical_value(setting(name), name, value)
 
 
 def validate_broker(name: str, value: str) -> str:
     """The same for a broker setting that topics inherit from."""
-    return _canonical(broker_setting(name), name, value)
+    return canonical_value(broker_setting(name), name, value)
 
 
 def setting(name: str) -> Setting:
     """The definition of a topic setting by its name."""
-    return _find(SETTINGS, name, "topics")
+    return find_setting(SETTINGS, name, "topics")
 
 
 def broker_setting(name: str) -> Setting:
     """The definition of the topic setting that inherits from the broker setting of this name."""
-    return _find(BROKER_SETTINGS, name, "brokers that topics inherit")
+    return find_setting(BROKER_SETTINGS, name, "brokers that topics inherit")
 
 
 def resolve(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
@@ -197,37 +157,31 @@ def describe(
     """Every setting of a topic: its value, where that comes from, what it would be otherwise; sorted by name."""
     entries = []
     for name in sorted(SETTINGS):
-        synonyms = _broker_synonyms(SETTINGS[name], changed, configured)
+        definition = SETTINGS[name]
+        synonyms = inherited_synonyms(definition, changed, configured)
         if name in overrides:
             synonyms.insert(0, Synonym(name, overrides[name], "topic"))
-        entries.append(_entry(name, SETTINGS[name], synonyms))
+        entries.append(entry_of(name, definition, synonyms, definition.default))
     return entries
 
 
 def describe_broker(changed: Mapping[str, str], configured: Mapping[str, str]) -> list[ConfigEntry]:
-    """The same for the broker settings that topics inherit."""
+    """The same for the broker settings that topics inherit. One with a coarser twin is unset unless it was given."""
     return [
-        _entry(name, BROKER_SETTINGS[name], _broker_synonyms(BROKER_SETTINGS[name], changed, configured))
-        for name in sorted(BROKER_SETTINGS)
+        entry_of(name, definition, inherited_synonyms(definition, changed, configured), None)
+        for name, definition in sorted(BROKER_SETTINGS.items())
     ]
 
 
-def _broker_synonyms(
-    definition: Setting, changed: Mapping[str, str], configured: Mapping[str, str]
-) -> list[Synonym]:
-    """A node is configured with every value, so one that equals the default is nobody's choice."""
-    name, synonyms = definition.inherits, []
-    if name in changed:
-        synonyms.append(Synonym(name, changed[name], "changed"))
-    if configured.get(name, definition.default) != definition.default:
-        synonyms.append(Synonym(name, configured[name], "configured"))
-    synonyms.append(Synonym(name, definition.default, "default"))
-    return synonyms
-
-
-def _entry(name: str, definition: Setting, synonyms: list[Synonym]) -> ConfigEntry:
-    first = synonyms[0]
-    return ConfigEntry(name, first.value, first.source, definition.kind, definition.doc, tuple(synonyms))
+def describe_coarse() -> list[ConfigEntry]:
+    """The broker settings in coarser units whose defaults hold where the finer ones are unset."""
+    return [
+        ConfigEntry(
+            twin.name, twin.value, "default", Kind.INT, f"Default of {name}.", (Synonym(*twin, "default"),)
+        )
+        for name, definition in sorted(BROKER_SETTINGS.items())
+        if (twin := definition.coarse) is not None
+    ]
 
 
 def _effective(definition: Setting, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> str:
@@ -235,89 +189,12 @@ def _effective(definition: Setting, overrides: Mapping[str, str], defaults: Mapp
     return value if value is not None else defaults.get(definition.inherits, definition.default)
 
 
-def _find(table: Mapping[str, Setting], name: str, whose: str) -> Setting:
-    definition = table.get(name)
-    if definition is None:
-        near = difflib.get_close_matches(name[:_SHOWN_CHARS_MAX], table, n=1, cutoff=0.75)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InvalidConfig(f"{_shown(name)} is not a setting of Penstock {whose}{hint}")
-    return definition
-
-
-def _canonical(definition: Setting, name: str, value: str) -> str:
-    canonical = definition.canonical(value.strip())
-    if canonical is None:
-        raise InvalidConfig(f"{name}: found {_shown(value)}, allowed is {definition.allowed}")
-    return canonical
-
-
-def _shown(text: str) -> str:
-    """What a client sent, fit for a log line: quoted, escaped and not endless."""
-    return repr(text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "…")
-
-
-def _number(kind: Kind, lowest: int, highest: int) -> Callable[[str, str, int, str], Setting]:
-    """A maker of settings that are whole numbers within these bounds."""
-
-    def canonical(text: str) -> str | None:
-        if _INTEGER.fullmatch(text) is None or not lowest <= int(text) <= highest:
-            return None
-        return str(int(text))
-
-    allowed = f"a whole number from {lowest} to {highest}"
-
-    def make(name: str, inherits: str, default: int, doc: str) -> Setting:
-        return Setting(name, inherits, kind, str(default), allowed, doc, canonical)
-
-    return make
-
-
-def _choice(name: str, inherits: str, choices: tuple[str, ...], doc: str) -> Setting:
-    """One of these words; the first is the default."""
-    allowed = " or ".join(choices)
-    return Setting(
-        name, inherits, Kind.STRING, choices[0], allowed, doc, lambda text: text if text in choices else None
-    )
-
-
-def _words(name: str, inherits: str, choices: tuple[str, ...], doc: str) -> Setting:
-    """One or more of these words with commas between them; the first is the default."""
-
-    def canonical(text: str) -> str | None:
-        words = list(dict.fromkeys(word.strip() for word in text.split(",")))
-        return ",".join(words) if all(word in choices for word in words) else None
-
-    allowed = " or ".join(choices) + ", or both with a comma between"
-    return Setting(name, inherits, Kind.LIST, choices[0], allowed, doc, canonical)
-
-
-def _flag(name: str, inherits: str, doc: str) -> Setting:
-    """True or false; false is the default."""
-
-    def canonical(text: str) -> str | None:
-        word = text.lower()
-        return word if word in ("true", "false") else None
-
-    return Setting(name, inherits, Kind.BOOLEAN, "false", "true or false", doc, canonical)
-
-
-def _share(name: str, inherits: str, default: float, doc: str) -> Setting:
-    """A number from 0 to 1."""
-
-    def canonical(text: str) -> str | None:
-        if _DECIMAL.fullmatch(text) is None or not 0 <= float(text) <= 1:
-            return None
-        return str(float(text))
-
-    return Setting(name, inherits, Kind.DOUBLE, str(default), "a number from 0 to 1", doc, canonical)
-
-
-_long_from_limitless = _number(Kind.LONG, NO_LIMIT, INT64_MAX)
-_long_from_0 = _number(Kind.LONG, 0, INT64_MAX)
-_long_from_1 = _number(Kind.LONG, 1, INT64_MAX)
-_int_from_0 = _number(Kind.INT, 0, INT32_MAX)
-_int_from_1 = _number(Kind.INT, 1, INT32_MAX)
-_int_of_segment = _number(Kind.INT, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+_long_from_limitless = number(Kind.LONG, NO_LIMIT, INT64_MAX)
+_long_from_0 = number(Kind.LONG, 0, INT64_MAX)
+_long_from_1 = number(Kind.LONG, 1, INT64_MAX)
+_int_from_0 = number(Kind.INT, 0, INT32_MAX)
+_int_from_1 = number(Kind.INT, 1, INT32_MAX)
+_int_of_segment = number(Kind.INT, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
 
 _CODECS: dict[str, int | None] = {
     KEEP_CODEC: None,
@@ -332,13 +209,13 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
 _ALL = (
-    _words(
+    words_of_choice(
         "cleanup.policy",
         "log.cleanup.policy",
         ("delete", "compact"),
         "How records go: segments by age and size (delete), all but the last of a key (compact), or both.",
     ),
-    _choice(
+    choice(
         "compression.type",
         "compression.type",
         tuple(_CODECS),
@@ -380,7 +257,7 @@ _ALL = (
         1_048_588,
         "The largest batch that may be appended, as packed by its producer.",
     ),
-    _choice(
+    choice(
         "message.timestamp.type",
         "log.message.timestamp.type",
         tuple(item.value for item in TimestampType),
@@ -398,7 +275,7 @@ _ALL = (
         _HOUR_MS,
         "How far a producer's timestamp may lie after the broker's clock.",
     ),
-    _share(
+    share(
         "min.cleanable.dirty.ratio",
         "log.cleaner.min.cleanable.ratio",
         0.5,
@@ -427,6 +304,7 @@ _ALL = (
         "log.retention.ms",
         7 * _DAY_MS,
         "How old a record may grow before its segment goes; -1: no limit.",
+        Coarse("log.retention.hours", "168"),
     ),
     _int_of_segment(
         "segment.bytes",
@@ -439,25 +317,27 @@ _ALL = (
         "log.roll.ms",
         7 * _DAY_MS,
         "The age at which a segment is closed even if it is not full.",
+        Coarse("log.roll.hours", "168"),
     ),
     _long_from_0(
         "segment.jitter.ms",
         "log.roll.jitter.ms",
         0,
         "The most by which segment.ms is shortened, by chance, so that not all logs roll at once.",
+        Coarse("log.roll.jitter.hours", "0"),
     ),
-    _flag(
+    flag(
         "unclean.leader.election.enable",
         "unclean.leader.election.enable",
         "Whether a replica that missed records may lead when no other is left, losing those records.",
     ),
-    _choice(
+    choice(
         "penstock.durability",
         "penstock.durability",
         tuple(item.value for item in Durability),
         "When a record counts as kept: after fdatasync, flushed at intervals, or once the system has it.",
     ),
-    _choice(
+    choice(
         "penstock.validation",
         "penstock.validation",
         tuple(item.value for item in Validation),
@@ -465,8 +345,10 @@ _ALL = (
     ),
 )
 
-SETTINGS: dict[str, Setting] = {definition.name: definition for definition in _ALL}
+SETTINGS: dict[str, Setting] = {definition.name: definition for definition in _ALL + INERT_SETTINGS}
 """Every setting of a topic by its name."""
 
-BROKER_SETTINGS: dict[str, Setting] = {definition.inherits: definition for definition in _ALL}
-"""The same definitions by the name of the broker setting that each inherits from."""
+BROKER_SETTINGS: dict[str, Setting] = {
+    definition.inherits: definition for definition in _ALL + INERT_SETTINGS if definition.inherits
+}
+"""The same definitions by the name of the broker setting that each inherits from, if it does."""

@@ -20,11 +20,14 @@ from penstock.core.machines.catalog import Catalog, make_topic_id
 from penstock.core.machines.catalog_events import (
     BrokerConfigSaved,
     Event,
+    FeaturesSaved,
     ProducerIdsReserved,
+    ResourceConfigSaved,
     Topic,
     TopicSaved,
 )
 from penstock.core.machines.consumer_group_targets import Topics
+from penstock.core.resource_config import ResourceKind
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
 from penstock.node.checkpoint import Identity
@@ -35,7 +38,7 @@ from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPI
 from penstock.node.coordinators.subscriptions import Subscriptions
 from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
 from penstock.node.coordinators.transactions import TransactionCoordinator
-from penstock.node.inherited import inherited_settings
+from penstock.node.inherited import inherited_group_settings, inherited_settings, initial_features
 from penstock.node.janitor import Janitor
 from penstock.node.metadata import Metadata
 from penstock.node.partition import Partition
@@ -59,7 +62,9 @@ class Broker:
         self.runtime = runtime
         self.identity = identity
         self.started_ms = runtime.clock.now_ms()
-        self.catalog = Catalog(inherited_settings(settings))
+        self.catalog = Catalog(
+            inherited_settings(settings), inherited_group_settings(settings), initial_features(settings)
+        )
         self.changes = 0
         """Goes up whenever topics change, so that doors may keep what they made of them."""
         self._recovery_points = recovery_points
@@ -68,7 +73,11 @@ class Broker:
         self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
         self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
         self.coordination = Coordination(
-            settings, runtime, self.internal_topic, lambda: Topics(self.catalog, self.changes)
+            settings,
+            runtime,
+            self.internal_topic,
+            lambda: Topics(self.catalog, self.changes),
+            partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
         self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
         self.transactions = TransactionCoordinator(
@@ -162,6 +171,11 @@ class Broker:
         return self._metadata.is_online
 
     @property
+    def metadata_end(self) -> int:
+        """The offset behind the last event of the metadata log; it goes up with every change."""
+        return self._metadata.log.visible.offset
+
+    @property
     def data_directory(self) -> str:
         return str(Path(self.settings.data_dir).absolute())
 
@@ -221,6 +235,10 @@ class Broker:
                     self._open_topic(topic)
             case ProducerIdsReserved(upto):
                 self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
+            case ResourceConfigSaved(ResourceKind.GROUP, name):
+                self.coordination.groups.configure(name)
+            case ResourceConfigSaved() | FeaturesSaved():
+                pass  # read from the catalog whenever it is asked for
             case _:
                 for name in [name for name in self._rows if self.catalog.find(name) is None]:
                     self._drop_topic(name)

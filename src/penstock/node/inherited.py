@@ -1,10 +1,12 @@
-"""Which broker settings topics inherit, by Kafka's names. The one place where the two vocabularies meet."""
+"""Which broker settings topics and groups inherit, by Kafka's names. The one place where the vocabularies meet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
 
+from penstock.core.features import TRANSACTION_VERSION
+from penstock.core.resource_config import GROUP_SETTINGS
 from penstock.core.topic_config import BROKER_SETTINGS
 from penstock.node.settings import DEFINITIONS, Settings
 
@@ -15,6 +17,19 @@ def inherited_settings(settings: Settings) -> Mapping[str, str]:
     if settings.flush_messages == 0:
         del values["log.flush.interval.messages"]
     return {str(name): kafka_text(value) for name, value in values.items()}
+
+
+def inherited_group_settings(settings: Settings) -> Mapping[str, str]:
+    """The values that a group has without settings of its own."""
+    names = {definition.inherits for definition in GROUP_SETTINGS.values()}
+    return {
+        str(one.kafka): kafka_text(getattr(settings, one.name)) for one in DEFINITIONS if one.kafka in names
+    }
+
+
+def initial_features(settings: Settings) -> Mapping[str, int]:
+    """The levels of features that hold unless others were chosen at run time."""
+    return {TRANSACTION_VERSION: settings.transaction_version}
 
 
 def kafka_text(value: object) -> str:

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from penstock.core.errors import InvalidConfig
+from penstock.core.inert_topic_settings import INERT_SETTINGS
 from penstock.core.model import Durability
 from penstock.core.records import compression
 from penstock.core.topic_config import (
@@ -17,12 +18,14 @@ from penstock.core.topic_config import (
     check_together,
     describe,
     describe_broker,
+    describe_coarse,
     resolve,
     validate,
     validate_broker,
 )
 
 LONG_MAX = str(2**63 - 1)
+INERT = {definition.name for definition in INERT_SETTINGS}
 
 KAFKA_DEFAULTS = {
     "cleanup.policy": "delete",
@@ -44,6 +47,20 @@ KAFKA_DEFAULTS = {
     "segment.ms": "604800000",
     "segment.jitter.ms": "0",
     "unclean.leader.election.enable": "false",
+    # without an effect here
+    "compression.gzip.level": "-1",
+    "compression.lz4.level": "9",
+    "compression.zstd.level": "3",
+    "file.delete.delay.ms": "60000",
+    "follower.replication.throttled.replicas": "",
+    "leader.replication.throttled.replicas": "",
+    "local.retention.bytes": "-2",
+    "local.retention.ms": "-2",
+    "preallocate": "false",
+    "remote.log.copy.disable": "false",
+    "remote.log.delete.on.disable": "false",
+    "remote.storage.enable": "false",
+    "segment.index.bytes": "10485760",
 }
 OUR_DEFAULTS = {"penstock.validation": "full", "flush.ms": "1000", "penstock.durability": "fsync"}
 
@@ -57,12 +74,16 @@ def test_defaults_are_kafkas_except_where_we_say_otherwise() -> None:
 def test_every_default_is_valid_and_canonical() -> None:
     for name, definition in SETTINGS.items():
         assert validate(name, definition.default) == definition.default
-        assert validate_broker(definition.inherits, definition.default) == definition.default
+        if definition.inherits:
+            assert validate_broker(definition.inherits, definition.default) == definition.default
     check_together({}, {})
 
 
 def test_every_setting_inherits_from_its_own_broker_setting_and_has_words() -> None:
-    assert len(BROKER_SETTINGS) == len(SETTINGS) == len(fields(TopicConfig)) - 1  # cleanup.policy fills two
+    alone = {name for name, definition in SETTINGS.items() if not definition.inherits}
+    assert alone == {name for name in INERT if name.startswith("remote.") or "throttled" in name}
+    assert len(BROKER_SETTINGS) == len(SETTINGS) - len(alone)
+    assert len(SETTINGS) - len(INERT) == len(fields(TopicConfig)) - 1  # cleanup.policy fills two
     for definition in SETTINGS.values():
         assert definition.doc.endswith(".") and definition.allowed
 
@@ -141,22 +162,33 @@ def test_an_unknown_setting_gets_a_hint() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "file.delete.delay.ms",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
         "message.downconversion.enable",
-        "preallocate",
-        "remote.storage.enable",
-        "segment.index.bytes",
+        "message.format.version",
         "x\nlevel=INFO forged",
         "y" * 100_000,
         "",
     ],
 )
-def test_what_cannot_be_true_here_is_not_accepted(name: str) -> None:
+def test_what_kafka_does_not_know_either_is_not_accepted(name: str) -> None:
     with pytest.raises(InvalidConfig, match="is not a setting of Penstock topics") as raised:
         validate(name, "1")
     assert len(str(raised.value)) < 300 and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["true", "TRUE", "perhaps", ""])
+def test_tiered_storage_is_refused_with_the_reason(value: str) -> None:
+    with pytest.raises(InvalidConfig, match="there is no tiered storage here"):
+        validate("remote.storage.enable", value)
+    assert validate("remote.storage.enable", " False ") == "false"
+
+
+@pytest.mark.parametrize("value", ["*", "", "0:1", "0:1, 1:2"])
+def test_throttled_replicas_are_all_or_pairs(value: str) -> None:
+    written = value.replace(" ", "")
+    assert validate("leader.replication.throttled.replicas", value) == written
+    for bad in ("x", "0", "0:1,", "0:1;1:2", "-1:0"):
+        with pytest.raises(InvalidConfig, match="partition:broker"):
+            validate("follower.replication.throttled.replicas", bad)
 
 
 def test_broker_settings_go_by_their_own_names() -> None:
@@ -187,7 +219,7 @@ def test_every_setting_reaches_the_resolved_config() -> None:
         "penstock.validation": "header",
     }
     plain = resolve({}, {})
-    for name in SETTINGS:
+    for name in SETTINGS.keys() - INERT:
         value = validate(name, other.get(name, "2222"))
         changed = resolve({name: value}, {})
         inherited = resolve({}, {SETTINGS[name].inherits: value})
@@ -227,7 +259,7 @@ def test_describe_tells_every_setting_and_its_sources() -> None:
         ("retention.ms", "5", "topic"),
         ("log.retention.ms", "7", "changed"),
         ("log.retention.ms", "8", "configured"),
-        ("log.retention.ms", "604800000", "default"),
+        ("log.retention.hours", "168", "default"),
     )
     assert entries["cleanup.policy"].value == "delete"
     assert entries["cleanup.policy"].source == "default"
@@ -244,8 +276,20 @@ def test_describe_broker_tells_what_topics_inherit() -> None:
     assert (entries["log.retention.ms"].value, entries["log.retention.ms"].source) == ("7", "changed")
     assert entries["log.roll.ms"].synonyms == (
         ("log.roll.ms", "9", "configured"),
-        ("log.roll.ms", "604800000", "default"),
+        ("log.roll.hours", "168", "default"),
     )
+    jitter = entries["log.roll.jitter.ms"]
+    assert (jitter.value, jitter.source, jitter.synonyms) == (None, "default", ()), "unset, as in Kafka"
+    coarse = {entry.name: entry.value for entry in describe_coarse()}
+    assert coarse == {"log.retention.hours": "168", "log.roll.hours": "168", "log.roll.jitter.hours": "0"}
+
+
+def test_a_setting_without_a_broker_setting_has_its_default_only() -> None:
+    entries = {entry.name: entry for entry in describe({"preallocate": "true"}, {}, {})}
+    remote, own = entries["remote.storage.enable"], entries["preallocate"]
+    assert (remote.value, remote.source, remote.synonyms) == ("false", "default", ())
+    assert own.synonyms == (("preallocate", "true", "topic"), ("log.preallocate", "false", "default"))
+    assert entries["retention.ms"].value == "604800000" and entries["retention.ms"].synonyms == ()
 
 
 def test_lags_must_leave_room_between_them() -> None:

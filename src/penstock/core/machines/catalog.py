@@ -1,4 +1,4 @@
-"""The catalog: which topics there are, their settings, and how far producer ids are handed out.
+"""The catalog: which topics there are, settings of topics, brokers and groups, feature levels, reserved producer ids.
 
 `decide_*` reads the state and returns events, or raises; `apply` writes and never refuses. The host appends
 the events to a log in between, so replaying that log is recovery. Never touches files or partitions.
@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
+from penstock.core.config_entry import ConfigEntry
 from penstock.core.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -21,22 +23,35 @@ from penstock.core.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
-from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX, PARTITIONS_TOTAL_MAX, PRODUCER_IDS_BLOCK
+from penstock.core.features import FEATURES, FeatureUpdate, check_update
+from penstock.core.limits import (
+    PARTITIONS_PER_TOPIC_MAX,
+    PARTITIONS_TOTAL_MAX,
+    PRODUCER_IDS_BLOCK,
+    RESOURCE_CONFIGS_MAX,
+)
 from penstock.core.machines.catalog_events import (
     TOPIC_ID_BYTES,
     BrokerConfigSaved,
     Event,
+    FeaturesSaved,
     ProducerIdsReserved,
+    ResourceConfigSaved,
     Topic,
     TopicRemoved,
     TopicSaved,
 )
 from penstock.core.model import check_topic_name
 from penstock.core.ports import Rng
+from penstock.core.resource_config import (
+    ResourceKind,
+    check_group,
+    describe_resource,
+    resource_setting,
+    validate_resource,
+)
+from penstock.core.setting import Kind, Setting
 from penstock.core.topic_config import (
-    ConfigEntry,
-    Kind,
-    Setting,
     TopicConfig,
     broker_setting,
     check_together,
@@ -84,9 +99,19 @@ def make_topic_id(rng: Rng) -> bytes:
 
 
 class Catalog:
-    """The machine. `defaults` are the broker's settings from its configuration; they are not state."""
+    """The machine. What it is made with comes from the broker's configuration and is no state: `defaults` of topics,
+    `group_defaults` of groups, and the `features` that hold unless others were chosen."""
 
-    def __init__(self, defaults: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        defaults: Mapping[str, str] | None = None,
+        group_defaults: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
+        self._group_static = dict(group_defaults or {})
+        self._features_static = {name: levels.high for name, levels in FEATURES.items()} | dict(
+            features or {}
+        )
         self._static = {name: validate_broker(name, value) for name, value in (defaults or {}).items()}
         check_together({}, self._static)
         self._defaults = dict(self._static)
@@ -95,6 +120,8 @@ class Catalog:
         self._by_folded: dict[str, str] = {}
         self._configs: dict[bytes, TopicConfig] = {}
         self._broker_overrides: dict[str, str] = {}
+        self._resources: dict[tuple[ResourceKind, str], dict[str, str]] = {}
+        self._features: dict[str, int] = {}
         self._partition_count = 0
         self._producer_ids_upto = 0
 
@@ -125,6 +152,19 @@ class Catalog:
         """The first producer id that was never reserved."""
         return self._producer_ids_upto
 
+    @property
+    def features(self) -> dict[str, int]:
+        """The level of each feature that is in force."""
+        return self._features_static | self._features
+
+    def resource_overrides(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
+        """The settings that a group or another named resource has of its own."""
+        return self._resources.get((kind, name), {})
+
+    def resource_names(self, kind: ResourceKind) -> list[str]:
+        """The resources of a kind that have settings of their own, sorted."""
+        return sorted(name for found, name in self._resources if found is kind)
+
     def find(self, name: str) -> Topic | None:
         return self._by_name.get(name)
 
@@ -152,11 +192,16 @@ class Catalog:
         """The broker settings that topics inherit, in the same way."""
         return describe_broker(self._broker_overrides, self._static)
 
+    def describe_resource(self, kind: ResourceKind, name: str) -> list[ConfigEntry]:
+        """The settings of a group or another named resource, in the same way."""
+        return describe_resource(kind, self.resource_overrides(kind, name), self._group_static)
+
     def draft(self) -> Catalog:
         """A copy for trying decisions one after the other, when they are to be kept all at once or not at all."""
         draft = copy(self)
         draft._by_name, draft._by_id = dict(self._by_name), dict(self._by_id)
         draft._by_folded, draft._configs = dict(self._by_folded), dict(self._configs)
+        draft._resources = dict(self._resources)
         return draft
 
     # --- deciding ---
@@ -231,6 +276,40 @@ class Catalog:
             _altered(self._broker_overrides, changes, broker_setting, validate_broker, inherited)
         )
 
+    def decide_set_resource_config(
+        self, kind: ResourceKind, name: str, overrides: Mapping[str, str | None]
+    ) -> list[Event]:
+        """Replace all settings of a group or another named resource."""
+        return self._save_resource(kind, name, _canonical(overrides, partial(validate_resource, kind)))
+
+    def decide_alter_resource_config(
+        self, kind: ResourceKind, name: str, changes: Sequence[ConfigChange]
+    ) -> list[Event]:
+        """Change some settings of a group or another named resource and keep the rest."""
+
+        def inherited(definition: Setting) -> str:
+            return definition.default
+
+        return self._save_resource(
+            kind,
+            name,
+            _altered(
+                self.resource_overrides(kind, name),
+                changes,
+                partial(resource_setting, kind),
+                partial(validate_resource, kind),
+                inherited,
+            ),
+        )
+
+    def decide_update_features(self, updates: Sequence[FeatureUpdate], node_id: int) -> list[Event]:
+        """Choose levels of features, all of them or none."""
+        levels = self.features
+        for update in updates:
+            check_update(update, levels, node_id)
+        chosen = self._features | {update.name: update.level for update in updates}
+        return [] if chosen == self._features else [FeaturesSaved(chosen)]
+
     def decide_reserve_producer_ids(self, count: int = PRODUCER_IDS_BLOCK) -> list[Event]:
         """The next `count` producer ids, from `producer_ids_upto` on, may be handed out once this is kept."""
         upto = self._producer_ids_upto + count
@@ -242,6 +321,18 @@ class Catalog:
         if overrides == topic.overrides:
             return []
         return [TopicSaved(replace(topic, overrides=overrides))]
+
+    def _save_resource(self, kind: ResourceKind, name: str, overrides: dict[str, str]) -> list[Event]:
+        present = self._resources.get((kind, name))
+        if overrides == (present or {}):
+            return []
+        if kind is ResourceKind.GROUP:
+            check_group(overrides, self._group_static)
+        if present is None and len(self._resources) >= RESOURCE_CONFIGS_MAX:
+            raise InvalidRequest(
+                f"at most {RESOURCE_CONFIGS_MAX} groups and client metrics subscriptions have settings of their own"
+            )
+        return [ResourceConfigSaved(kind, name, overrides)]
 
     def _save_broker(self, overrides: dict[str, str]) -> list[Event]:
         if overrides == self._broker_overrides:
@@ -284,6 +375,12 @@ class Catalog:
                 }
             case ProducerIdsReserved(upto):
                 self._producer_ids_upto = max(self._producer_ids_upto, upto)
+            case ResourceConfigSaved(kind, name, overrides):
+                self._resources.pop((kind, name), None)
+                if overrides:
+                    self._resources[kind, name] = dict(overrides)
+            case FeaturesSaved(levels):
+                self._features = dict(levels)
 
     def _add(self, topic: Topic) -> None:
         namesake = self._by_name.get(topic.name)
@@ -335,13 +432,14 @@ def _altered(
     altered = dict(overrides)
     seen: set[str] = set()
     for op, name, value in changes:
-        definition = find(name)
         if name in seen:
             raise InvalidRequest(f"{name} is changed twice in one request")
         seen.add(name)
         if op is ConfigOp.DELETE:
+            # A name that is not known has no value either: mirrors delete whatever the other side does not have.
             altered.pop(name, None)
             continue
+        definition = find(name)
         if value is None:
             raise InvalidRequest(f"{name}: a value is missing")
         text = value

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from penstock.core.errors import InvalidConfig, InvalidTopic, TornSegment
+from penstock.core.errors import InvalidConfig, InvalidRequest, InvalidTopic, TornSegment
+from penstock.core.features import FEATURES
 from penstock.core.model import check_topic_name
+from penstock.core.resource_config import ResourceKind, validate_resource
 from penstock.core.topic_config import validate, validate_broker
 
 VERSION = 1
@@ -22,6 +25,8 @@ TOPIC_ID_BYTES = 16
 _TOPIC_PREFIX = b"topic/"
 _BROKER_CONFIG_KEY = b"broker-config"
 _PRODUCER_IDS_KEY = b"producer-ids"
+_FEATURES_KEY = b"features"
+_RESOURCE_PREFIX = b"resource-config/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,25 @@ class ProducerIdsReserved:
     upto: int
 
 
-Event = TopicSaved | TopicRemoved | BrokerConfigSaved | ProducerIdsReserved
+@dataclass(frozen=True, slots=True)
+class ResourceConfigSaved:
+    """The settings of a group or another named resource; this is all of them now, and none means that it has none."""
+
+    kind: ResourceKind
+    name: str
+    overrides: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesSaved:
+    """The feature levels that were chosen at run time; this is all of them now."""
+
+    levels: Mapping[str, int]
+
+
+Event = (
+    TopicSaved | TopicRemoved | BrokerConfigSaved | ProducerIdsReserved | ResourceConfigSaved | FeaturesSaved
+)
 
 
 def key_of(event: Event) -> bytes:
@@ -78,6 +101,10 @@ def key_of(event: Event) -> bytes:
             return _BROKER_CONFIG_KEY
         case ProducerIdsReserved():
             return _PRODUCER_IDS_KEY
+        case ResourceConfigSaved(kind, name):
+            return _RESOURCE_PREFIX + f"{kind}/{name}".encode()
+        case FeaturesSaved():
+            return _FEATURES_KEY
 
 
 def encode(event: Event) -> tuple[bytes, bytes | None]:
@@ -97,6 +124,10 @@ def encode(event: Event) -> tuple[bytes, bytes | None]:
             content = {"overrides": dict(overrides)}
         case ProducerIdsReserved(upto):
             content = {"upto": upto}
+        case ResourceConfigSaved(overrides=overrides):
+            content = {"overrides": dict(overrides)} if overrides else None
+        case FeaturesSaved(levels):
+            content = {"levels": dict(levels)}
     if content is None:
         return key_of(event), None
     return key_of(event), json.dumps({"version": VERSION, **content}, sort_keys=True).encode()
@@ -117,6 +148,10 @@ def decode(key: bytes | None, value: bytes | None) -> Event:
         return BrokerConfigSaved(_Fields(key, value).settings(validate_broker))
     if key == _PRODUCER_IDS_KEY:
         return ProducerIdsReserved(_Fields(key, value).whole("upto", 0))
+    if key == _FEATURES_KEY:
+        return FeaturesSaved(_Fields(key, value).levels())
+    if key.startswith(_RESOURCE_PREFIX):
+        return _decode_resource(key, value)
     raise TornSegment(f"the catalog holds {key!r}, which this version does not know")
 
 
@@ -128,6 +163,19 @@ def _decode_topic_id(key: bytes) -> bytes:
     if len(topic_id) != TOPIC_ID_BYTES:
         raise TornSegment(f"the catalog holds {key!r}, which names no topic id")
     return topic_id
+
+
+def _decode_resource(key: bytes, value: bytes | None) -> ResourceConfigSaved:
+    try:
+        kind_text, slash, name = key[len(_RESOURCE_PREFIX) :].decode().partition("/")
+        kind = ResourceKind(kind_text)
+    except ValueError:
+        slash = ""
+    if not slash:
+        raise TornSegment(f"the catalog holds {key!r}, which names no resource")
+    if value is None:
+        return ResourceConfigSaved(kind, name, {})
+    return ResourceConfigSaved(kind, name, _Fields(key, value).settings(partial(validate_resource, kind)))
 
 
 def _decode_topic(topic_id: bytes, fields: _Fields) -> Topic:
@@ -188,5 +236,18 @@ class _Fields:
             raise self.torn(f"overrides is {value!r}, not texts by name")
         try:
             return {name: check(name, text) for name, text in value.items()}
-        except InvalidConfig as error:
+        except (InvalidConfig, InvalidRequest) as error:
             raise self.torn(str(error)) from None
+
+    def levels(self) -> dict[str, int]:
+        """Feature levels, each one that can still be chosen."""
+        value = self._content.get("levels")
+        if not isinstance(value, dict):
+            raise self.torn(f"levels is {value!r}, not numbers by name")
+        for name, level in value.items():
+            known = FEATURES.get(name)
+            if known is None or type(level) is not int or not known.low <= level <= known.high:
+                raise self.torn(
+                    f"the level of feature {name!r} is {level!r}, which this version does not know"
+                )
+        return value

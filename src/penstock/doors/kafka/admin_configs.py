@@ -1,66 +1,96 @@
-"""Settings as clients see and change them, of topics and of the broker that they inherit from. Never knows a bound."""
+"""Settings as clients see and change them, of every kind of resource that has some. Never knows a bound."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import asyncio
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidRequest, words_of
 from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
 from penstock.core.machines.catalog_events import Event
-from penstock.core.model import check_topic_name
-from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.changes import Changes, Step, check_named_once, check_settings_once, repeated
-from penstock.doors.kafka.config_entries import (
-    DYNAMIC_BROKER,
-    DYNAMIC_DEFAULT_BROKER,
-    FIXED,
-    Entry,
-    described,
-    fixed_entries,
-    inherited_entries,
+from penstock.doors.kafka.call import Call, Handler
+from penstock.doors.kafka.changes import Changes, Step, check_named_once, repeated
+from penstock.doors.kafka.config_entries import described
+from penstock.doors.kafka.config_resources import (
+    BrokerConfigs,
+    ConfigResources,
+    LoggerConfigs,
+    TopicConfigs,
+    client_metrics_configs,
+    group_configs,
 )
 from penstock.doors.kafka.errors import code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
-from penstock.wire.kafka import messages
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 """Kafka's numbers for what settings belong to."""
 
-_ALL_BROKERS = ""
+_TYPED_FROM = 1
+"""The first version of ListConfigResources that asks for types; before it, client metrics are meant."""
+_RESOURCES_AT_ONCE = 20
+"""How many resources are described before other requests get their turn."""
 _OPS = frozenset(int(op) for op in ConfigOp)
 
 
 class ConfigHandlers:
-    """Answers DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+    """Answers DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
         self._changes = Changes(broker)
-        self.advertised = Address(broker.settings.host, broker.settings.port)
+        self._brokers = BrokerConfigs(broker)
+        self._resources: dict[int, ConfigResources] = {
+            TOPIC: TopicConfigs(broker),
+            BROKER: self._brokers,
+            BROKER_LOGGER: LoggerConfigs(broker),
+            CLIENT_METRICS: client_metrics_configs(broker),
+            GROUP: group_configs(broker),
+        }
+
+    def handlers(self) -> dict[int, Handler]:
+        """Who answers what."""
+        return {
+            ApiKey.DESCRIBE_CONFIGS: self.describe_configs,
+            ApiKey.ALTER_CONFIGS: self.alter_configs,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: self.incremental_alter_configs,
+            ApiKey.LIST_CONFIG_RESOURCES: self.list_config_resources,
+        }
+
+    @property
+    def advertised(self) -> Address:
         """Where clients are told to connect to; the door says so once it listens."""
+        return self._brokers.advertised
+
+    @advertised.setter
+    def advertised(self, address: Address) -> None:
+        self._brokers.advertised = address
 
     # -- describe
 
-    def describe_configs(self, call: Call, request: Any) -> Any:
+    async def describe_configs(self, call: Call, request: Any) -> Any:
         """Every setting of each resource, or those asked for: what it is, who says so, what it would be otherwise."""
         twice = repeated(_key(resource) for resource in request.resources)
-        results = [self._describe(request, twice, resource) for resource in request.resources]
+        results = []
+        for count, resource in enumerate(request.resources, start=1):
+            results.append(self._describe(request, twice, resource))
+            if count % _RESOURCES_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return messages.DescribeConfigsResponse(results=results)
 
     def _describe(self, request: Any, twice: set[Hashable], resource: Any) -> Any:
         result = messages.DescribeConfigsResponse.DescribeConfigsResult(
-            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=""
         )
         try:
             check_named_once(_key(resource), twice)
-            entries = self._entries(resource)
+            entries = self._kind(resource).entries(resource.resource_name)
         except BrokerError as error:
             result.error_code, result.error_message = code_of(error), words_of(error)
             return result
-        wanted = frozenset(resource.configuration_keys or ())
+        wanted = resource.configuration_keys and frozenset(resource.configuration_keys)
         result.configs = [
             described(entry, synonyms=request.include_synonyms, documentation=request.include_documentation)
             for entry in entries
@@ -68,97 +98,76 @@ class ConfigHandlers:
         ]
         return result
 
-    def _entries(self, resource: Any) -> list[Entry]:
-        catalog = self._broker.catalog
-        if _is_topic(resource):
-            return inherited_entries(catalog.describe(check_topic_name(resource.resource_name)))
-        self._check_broker(resource.resource_name)
-        if resource.resource_name == _ALL_BROKERS:
-            entries = inherited_entries(catalog.describe_broker())
-            return [entry for entry in entries if entry.source == DYNAMIC_DEFAULT_BROKER]
-        entries = inherited_entries(catalog.describe_broker(), changed_as=DYNAMIC_BROKER)
-        entries += fixed_entries(self._broker.settings, self._broker.data_directory, self.advertised)
-        return sorted(entries, key=lambda entry: entry.name)
+    def list_config_resources(self, call: Call, request: Any) -> Any:
+        """The resources that have settings, of the types asked for."""
+        response = messages.ListConfigResourcesResponse
+        types: list[int] = [CLIENT_METRICS]
+        if call.version >= _TYPED_FROM:
+            types = sorted(set(request.resource_types) or self._resources)
+        if not self._resources.keys() >= set(types):
+            return response(error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[])
+        return response(
+            config_resources=[
+                response.ConfigResource(resource_name=name, resource_type=kind)
+                for kind in types
+                for name in self._resources[kind].names()
+            ]
+        )
 
     # -- alter
 
     async def alter_configs(self, call: Call, request: Any) -> Any:
         """Replace all settings of each resource: what is not named goes back to what it would be otherwise."""
         response = messages.AlterConfigsResponse
-        answers = await self._alter(request, self._replace, response.AlterConfigsResourceResponse)
-        return response(responses=answers)
+        errors = await self._alter(request, self._replace)
+        return response(responses=_answers(request, errors, response.AlterConfigsResourceResponse))
 
     async def incremental_alter_configs(self, call: Call, request: Any) -> Any:
         """Change some settings of each resource and keep the rest."""
         response = messages.IncrementalAlterConfigsResponse
-        answers = await self._alter(request, self._change, response.AlterConfigsResourceResponse)
-        return response(responses=answers)
+        errors = await self._alter(request, self._change)
+        if not request.validate_only:
+            for resource, error in zip(request.resources, errors, strict=True):
+                if error is None:
+                    changes = [_config_change(one) for one in resource.configs]
+                    self._kind(resource).changed(resource.resource_name, changes)
+        return response(responses=_answers(request, errors, response.AlterConfigsResourceResponse))
 
-    async def _alter(self, request: Any, decide: Any, answer_type: Any) -> list[Any]:
+    async def _alter(self, request: Any, decide: Any) -> list[BrokerError | None]:
         twice = repeated(_key(resource) for resource in request.resources)
         steps: list[Step] = [partial(decide, twice, resource) for resource in request.resources]
-        kept = await self._changes.keep(steps, validate_only=request.validate_only)
-        return [
-            answer_type(
-                error_code=0 if error is None else code_of(error),
-                error_message=None if error is None else words_of(error),
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in zip(request.resources, kept.errors, strict=True)
-        ]
+        return (await self._changes.keep(steps, validate_only=request.validate_only)).errors
 
     def _replace(self, twice: set[Hashable], resource: Any, catalog: Catalog) -> Sequence[Event]:
-        self._check(twice, resource)
-        check_settings_once(resource.configs)
-        overrides = {one.name: one.value for one in resource.configs}
-        if _is_topic(resource):
-            return catalog.decide_set_configs(resource.resource_name, overrides)
-        return catalog.decide_set_broker_config(overrides)
+        check_named_once(_key(resource), twice)
+        return self._kind(resource).replace(resource.resource_name, resource.configs, catalog)
 
     def _change(self, twice: set[Hashable], resource: Any, catalog: Catalog) -> Sequence[Event]:
-        self._check(twice, resource)
-        changes = [_config_change(one) for one in resource.configs]
-        if _is_topic(resource):
-            return catalog.decide_alter_configs(resource.resource_name, changes)
-        return catalog.decide_alter_broker_config(changes)
-
-    def _check(self, twice: set[Hashable], resource: Any) -> None:
-        """That the resource is one, is named once, and that nothing of it is fixed."""
         check_named_once(_key(resource), twice)
-        if _is_topic(resource):
-            check_topic_name(resource.resource_name)
-            return
-        self._check_broker(resource.resource_name)
-        _check_changeable(one.name for one in resource.configs)
+        changes = [_config_change(one) for one in resource.configs]
+        return self._kind(resource).change(resource.resource_name, changes, catalog)
 
-    def _check_broker(self, name: str) -> None:
-        node_id = self._broker.identity.node_id
-        if name not in (_ALL_BROKERS, str(node_id)):
-            raise InvalidRequest(
-                f"there is no broker {name!r}; name broker {node_id}, or nothing for all brokers"
-            )
+    def _kind(self, resource: Any) -> ConfigResources:
+        kind = self._resources.get(resource.resource_type)
+        if kind is None:
+            raise InvalidRequest(f"Unknown resource type {resource.resource_type}")
+        return kind
+
+
+def _answers(request: Any, errors: list[BrokerError | None], answer_type: Any) -> list[Any]:
+    return [
+        answer_type(
+            error_code=0 if error is None else code_of(error),
+            error_message=None if error is None else words_of(error),
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, error in zip(request.resources, errors, strict=True)
+    ]
 
 
 def _key(resource: Any) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
-
-
-def _is_topic(resource: Any) -> bool:
-    """Whose settings are meant: a topic's or else a broker's. There are no others here."""
-    if resource.resource_type not in (TOPIC, BROKER):
-        raise InvalidRequest(
-            f"resource type {resource.resource_type} has no settings here; topics ({TOPIC}) and brokers ({BROKER}) have"
-        )
-    return bool(resource.resource_type == TOPIC)
-
-
-def _check_changeable(names: Iterable[str]) -> None:
-    for name in names:
-        if name in FIXED:
-            raise InvalidRequest(
-                f"{name} cannot be changed while the broker runs; change its configuration and start it again"
-            )
 
 
 def _config_change(asked: Any) -> ConfigChange:

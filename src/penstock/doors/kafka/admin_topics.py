@@ -158,8 +158,11 @@ class TopicHandlers:
     # -- cut off
 
     async def delete_records(self, call: Call, request: Any) -> Any:
-        """Forget the records before an offset, partition by partition."""
-        deadline = Deadline(request.timeout_ms)
+        """Forget the records before an offset, partition by partition.
+
+        The timeout is for replicas that lag behind: a client that gives none (0) still wants the records deleted.
+        """
+        deadline = Deadline(request.timeout_ms if request.timeout_ms > 0 else None)
         topics, under_way = [], []
         for topic in request.topics:
             answers = []

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.core.errors import BrokerError, InvalidRequest, TimedOut
+from penstock.core.limits import ADMIN_ENTRIES_MAX
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event
 from penstock.node.broker import Broker
@@ -129,6 +130,12 @@ def check_named_once(name: Hashable, twice: set[Hashable]) -> None:
         raise InvalidRequest(
             "this is named more than once in the request, so what is wanted of it cannot be told"
         )
+
+
+def check_count(count: int) -> None:
+    """Refuse a request whose entries would take too much time of the loop."""
+    if count > ADMIN_ENTRIES_MAX:
+        raise InvalidRequest(f"the request has {count} entries, at most {ADMIN_ENTRIES_MAX} are allowed")
 
 
 def check_settings_once(configs: Iterable[Any]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from penstock.core.config_entry import ConfigEntry, Source
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Topic
-from penstock.core.topic_config import BROKER_SETTINGS, INT32_MAX, ConfigEntry, Kind, Source
+from penstock.core.setting import INT32_MAX, Kind
+from penstock.core.topic_config import BROKER_SETTINGS, describe_coarse
+from penstock.doors.kafka.broker_facts import Fact, broker_facts
 from penstock.node.addresses import Address
 from penstock.node.definition import Definition
 from penstock.node.definition import Kind as NodeKind
@@ -15,15 +19,27 @@ from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
 from penstock.wire.kafka import messages
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
+DYNAMIC_BROKER_LOGGER, CLIENT_METRICS, GROUP = 6, 7, 8
 """Kafka's numbers for where a value comes from."""
 
 _SOURCES: dict[Source, int] = {
     "topic": DYNAMIC_TOPIC,
+    "group": GROUP,
+    "client-metrics": CLIENT_METRICS,
     "changed": DYNAMIC_DEFAULT_BROKER,
     "configured": STATIC_BROKER,
     "default": DEFAULT,
 }
-_TYPES = {Kind.BOOLEAN: 1, Kind.STRING: 2, Kind.INT: 3, Kind.LONG: 5, Kind.DOUBLE: 6, Kind.LIST: 7}
+_TYPES = {
+    Kind.BOOLEAN: 1,
+    Kind.STRING: 2,
+    Kind.INT: 3,
+    Kind.SHORT: 4,
+    Kind.LONG: 5,
+    Kind.DOUBLE: 6,
+    Kind.LIST: 7,
+}
+_UNKNOWN_TYPE = 0
 
 _PROTOCOL = "PLAINTEXT"
 
@@ -37,24 +53,20 @@ class Given(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One setting of one resource."""
+    """One setting of one resource. No value: it is unset."""
 
     name: str
     type: int
     documentation: str
     is_read_only: bool
+    value: str | None
+    source: int
     given: tuple[Given, ...]
 
-    @property
-    def value(self) -> str:
-        return self.given[0].value
 
-    @property
-    def source(self) -> int:
-        return self.given[0].source
-
-
-def inherited_entries(found: list[ConfigEntry], changed_as: int = DYNAMIC_DEFAULT_BROKER) -> list[Entry]:
+def inherited_entries(
+    found: list[ConfigEntry], changed_as: int = DYNAMIC_DEFAULT_BROKER, *, is_read_only: bool = False
+) -> list[Entry]:
     """Settings that live in the catalog. `changed_as`: the source of what was changed for the broker at run time."""
     sources = _SOURCES | {"changed": changed_as}
     return [
@@ -62,7 +74,9 @@ def inherited_entries(found: list[ConfigEntry], changed_as: int = DYNAMIC_DEFAUL
             one.name,
             _TYPES[one.type],
             one.doc,
-            False,
+            is_read_only,
+            one.value,
+            sources[one.source],
             tuple(Given(synonym.name, synonym.value, sources[synonym.source]) for synonym in one.synonyms),
         )
         for one in found
@@ -83,19 +97,39 @@ def fixed_entries(settings: Settings, data_directory: str, advertised: Address) 
     entries.append(
         _address_entry("advertised.listeners", advertised, "Where clients are told to connect to.")
     )
+    entries += inherited_entries(describe_coarse(), is_read_only=True)
+    entries += [_fact_entry(fact) for fact in broker_facts(settings)]
     return entries
+
+
+def logger_entries(levels: Mapping[str, str]) -> list[Entry]:
+    """Loggers of the broker and their levels."""
+    return [
+        Entry(name, _UNKNOWN_TYPE, "", False, level, DYNAMIC_BROKER_LOGGER, ())
+        for name, level in levels.items()
+    ]
 
 
 def _node_entry(name: str, definition: Definition, value: object) -> Entry:
     given = [Given(name, kafka_text(definition.default), DEFAULT)]
     if value != definition.default:
         given.insert(0, Given(name, kafka_text(value), STATIC_BROKER))
-    return Entry(name, _TYPES[_kind(definition)], definition.meaning, True, tuple(given))
+    return _read_only(name, _kind(definition), definition.meaning, given)
 
 
 def _address_entry(name: str, address: Address, documentation: str) -> Entry:
     given = Given(name, f"{_PROTOCOL}://{address}", STATIC_BROKER)
-    return Entry(name, _TYPES[Kind.LIST], documentation, True, (given,))
+    return _read_only(name, Kind.LIST, documentation, [given])
+
+
+def _fact_entry(fact: Fact) -> Entry:
+    if fact.value is None:
+        return Entry(fact.name, _TYPES[fact.kind], fact.doc, True, None, DEFAULT, ())
+    return _read_only(fact.name, fact.kind, fact.doc, [Given(fact.name, fact.value, DEFAULT)])
+
+
+def _read_only(name: str, kind: Kind, documentation: str, given: list[Given]) -> Entry:
+    return Entry(name, _TYPES[kind], documentation, True, given[0].value, given[0].source, tuple(given))
 
 
 def _kind(definition: Definition) -> Kind:
@@ -103,7 +137,7 @@ def _kind(definition: Definition) -> Kind:
         return Kind.BOOLEAN
     if definition.kind in (NodeKind.COUNT, NodeKind.BYTES, NodeKind.MS):
         return Kind.INT if definition.high <= INT32_MAX else Kind.LONG
-    return Kind.STRING
+    return Kind.LIST if definition.name == "data_dir" else Kind.STRING
 
 
 FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), "", Address("", 0)))

@@ -12,6 +12,7 @@ from types import CoroutineType
 from typing import Any
 
 from penstock.core.errors import BrokerError
+from penstock.doors.kafka.access import AccessHandlers
 from penstock.doors.kafka.admin_configs import ConfigHandlers
 from penstock.doors.kafka.admin_topics import TopicHandlers
 from penstock.doors.kafka.call import Call, Handler
@@ -23,9 +24,10 @@ from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
 from penstock.doors.kafka.offsets import OffsetHandlers
+from penstock.doors.kafka.placement import PlacementHandlers
 from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.transactions import TransactionHandlers
-from penstock.doors.kafka.versions import TRANSACTION_VERSION, VersionsHandler, advertised_versions
+from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
@@ -63,7 +65,8 @@ class Dispatch:
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
         self._groups = GroupHandlers(broker)
-        self._configs = configs = ConfigHandlers(broker)
+        self._configs = ConfigHandlers(broker)
+        self._placement = PlacementHandlers(broker)
         self._coordination = broker.coordination
         topics, offsets = TopicHandlers(broker), OffsetHandlers(broker)
         groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
@@ -82,9 +85,9 @@ class Dispatch:
             ApiKey.DELETE_TOPICS: topics.delete_topics,
             ApiKey.CREATE_PARTITIONS: topics.create_partitions,
             ApiKey.DELETE_RECORDS: topics.delete_records,
-            ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
-            ApiKey.ALTER_CONFIGS: configs.alter_configs,
-            ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+            **self._configs.handlers(),
+            **self._placement.handlers(),
+            **AccessHandlers().handlers(),
             ApiKey.FIND_COORDINATOR: groups.find_coordinator,
             ApiKey.JOIN_GROUP: groups.join_group,
             ApiKey.SYNC_GROUP: groups.sync_group,
@@ -100,17 +103,17 @@ class Dispatch:
             ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
             ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
-        features = {TRANSACTION_VERSION: broker.settings.transaction_version}
-        versions = VersionsHandler(advertised_versions([*self._handlers, ApiKey.API_VERSIONS]), features)
-        self._handlers[ApiKey.API_VERSIONS] = versions.api_versions
+        own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
+        self._versions = VersionsHandler(advertised_versions([*self._handlers, *own]), broker)
+        self._handlers[ApiKey.API_VERSIONS] = self._versions.api_versions
+        self._handlers[ApiKey.UPDATE_FEATURES] = self._versions.update_features
         self._handlers |= transactions.unadvertised()
-        self._versions = versions
         meter = broker.runtime.meters.door(DOOR)
         self._timings = {key: meter.call(API[key].name) for key in self._handlers}
 
     def advertise(self, address: Address) -> None:
         """The address that clients are told to come to."""
-        for handlers in (self._cluster, self._configs, self._groups):
+        for handlers in (self._cluster, self._configs, self._groups, self._placement):
             handlers.advertised = address
 
     def handle(self, connection: Connection, frame: memoryview) -> None:

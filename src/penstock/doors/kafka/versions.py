@@ -1,12 +1,20 @@
-"""ApiVersions: what this door speaks. Answers in every version, because the client cannot know better yet."""
+"""ApiVersions and UpdateFeatures: which calls this door serves, at which levels. Never serves one of the others.
+
+ApiVersions is answered in every version, because the client cannot know better yet.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from penstock.core.errors import InvalidConfig, words_of
+from penstock.core.features import FEATURES, FeatureUpdate, Move
 from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.changes import Changes, Step
+from penstock.doors.kafka.errors import code_of
+from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.wire.kafka import API, ApiKey, ErrorCode, encode_response, messages
 
@@ -18,10 +26,6 @@ _NAMED_FROM = 3
 _FROM_ZERO_FROM = 4
 """The first version that may name features whose levels start at 0; clients before it choke on them."""
 
-TRANSACTION_VERSION = "transaction.version"
-FEATURES = {TRANSACTION_VERSION: 2}
-"""The newest level of each feature that is known here."""
-
 
 def advertised_versions(keys: Iterable[int]) -> Versions:
     """The versions of each API. Produce is said to start at 0: older clients stop compressing otherwise."""
@@ -31,37 +35,58 @@ def advertised_versions(keys: Iterable[int]) -> Versions:
 
 
 class VersionsHandler:
-    """Answers ApiVersions. `features` are by name, with the level that is in force."""
+    """Answers ApiVersions and UpdateFeatures: which calls are served here, and at which levels."""
 
-    def __init__(self, versions: Versions, features: Mapping[str, int]) -> None:
+    def __init__(self, versions: Versions, broker: Broker) -> None:
+        self._broker = broker
+        self._changes = Changes(broker)
+        response = messages.ApiVersionsResponse
         self._keys = [
-            messages.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+            response.ApiVersion(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in versions.items()
         ]
-        response = messages.ApiVersionsResponse
         self._supported = [
-            response.SupportedFeatureKey(name=name, min_version=0, max_version=FEATURES[name])
-            for name in sorted(features)
+            response.SupportedFeatureKey(name=name, min_version=levels.low, max_version=levels.high)
+            for name, levels in sorted(FEATURES.items())
         ]
-        self._finalized = [
-            response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(features.items())
-            if level
-        ]
+        self._supported_before_zero = [one for one in self._supported if one.min_version > 0]
         self._own = [one for one in self._keys if one.api_key == ApiKey.API_VERSIONS]
 
     def api_versions(self, call: Call, request: Any) -> Any:
         """What is spoken here; notes what the client says it is."""
+        response = messages.ApiVersionsResponse
         if call.version >= _NAMED_FROM:
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
-                return messages.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+                return response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
             call.connection.software = f"{name} {version}"
-        return messages.ApiVersionsResponse(
+        supports_zero = call.version >= _FROM_ZERO_FROM
+        return response(
             api_keys=self._keys,
-            supported_features=self._supported if call.version >= _FROM_ZERO_FROM else [],
-            finalized_features_epoch=0,
-            finalized_features=self._finalized,
+            supported_features=self._supported if supports_zero else self._supported_before_zero,
+            finalized_features_epoch=self._broker.metadata_end,
+            finalized_features=[
+                response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                for name, level in sorted(self._broker.catalog.features.items())
+                if level
+            ],
+        )
+
+    async def update_features(self, call: Call, request: Any) -> Any:
+        """Choose levels of features, all of them or none; clients learn of them when they connect next."""
+        updates = [
+            FeatureUpdate(one.feature, one.max_version_level, _move(call.version, one))
+            for one in request.feature_updates
+        ]
+        node_id = self._broker.identity.node_id
+        steps: list[Step] = [lambda catalog: catalog.decide_update_features(updates, node_id)]
+        kept = await self._changes.keep(steps, validate_only=request.validate_only)
+        (error,) = kept.errors
+        if error is None:
+            return messages.UpdateFeaturesResponse(error_message=None, results=[])
+        code = ErrorCode.INVALID_UPDATE_VERSION if isinstance(error, InvalidConfig) else code_of(error)
+        return messages.UpdateFeaturesResponse(
+            error_code=int(code), error_message=words_of(error), results=[]
         )
 
     def refuse(self, connection: Connection, correlation_id: int) -> None:
@@ -69,3 +94,10 @@ class VersionsHandler:
         body = messages.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._own)
         pieces: list[Any] = encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body)
         connection.answer(pieces)
+
+
+def _move(version: int, update: Any) -> int:
+    """The first version knows only whether a downgrade is allowed."""
+    if version > 0:
+        return int(update.upgrade_type)
+    return Move.SAFE_DOWNGRADE if update.allow_downgrade else Move.UPGRADE

@@ -10,6 +10,7 @@ from penstock.node.coordinators.classic_groups import ClassicGroups
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.consumer_groups import ConsumerGroups
 from penstock.node.coordinators.groups import Groups, OpenTopic
+from penstock.node.coordinators.kinds import GroupOverrides
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
 
@@ -21,11 +22,16 @@ class Coordination:
     """What the broker and the doors hold. `open` before use; until then nobody is coordinated here."""
 
     def __init__(
-        self, settings: Settings, runtime: Runtime, open_topic: OpenTopic, topics: Callable[[], Topics]
+        self,
+        settings: Settings,
+        runtime: Runtime,
+        open_topic: OpenTopic,
+        topics: Callable[[], Topics],
+        overrides: GroupOverrides,
     ) -> None:
         self._settings = settings
         self._topics = topics
-        self.groups = Groups(settings, runtime, open_topic)
+        self.groups = Groups(settings, runtime, open_topic, overrides)
         self.classic = ClassicGroups(self.groups, runtime.rng, topics)
         self.consumer = ConsumerGroups(self.groups, runtime.rng, topics)
         self.committed = CommittedOffsets(self.groups, settings.offsets_retention_ms)

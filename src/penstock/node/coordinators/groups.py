@@ -13,10 +13,11 @@ from zlib import crc32
 
 from penstock.core.errors import BrokerError, CoordinatorUnavailable, InvalidGroup, UnknownGroup
 from penstock.core.limits import GROUP_RECORD_BYTES_MAX
+from penstock.core.machines.consumer_group import ConsumerGroup
 from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine
 from penstock.core.machines.roster import Roster
 from penstock.node.coordinators.group_shard import Answered, GroupShard
-from penstock.node.coordinators.kinds import group_kinds
+from penstock.node.coordinators.kinds import GroupOverrides, consumer_group_terms, group_kinds
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
@@ -45,8 +46,11 @@ class ListedGroup(NamedTuple):
 class Groups:
     """Every group of this node. `open` before use; until then there is no coordinator."""
 
-    def __init__(self, settings: Settings, runtime: Runtime, open_topic: OpenTopic) -> None:
+    def __init__(
+        self, settings: Settings, runtime: Runtime, open_topic: OpenTopic, overrides: GroupOverrides
+    ) -> None:
         self._settings = settings
+        self._overrides = overrides
         self._runtime = runtime
         self._open_topic = open_topic
         self._shards: list[GroupShard] = []
@@ -62,11 +66,19 @@ class Groups:
         partitions = await self._open_topic(TOPIC, self._settings.group_topic_partitions, TOPIC_CONFIG)
         if self._shards:
             return
-        kinds, records = group_kinds(self._settings)
+        kinds, records = group_kinds(self._settings, self._overrides)
         shards = [GroupShard(partition, Roster(kinds), records, self._runtime) for partition in partitions]
         for shard in shards:
             shard.recover()
         self._shards = shards
+
+    def configure(self, group_id: str) -> None:
+        """Let a group follow its settings, which have changed; members hear of it with their next heartbeat."""
+        if not self._shards:
+            return
+        group = self._shard_of(group_id).roster.find(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.terms = consumer_group_terms(self._settings, self._overrides(group_id))
 
     def close(self) -> None:
         """Let go of every call that waits."""
@@ -81,9 +93,12 @@ class Groups:
         """Where a group lives, whether or not it is there. Raises while there is no coordinator, or its disk failed."""
         if not self._shards:
             raise CoordinatorUnavailable("nobody has looked for a coordinator yet")
-        shard = self._shards[crc32(group_id.encode()) % len(self._shards)]
+        shard = self._shard_of(group_id)
         shard.check_ready()
         return shard
+
+    def _shard_of(self, group_id: str) -> GroupShard:
+        return self._shards[crc32(group_id.encode()) % len(self._shards)]
 
     def find(self, group_id: str) -> GroupMachine | None:
         """The group of that id, of whatever kind."""

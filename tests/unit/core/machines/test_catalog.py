@@ -27,6 +27,7 @@ from penstock.core.machines.catalog_events import (
     TopicRemoved,
     TopicSaved,
 )
+from penstock.core.resource_config import ResourceKind
 
 NOW_MS = 1_700_000_000_000
 
@@ -245,10 +246,23 @@ def test_incremental_changes_are_checked() -> None:
     with pytest.raises(InvalidRequest, match="missing"):
         catalog.decide_alter_configs("orders", [ConfigChange(ConfigOp.SET, "retention.ms")])
     with pytest.raises(InvalidConfig, match="did you mean"):
-        catalog.decide_alter_configs("orders", [ConfigChange(ConfigOp.DELETE, "retention.mss")])
+        catalog.decide_alter_configs("orders", [ConfigChange(ConfigOp.SET, "retention.mss", "1")])
     twice = [ConfigChange(ConfigOp.SET, "retention.ms", "1"), ConfigChange(ConfigOp.DELETE, "retention.ms")]
     with pytest.raises(InvalidRequest, match="twice"):
         catalog.decide_alter_configs("orders", twice)
+
+
+def test_deleting_what_nobody_knows_changes_nothing() -> None:
+    """Mirrors delete every setting that the other side leaves at its default."""
+    catalog = Catalog()
+    create(catalog, "orders")
+    unknown = [
+        ConfigChange(ConfigOp.DELETE, "no.such.setting"),
+        ConfigChange(ConfigOp.DELETE, "retention.ms"),
+    ]
+    assert catalog.decide_alter_configs("orders", unknown) == []
+    assert catalog.decide_alter_broker_config(unknown) == []
+    assert catalog.decide_alter_resource_config(ResourceKind.GROUP, "g", unknown) == []
 
 
 def test_broker_settings_reach_topics_that_did_not_choose() -> None:

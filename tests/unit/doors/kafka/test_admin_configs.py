@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -16,10 +17,10 @@ from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
 from .conftest import SETTINGS, Node
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SELF = str(SETTINGS.node_id)
 STATIC, DEFAULT = 4, 5
-STRING, INT, LONG, LIST = 2, 3, 5, 7
+INT, LONG, LIST = 3, 5, 7
 
 
 def versions(api_key: int) -> range:
@@ -42,7 +43,7 @@ def describe(
 
 
 def told(result: Any) -> dict[str, Any]:
-    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.error_code, result.error_message) == (0, "")
     return {one.name: one for one in result.configs}
 
 
@@ -76,7 +77,7 @@ class TestDescribe:
             ("retention.ms", "1000", 1),
             ("log.retention.ms", "2000", 3),
             ("log.retention.ms", "86400000", STATIC),
-            ("log.retention.ms", "604800000", DEFAULT),
+            ("log.retention.hours", "168", DEFAULT),
         ]
 
     def test_documentation_when_asked(self, node: Node) -> None:
@@ -105,7 +106,7 @@ class TestDescribe:
         assert found["log.flush.interval.messages"] == (str(2**63 - 1), DEFAULT, False)
         types = {name: one.config_type for name, one in configs.items()}
         assert (types["log.dirs"], types["num.partitions"], types["queued.max.request.bytes"]) == (
-            STRING,
+            LIST,
             INT,
             LONG,
         )
@@ -126,9 +127,11 @@ class TestDescribe:
             (BROKER, "99", ErrorCode.INVALID_REQUEST),
             (BROKER, "first", ErrorCode.INVALID_REQUEST),
             (0, "", ErrorCode.INVALID_REQUEST),
-            (8, SELF, ErrorCode.INVALID_REQUEST),
-            (16, "metrics", ErrorCode.INVALID_REQUEST),
-            (32, "group", ErrorCode.INVALID_REQUEST),
+            (8, "", ErrorCode.INVALID_REQUEST),
+            (8, "99", ErrorCode.INVALID_REQUEST),
+            (16, "", ErrorCode.INVALID_REQUEST),
+            (32, "", ErrorCode.INVALID_REQUEST),
+            (64, "x", ErrorCode.INVALID_REQUEST),
         ],
     )
     def test_what_has_no_settings_is_refused_in_words(
@@ -278,7 +281,7 @@ class TestIncrementalAlter:
         answers = alter(node, (BROKER, SELF, [(fixed, ConfigOp.SET, "1")]))
         answers += replace(node, (BROKER, "", [(fixed, "1")]))
         assert codes(answers) == [ErrorCode.INVALID_REQUEST] * 2
-        assert all("while the broker runs" in answer.error_message for answer in answers)
+        assert all("Cannot update these configs dynamically" in answer.error_message for answer in answers)
 
     def test_a_broker_setting_that_is_none(self, node: Node) -> None:
         (answer,) = alter(node, (BROKER, SELF, [("log.retention.mss", ConfigOp.SET, "1")]))
@@ -313,7 +316,7 @@ class TestAlter:
         )
         assert codes(answers) == [
             ErrorCode.NONE,
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_REQUEST,
@@ -325,3 +328,66 @@ class TestAlter:
         node.make_topic("orders", retention_ms="1")
         assert codes(replace(node, (TOPIC, "orders", []), validate_only=True)) == [ErrorCode.NONE]
         assert overrides(node, "orders") == {"retention.ms": "1"}
+
+
+class TestGroups:
+    def test_settings_of_a_group_last_and_are_listed(self, node: Node) -> None:
+        change = ("consumer.session.timeout.ms", ConfigOp.SET, "50000")
+        assert codes(alter(node, (GROUP, "g", [change]))) == [ErrorCode.NONE]
+        node.restart(SETTINGS)
+        config = told(describe(node, GROUP, "g", include_synonyms=True))["consumer.session.timeout.ms"]
+        assert (config.value, config.config_source) == ("50000", 8)
+        assert [one.source for one in config.synonyms] == [8, DEFAULT]
+        assert resources(node, GROUP) == ["g"]
+        assert codes(alter(node, (GROUP, "g", [(change[0], ConfigOp.DELETE, None)]))) == [ErrorCode.NONE]
+        assert resources(node, GROUP) == []
+
+    def test_validate_only_changes_nothing(self, node: Node) -> None:
+        changes = [("consumer.session.timeout.ms", ConfigOp.SET, "50000")]
+        assert codes(alter(node, (GROUP, "g", changes), validate_only=True)) == [ErrorCode.NONE]
+        assert resources(node, GROUP) == []
+
+
+class TestLoggers:
+    def test_a_level_counts_at_once_unless_it_is_only_validated(self, node: Node) -> None:
+        logger = logging.getLogger("penstock.test-configs")
+        change = (BROKER_LOGGER, SELF, [(logger.name, ConfigOp.SET, "ERROR")])
+        try:
+            assert codes(alter(node, change, validate_only=True)) == [ErrorCode.NONE]
+            assert logger.level == logging.NOTSET
+            assert codes(alter(node, change)) == [ErrorCode.NONE]
+            assert logger.level == logging.ERROR
+            assert told(describe(node, BROKER_LOGGER, SELF))[logger.name].value == "ERROR"
+            alter(node, (BROKER_LOGGER, SELF, [(logger.name, ConfigOp.DELETE, None)]))
+            assert logger.level == logging.NOTSET
+        finally:
+            logger.setLevel(logging.NOTSET)
+
+    def test_a_refused_level_leaves_the_others_alone(self, node: Node) -> None:
+        logger = logging.getLogger("penstock.test-configs")
+        changes = [(logger.name, ConfigOp.SET, "ERROR"), ("root", ConfigOp.SET, "LOUD")]
+        assert codes(alter(node, (BROKER_LOGGER, SELF, changes))) == [ErrorCode.INVALID_CONFIG]
+        assert logger.level == logging.NOTSET
+
+    def test_levels_are_not_replaced_as_a_whole(self, node: Node) -> None:
+        assert codes(replace(node, (BROKER_LOGGER, SELF, []))) == [ErrorCode.INVALID_REQUEST]
+
+
+def resources(node: Node, *kinds: int) -> list[str]:
+    body = messages.ListConfigResourcesRequest(resource_types=list(kinds))
+    handler = ConfigHandlers(node.broker).list_config_resources
+    answer = node.ask(handler, ApiKey.LIST_CONFIG_RESOURCES, 1, body)
+    assert answer.error_code == 0
+    return [one.resource_name for one in answer.config_resources]
+
+
+class TestResources:
+    def test_every_kind_is_listed_when_none_is_named(self, node: Node) -> None:
+        node.make_topic("orders")
+        assert resources(node) == ["orders", SELF, SELF]
+
+    def test_a_kind_that_has_no_settings(self, node: Node) -> None:
+        body = messages.ListConfigResourcesRequest(resource_types=[TOPIC, 3])
+        handler = ConfigHandlers(node.broker).list_config_resources
+        answer = node.ask(handler, ApiKey.LIST_CONFIG_RESOURCES, 1, body)
+        assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

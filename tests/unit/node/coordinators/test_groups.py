@@ -198,7 +198,11 @@ def test_before_anybody_looked_for_a_coordinator_there_is_none_and_no_topic() ->
             node = await start_node(machine)
             await node.broker.stop()
             fresh = type(node.coordination)(
-                node.broker.settings, node.broker.runtime, node.broker.internal_topic, lambda name: True
+                node.broker.settings,
+                node.broker.runtime,
+                node.broker.internal_topic,
+                lambda name: True,
+                lambda group_id: {},
             )
             assert fresh.groups.list() == []
             outcome: list[Any] = []

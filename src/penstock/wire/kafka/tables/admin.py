@@ -269,6 +269,14 @@ response
     error_code    int16
     error_message string?
 
+api 64 UnregisterBroker 0-0 flexible 0+
+request
+  broker_id int32
+response
+  throttle_time_ms int32
+  error_code       int16
+  error_message    string?
+
 api 71 GetTelemetrySubscriptions 0-0 flexible 0+
 request
   client_instance_id uuid

@@ -1,0 +1,108 @@
+"""Access lists, quotas and credentials of a broker that has none of them: what Kafka answers without an authorizer.
+
+A request with more ACLs than are allowed ends its connection: its answer has no place for an error of the whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, words_of
+from penstock.doors.kafka.call import Call, Handler
+from penstock.doors.kafka.changes import check_count
+from penstock.doors.kafka.errors import code_of
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
+
+_DISABLED = int(ErrorCode.SECURITY_DISABLED)
+_NO_AUTHORIZER = "No Authorizer is configured."
+_ENTITIES = frozenset({"user", "client-id", "ip"})
+_MATCHES = frozenset({0, 1, 2})
+"""Kafka's numbers for the entity of that name, the default entity, and any that is named."""
+
+
+class AccessHandlers:
+    """Answers the calls about ACLs, client quotas and SCRAM credentials."""
+
+    def handlers(self) -> dict[int, Handler]:
+        """Who answers what."""
+        return {
+            ApiKey.DESCRIBE_ACLS: self.describe_acls,
+            ApiKey.CREATE_ACLS: self.create_acls,
+            ApiKey.DELETE_ACLS: self.delete_acls,
+            ApiKey.DESCRIBE_CLIENT_QUOTAS: self.describe_client_quotas,
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: self.describe_user_scram_credentials,
+        }
+
+    # -- access lists
+
+    def describe_acls(self, call: Call, request: Any) -> Any:
+        return messages.DescribeAclsResponse(
+            error_code=_DISABLED, error_message="No Authorizer is configured on the broker", resources=[]
+        )
+
+    def create_acls(self, call: Call, request: Any) -> Any:
+        response = messages.CreateAclsResponse
+        check_count(len(request.creations))
+        refused = response.AclCreationResult(error_code=_DISABLED, error_message=_NO_AUTHORIZER)
+        return response(results=[refused] * len(request.creations))
+
+    def delete_acls(self, call: Call, request: Any) -> Any:
+        response = messages.DeleteAclsResponse
+        check_count(len(request.filters))
+        refused = response.DeleteAclsFilterResult(
+            error_code=_DISABLED, error_message=_NO_AUTHORIZER, matching_acls=[]
+        )
+        return response(filter_results=[refused] * len(request.filters))
+
+    # -- quotas and credentials
+
+    def describe_client_quotas(self, call: Call, request: Any) -> Any:
+        """No entity has a quota, so every filter that makes sense finds nothing."""
+        response = messages.DescribeClientQuotasResponse
+        try:
+            _check_filter(request.components)
+        except BrokerError as error:
+            return response(error_code=code_of(error), error_message=words_of(error), entries=None)
+        return response(error_message="", entries=[])
+
+    def describe_user_scram_credentials(self, call: Call, request: Any) -> Any:
+        """No user has credentials."""
+        response = messages.DescribeUserScramCredentialsResponse
+        try:
+            check_count(len(request.users or ()))
+        except BrokerError as error:
+            return response(error_code=code_of(error), error_message=words_of(error), results=[])
+        asked = Counter(user.name for user in request.users or ())
+        results = [_no_credentials(name, count) for name, count in asked.items()]
+        return response(error_message="", results=results)
+
+
+def _check_filter(components: list[Any]) -> None:
+    """What Kafka refuses of a filter, in its words."""
+    seen: set[str] = set()
+    for one in components:
+        if not one.entity_type:
+            raise InvalidRequest("Invalid empty entity type.")
+        if one.entity_type in seen:
+            raise InvalidRequest(f"Entity type {one.entity_type} cannot appear more than once in the filter.")
+        if one.entity_type not in _ENTITIES:
+            raise UnsupportedVersion(f"Unsupported entity type {one.entity_type}")
+        if one.match_type not in _MATCHES:
+            raise InvalidRequest(f"Unknown match type {one.match_type}")
+        seen.add(one.entity_type)
+    if "ip" in seen and len(seen) > 1:
+        raise InvalidRequest(
+            "Invalid entity filter component combination. IP filter component should not be used with user or"
+            " clientId filter component."
+        )
+
+
+def _no_credentials(name: str, count: int) -> Any:
+    code, words = ErrorCode.RESOURCE_NOT_FOUND, "Attempt to describe a user credential that does not exist: "
+    if count > 1:
+        code = ErrorCode.DUPLICATE_RESOURCE
+        words = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+    return messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult(
+        user=name, error_code=int(code), error_message=words + name, credential_infos=[]
+    )

@@ -1,0 +1,231 @@
+"""What has settings: topics, brokers, loggers, groups, client metrics. How each is described and changed.
+
+Never knows a bound, and never answers a request: `admin_configs` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from penstock.core.errors import InvalidRequest
+from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
+from penstock.core.machines.catalog_events import Event
+from penstock.core.model import check_topic_name
+from penstock.core.resource_config import ResourceKind
+from penstock.doors.kafka.changes import check_settings_once
+from penstock.doors.kafka.config_entries import (
+    DYNAMIC_BROKER,
+    DYNAMIC_DEFAULT_BROKER,
+    FIXED,
+    Entry,
+    fixed_entries,
+    inherited_entries,
+    logger_entries,
+)
+from penstock.node.addresses import Address
+from penstock.node.broker import Broker
+from penstock.node.log_levels import check_logger_level, logger_levels, set_logger_level
+
+_ALL_BROKERS = ""
+
+
+class ConfigResources(Protocol):
+    """One kind of resource."""
+
+    def names(self) -> list[str]:
+        """The resources of this kind that ListConfigResources names."""
+
+    def entries(self, name: str) -> list[Entry]:
+        """The settings of one resource."""
+
+    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+        """Decide to give it these settings and no others."""
+
+    def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
+        """Decide to change these settings and keep the others."""
+
+    def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
+        """Follow a change that is durable, where the catalog does not hold the settings."""
+
+
+class TopicConfigs:
+    """Settings of topics."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def names(self) -> list[str]:
+        return [topic.name for topic in self._broker.catalog.topics]
+
+    def entries(self, name: str) -> list[Entry]:
+        return inherited_entries(self._broker.catalog.describe(check_topic_name(name)))
+
+    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+        return catalog.decide_set_configs(check_topic_name(name), _overrides(configs))
+
+    def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
+        return catalog.decide_alter_configs(check_topic_name(name), changes)
+
+    def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
+        pass  # the catalog holds them
+
+
+class BrokerConfigs:
+    """Settings of this broker, or of all brokers, which is the same: topics inherit some, the others are fixed."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.advertised = Address(broker.settings.host, broker.settings.port)
+
+    def names(self) -> list[str]:
+        return [str(self._broker.identity.node_id)]
+
+    def entries(self, name: str) -> list[Entry]:
+        self._check(name, "expected {} or empty string, but received {}", "Broker id must be an integer")
+        catalog = self._broker.catalog
+        if name == _ALL_BROKERS:
+            entries = inherited_entries(catalog.describe_broker())
+            return [_alone(entry) for entry in entries if entry.source == DYNAMIC_DEFAULT_BROKER]
+        entries = inherited_entries(catalog.describe_broker(), changed_as=DYNAMIC_BROKER)
+        entries += fixed_entries(self._broker.settings, self._broker.data_directory, self.advertised)
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+        self._check_alter(name)
+        _check_changeable(one.name for one in configs)
+        return catalog.decide_set_broker_config(_overrides(configs))
+
+    def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
+        self._check_alter(name)
+        _check_changeable(one.name for one in changes if one.op is not ConfigOp.DELETE)
+        return catalog.decide_alter_broker_config(changes)
+
+    def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
+        pass  # the catalog holds them
+
+    def _check_alter(self, name: str) -> None:
+        self._check(name, "expected {}, but received {}", "Node id must be an integer")
+
+    def _check(self, name: str, mismatch: str, not_a_number: str) -> None:
+        node_id = self._broker.identity.node_id
+        if name not in (_ALL_BROKERS, str(node_id)):
+            _check_number(name, not_a_number)
+            raise InvalidRequest(f"Unexpected broker id, {mismatch.format(node_id, name)}")
+
+
+class LoggerConfigs:
+    """Levels of this broker's loggers. They count at once and until the broker stops."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def names(self) -> list[str]:
+        return [str(self._broker.identity.node_id)]
+
+    def entries(self, name: str) -> list[Entry]:
+        if not name:
+            raise InvalidRequest("Broker id must not be empty")
+        self._check(name, "Unexpected broker id, expected {} but received {}", "Broker id must be an integer")
+        return logger_entries(logger_levels())
+
+    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+        raise InvalidRequest("levels of loggers are changed one by one, with IncrementalAlterConfigs")
+
+    def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
+        self._check(name, "Unexpected node id. Expected {}, but received {}", "Node id must be an integer")
+        for op, logger, level in changes:
+            if op in (ConfigOp.APPEND, ConfigOp.SUBTRACT):
+                raise InvalidRequest(f"{op.name} operation is not allowed for the BROKER_LOGGER resource")
+            if op is ConfigOp.SET and level is None:
+                raise InvalidRequest(f"{logger}: a level is missing")
+            check_logger_level(logger, None if op is ConfigOp.DELETE else level)
+        return ()
+
+    def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
+        for op, logger, level in changes:
+            set_logger_level(logger, None if op is ConfigOp.DELETE else level)
+
+    def _check(self, name: str, mismatch: str, not_a_number: str) -> None:
+        node_id = self._broker.identity.node_id
+        if name != str(node_id):
+            _check_number(name, not_a_number)
+            raise InvalidRequest(mismatch.format(node_id, name))
+
+
+class NamedConfigs:
+    """Settings of groups, or of client metrics subscriptions. A resource without settings need not exist."""
+
+    def __init__(self, broker: Broker, kind: ResourceKind, unnamed: str, described_unnamed: str) -> None:
+        self._broker = broker
+        self._kind = kind
+        self._unnamed = unnamed
+        self._described_unnamed = described_unnamed
+
+    def names(self) -> list[str]:
+        return self._broker.catalog.resource_names(self._kind)
+
+    def entries(self, name: str) -> list[Entry]:
+        if not name:
+            raise InvalidRequest(self._described_unnamed)
+        return inherited_entries(self._broker.catalog.describe_resource(self._kind, name))
+
+    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+        self._check(name)
+        return catalog.decide_set_resource_config(self._kind, name, _overrides(configs))
+
+    def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
+        self._check(name)
+        return catalog.decide_alter_resource_config(self._kind, name, changes)
+
+    def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
+        pass  # the catalog holds them
+
+    def _check(self, name: str) -> None:
+        if not name:
+            raise InvalidRequest(self._unnamed)
+
+
+def group_configs(broker: Broker) -> NamedConfigs:
+    return NamedConfigs(
+        broker,
+        ResourceKind.GROUP,
+        "Default group resources are not allowed.",
+        "Group name must not be empty",
+    )
+
+
+def client_metrics_configs(broker: Broker) -> NamedConfigs:
+    return NamedConfigs(
+        broker,
+        ResourceKind.CLIENT_METRICS,
+        "Default client metrics resources are not allowed.",
+        "Client metrics subscription name must not be empty",
+    )
+
+
+def _overrides(configs: Sequence[Any]) -> dict[str, str | None]:
+    check_settings_once(configs)
+    for one in configs:
+        if one.value is None:
+            raise InvalidRequest(f"Null value not supported for : {one.name}")
+    return {one.name: one.value for one in configs}
+
+
+def _alone(entry: Entry) -> Entry:
+    """What is asked about all brokers is what was set for them, not what it would be otherwise."""
+    return entry._replace(given=entry.given[:1])
+
+
+def _check_number(name: str, complaint: str) -> None:
+    if not name.removeprefix("-").isdecimal():
+        raise InvalidRequest(f"{complaint}, but it is: {name}")
+
+
+def _check_changeable(names: Iterable[str]) -> None:
+    fixed = [name for name in names if name in FIXED]
+    if fixed:
+        raise InvalidRequest(
+            f"Cannot update these configs dynamically: [{', '.join(fixed)}];"
+            " change them in the broker's configuration and start it again"
+        )
