@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import NamedTuple
 
@@ -63,7 +64,7 @@ class Payloads:
         if cached is not None:
             self._cache.move_to_end(place)
             if isinstance(cached, BrokerError):
-                raise cached
+                raise copy(cached)  # each raise of the same object would lengthen its traceback
             return Payload(cached, 0)
         packed = raw[BATCH_HEADER_BYTES:]
         if len(packed) <= LOOP_PACKED_BYTES_MAX:

@@ -6,6 +6,7 @@ Never touches broker state: work runs apart, its outcome comes back to the loop.
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -58,11 +59,13 @@ class ThreadWorkers:
             try:
                 outcome = work()
             except BaseException as error:  # noqa: BLE001 - handed over whole to whoever asked for the work
+                forget_variables(error)
                 outcome = error
             self._finished.append((worker, done, outcome))
             if not self._is_woken:
                 self._is_woken = True
                 self._loop.call_soon_threadsafe(self._drain)
+            del job, work, done, outcome  # a thread that waits for its next job keeps nothing of the last one
 
     def _drain(self) -> None:
         self._is_woken = False
@@ -82,6 +85,13 @@ class ThreadWorkers:
             worker.jobs.put(None)
         for worker in self._workers:
             worker.thread.join()
+
+
+def forget_variables(error: BaseException | None) -> None:
+    """An error must not hold in memory what the work had at hand, nor do the errors that led to it."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def _load_of(worker: _Worker) -> int:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from handheld import turns
+from penstock.core.errors import CorruptBatch
 from penstock.node.workers import ThreadWorkers, run_blocking
+from waiting import until
 
 
 @pytest.fixture
@@ -94,3 +98,42 @@ def test_closing_lets_queued_work_finish(runner: asyncio.Runner) -> None:
         workers.submit(lambda number=number: done.append(number), lambda _: None)  # type: ignore[misc]
     workers.close()
     assert done == list(range(20))
+
+
+class Large:
+    """Something that a piece of work needs much memory for."""
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_nothing_of_a_job_stays_in_memory(
+    runner: asyncio.Runner, workers: ThreadWorkers, fails: bool
+) -> None:
+    made: list[weakref.ref[Large]] = []
+
+    def make() -> Large:
+        large = Large()
+        made.append(weakref.ref(large))
+        if fails:
+            raise ValueError("at first")
+        return large
+
+    def work() -> Large:
+        try:
+            return make()
+        except ValueError:
+            raise CorruptBatch("damaged") from None
+
+    async def test() -> list[object]:
+        outcomes: list[object] = []
+        workers.submit(work, lambda outcome: outcomes.append(str(outcome)))
+        while not outcomes:
+            await asyncio.sleep(0)
+        return outcomes
+
+    gc.disable()
+    try:
+        (outcome,) = runner.run(test())
+        until(lambda: made[0]() is None, "a job that is over still holds memory")
+    finally:
+        gc.enable()
+    assert (outcome == "damaged") is fails

@@ -20,6 +20,7 @@ from penstock.node.admission import Admitted
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
 from penstock.node.publishing import check_written_by_clients
+from penstock.node.workers import forget_variables
 from penstock.wire.kafka import ErrorCode, encode_produced, messages
 
 _BY_ID_FROM = 13
@@ -145,8 +146,11 @@ class ProduceHandler:
                 assert production.doubt is not None
                 raise production.doubt
             admitted = production.admitted[id(one)]
-            if isinstance(admitted, BrokerError):
-                raise admitted
+            if isinstance(
+                admitted, BrokerError
+            ):  # raised again, it would hold its batch in a cycle
+                production.refused(answer, admitted)
+                return answer
             appended = partition.append_admitted(admitted, in_transaction=in_transaction)
         except BrokerError as error:
             production.refused(answer, error)
@@ -321,6 +325,7 @@ def run_all(jobs: dict[int, Callable[[], Admitted]]) -> dict[int, Admitted | Bro
         try:
             outcomes[key] = job()
         except BrokerError as error:
+            forget_variables(error)  # among them what the batch was unfolded to
             outcomes[key] = error
     return outcomes
 
