@@ -30,11 +30,11 @@ class HttpCaller(Caller):
                 body[name] = None
             else:
                 body[f"{name}_base64"] = b64encode(content).decode()
-        return int(self._ask("POST", f"{API}/messages", json.dumps(body).encode())["offset"])
+        return int(self.ask("POST", f"{API}/messages", json.dumps(body).encode())["offset"])
 
     def read(self, topic: str, offset: int) -> Kept:
         where = f"{API}/topics/{quote(topic)}/partitions/0/messages"
-        (found,) = self._ask("GET", f"{where}?offset={offset}&max=1&values=base64")["messages"]
+        (found,) = self.ask("GET", f"{where}?offset={offset}&max=1&values=base64")["messages"]
         headers = tuple(
             (name, _header_in(one))
             for name, value in found["headers"].items()
@@ -58,7 +58,7 @@ class HttpCaller(Caller):
         head, _, body = said.partition(HEAD_END)
         return _word(head, json.loads(body))
 
-    def _ask(self, method: str, target: str, body: bytes = b"") -> Any:
+    def ask(self, method: str, target: str, body: bytes = b"") -> Any:
         self.send(_encoded(method, target, body))
         head = self.until(HEAD_END)
         fields = dict(line.split(": ", 1) for line in head.decode().lower().split("\r\n")[1:])

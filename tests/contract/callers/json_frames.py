@@ -26,11 +26,11 @@ class JsonCaller(Caller):
         fields = {name: text for one in said.items() for name, text in _said(*one).items()}
         if message.key is None:
             del fields["key"]
-        answer = self._ask(command="PRODUCE", topic=topic, partition=0, headers=headers, **fields)
+        answer = self.ask(command="PRODUCE", topic=topic, partition=0, headers=headers, **fields)
         return int(answer["offset"])
 
     def read(self, topic: str, offset: int) -> Kept:
-        (found,) = self._ask(command="CONSUME", topic=topic, offset=offset, max=1)["messages"]
+        (found,) = self.ask(command="CONSUME", topic=topic, offset=offset, max=1)["messages"]
         headers = tuple((one["name"], _heard("value", one)) for one in found.get("headers", ()))
         return Kept(found["offset"], Message(_heard("message", found), _heard("key", found), headers))
 
@@ -49,7 +49,7 @@ class JsonCaller(Caller):
     def last_word(self, said: bytes) -> str:
         return str(json.loads(said[4:])["error"])
 
-    def _ask(self, **request: Any) -> Any:
+    def ask(self, **request: Any) -> Any:
         self.send(_frame(request))
         (size,) = struct.unpack(">I", self.exactly(4))
         answer = json.loads(self.exactly(size))
