@@ -44,8 +44,8 @@ BOMBS = 20
 BOMB_GROWTH_MIB_MAX = 160.0
 """What is unfolded of one bomb before it is refused, in a few buffers; all of them together would take 320 MiB."""
 
-TINY, TINY_SLOW = 200_000, 1_700_000
-"""Records without key and value: as many as a batch may hold within the limit of what it unfolds to."""
+TINY, TINY_SLOW = 200_000, 1_250_000
+"""Records without key and value in one batch; the larger one is just below max.message.bytes."""
 
 READ_MAX = 10_000
 READERS: tuple[type[Caller], ...] = (HttpCaller, JsonCaller, TextCaller, QueueCaller)
@@ -166,6 +166,7 @@ def test_a_batch_of_very_many_records_is_read_at_every_door(
     harness: Harness, raw: RawConnection, records: int
 ) -> None:
     topic, batch = fresh(raw), tiny(records)
+    read_everywhere(harness, fresh(raw))  # what a door loads at its first use does not count
     with harness.case("kafka", f"{records:,} records in {len(batch) >> 10:,} KB"):
         assert produce(raw, topic, batch) == {NONE}
     reads: dict[str, Callable[[], object]] = {

@@ -52,10 +52,10 @@ class Exchange:
             response,
             unix_s=self._now_ms() / MS_PER_S,
             keeps_alive=request.keeps_alive,
-            is_head=request.method == "HEAD",
+            is_head=(is_head := request.method == "HEAD"),
             is_old=request.is_old,
         )
-        self._place.answer((content,))
+        self._place.answer((content,) if is_head else (content, *response.pieces))
         if logger.isEnabledFor(logging.DEBUG):
             self._log(response.status)
         if not request.keeps_alive:

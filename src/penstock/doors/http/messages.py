@@ -7,15 +7,16 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic, words_of
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
-from penstock.core.model import Isolation
+from penstock.core.model import Isolation, Record
 from penstock.doors.http.errors import advice_of, problem_of
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
 from penstock.node.broker import Broker
 from penstock.node.metrics.meters import count_error
+from penstock.node.pages import Page, Pages
 from penstock.node.partition import Partition
 from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Run, Wanted, end_of
+from penstock.node.reading import Reader, Wanted, end_of
 from penstock.wire.http.messages import (
     MESSAGE_FIELDS,
     Show,
@@ -26,7 +27,8 @@ from penstock.wire.http.messages import (
     read_text,
     show_message,
 )
-from penstock.wire.http.response import Response, json_response
+from penstock.wire.http.response import Response, json_bytes, json_response
+from penstock.wire.pieces import list_between
 
 BATCH_MESSAGES_MAX = 10_000
 """What one request may bring: it is taken apart in one turn, and others wait meanwhile."""
@@ -85,7 +87,7 @@ class MessageHandlers:
     def __init__(self, broker: Broker, publisher: Publisher, reader: Reader) -> None:
         self._broker = broker
         self._publisher = publisher
-        self._reader = reader
+        self._pages = Pages(broker, reader)
 
     # -- publishing
 
@@ -143,24 +145,23 @@ class MessageHandlers:
         )
         show = Show(query["values"])
 
-        def answered(outcome: Run | BrokerError) -> None:
+        def encode(records: list[Record]) -> bytes:
+            return json_bytes([show_message(record, show) for record in records])[1:-1]
+
+        def answered(outcome: Page | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 exchange.refuse(outcome)
                 return
-            exchange.reply(
-                json_response(
-                    {
-                        "topic": topic,
-                        "partition": index,
-                        "messages": [show_message(record, show) for record in outcome.records],
-                        "next_offset": outcome.next_offset,
-                        "start_offset": outcome.start_offset,
-                        "end_offset": outcome.end_offset,
-                    }
-                )
-            )
+            before = {"topic": topic, "partition": index}
+            after = {
+                "next_offset": outcome.next_offset,
+                "start_offset": outcome.start_offset,
+                "end_offset": outcome.end_offset,
+            }
+            pieces = list_between(json_bytes, before, "messages", outcome.pieces, after)
+            exchange.reply(Response(HTTPStatus.OK, pieces=[*pieces, b"\n"]))
 
-        self._reader.read(exchange.connection, wanted, answered)
+        self._pages.read(exchange.connection, wanted, encode, answered)
 
 
 def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Response:

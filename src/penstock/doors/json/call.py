@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from penstock.core.errors import BrokerError
@@ -10,7 +10,8 @@ from penstock.doors.json.errors import error_fields
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
 from penstock.wire.json.fields import Fields
-from penstock.wire.json.frames import encode_object
+from penstock.wire.json.frames import encode_json, encode_object, frame_pieces
+from penstock.wire.pieces import list_between
 
 
 class Call:
@@ -33,15 +34,23 @@ class Call:
         self._id = own_id
 
     def answer(self, content: dict[str, Any]) -> None:
-        self._send({"ok": True, **self._id, **content})
+        self._send([encode_object({"ok": True, **self._id, **content})])
+
+    def answer_list(
+        self, before: dict[str, Any], name: str, pieces: Sequence[bytes], after: dict[str, Any]
+    ) -> None:
+        """Answer with a long list whose elements are encoded already."""
+        content = list_between(encode_json, {"ok": True, **self._id, **before}, name, pieces, after)
+        self._send(frame_pieces(content))
 
     def refuse(self, error: BrokerError, content: dict[str, Any] | None = None) -> None:
-        self._send({"ok": False, **self._id, **error_fields(error), **(content or {})})
+        answer = {"ok": False, **self._id, **error_fields(error), **(content or {})}
+        self._send([encode_object(answer)])
 
-    def _send(self, answer: dict[str, Any]) -> None:
+    def _send(self, answer: list[bytes]) -> None:
         if self._on_answered is not None:
             self._on_answered()
-        self._place.answer((encode_object(answer),))
+        self._place.answer(answer)
 
 
 Handler = Callable[[Call], Coroutine[Any, Any, None] | None]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed
-from penstock.core.model import Isolation, NewRecord
+from penstock.core.model import Isolation, NewRecord, Record
 from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
 from penstock.node.broker import Broker
+from penstock.node.pages import Page, Pages
 from penstock.node.partition import Partition
 from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Run, Wanted, end_of, offset_at
+from penstock.node.reading import Reader, Wanted, end_of, offset_at
 from penstock.wire.json.fields import INT32_MAX, Fields
+from penstock.wire.json.frames import encode_json
 from penstock.wire.json.messages import decode_message, encode_message
 
 MESSAGES_MAX = 10_000
@@ -32,6 +34,7 @@ class RecordHandlers:
         self._broker = broker
         self._publisher = Publisher(broker)
         self._reader = Reader(broker)
+        self._pages = Pages(broker, self._reader)
 
     def release_waiting(self) -> None:
         self._reader.release_waiting()
@@ -77,7 +80,9 @@ class RecordHandlers:
         fields.check_empty()
         partition = self._broker.partition(topic, index)
         wanted = wanted._replace(offset=_offset(partition, place, isolation))
-        self._reader.read(call.connection, wanted, lambda outcome: _tell_read(call, wanted, outcome))
+        self._pages.read(
+            call.connection, wanted, _encode_all, lambda outcome: _tell_read(call, wanted, outcome)
+        )
 
 
 def _decode_all(messages: list[Any]) -> list[NewRecord]:
@@ -127,17 +132,21 @@ def _offset(partition: Partition, place: object, isolation: Isolation) -> int:
     return Fields({"offset": place}, "CONSUME").number("offset")
 
 
-def _tell_read(call: Call, wanted: Wanted, outcome: Run | BrokerError) -> None:
+def _encode_all(records: list[Record]) -> bytes:
+    return encode_json([encode_message(record) for record in records])[1:-1]
+
+
+def _tell_read(call: Call, wanted: Wanted, outcome: Page | BrokerError) -> None:
     if isinstance(outcome, BrokerError):
         call.refuse(outcome)
         return
-    call.answer(
+    call.answer_list(
+        {"topic": wanted.topic, "partition": wanted.partition},
+        "messages",
+        outcome.pieces,
         {
-            "topic": wanted.topic,
-            "partition": wanted.partition,
-            "messages": [encode_message(record) for record in outcome.records],
             "next_offset": outcome.next_offset,
             "start_offset": outcome.start_offset,
             "end_offset": outcome.end_offset,
-        }
+        },
     )

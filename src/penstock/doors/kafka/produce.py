@@ -146,9 +146,7 @@ class ProduceHandler:
                 assert production.doubt is not None
                 raise production.doubt
             admitted = production.admitted[id(one)]
-            if isinstance(
-                admitted, BrokerError
-            ):  # raised again, it would hold its batch in a cycle
+            if isinstance(admitted, BrokerError):  # raised again, it would hold its batch in a cycle
                 production.refused(answer, admitted)
                 return answer
             appended = partition.append_admitted(admitted, in_transaction=in_transaction)

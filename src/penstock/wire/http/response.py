@@ -24,6 +24,8 @@ class Response(NamedTuple):
     body: bytes = b""
     content_type: str = JSON
     headers: Sequence[tuple[str, str]] = ()
+    pieces: Sequence[bytes] = ()
+    """A long body, instead of `body`; it is not copied."""
 
 
 def json_bytes(value: Any) -> bytes:
@@ -47,10 +49,11 @@ def _date(unix_s: int) -> str:
 def encode_response(
     response: Response, *, unix_s: float, keeps_alive: bool, is_head: bool = False, is_old: bool = False
 ) -> bytes:
-    """The whole answer. One to HEAD says how long the body would be, and leaves it out. JSON ends with a line break, so
-    that a shell prompt does not follow on the same line."""
+    """The whole answer, or its head if the body is in pieces. One to HEAD says how long the body would be, and leaves
+    it out. JSON ends with a line break, so that a shell prompt does not follow on the same line."""
     status = response.status
     end = b"\n" if response.body and response.content_type in (JSON, PROBLEM) else b""
+    length = len(response.body) + len(end) + sum(map(len, response.pieces))
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         f"Date: {_date(int(unix_s))}",
@@ -58,7 +61,7 @@ def encode_response(
     if status not in (101, 204):
         lines += [
             f"Content-Type: {response.content_type}",
-            f"Content-Length: {len(response.body) + len(end)}",
+            f"Content-Length: {length}",
         ]
     lines += [f"{name}: {value}" for name, value in response.headers]
     if not keeps_alive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -33,8 +34,18 @@ def decode_object(frame: bytes) -> dict[str, Any]:
 
 def encode_object(content: dict[str, Any]) -> bytes:
     """A whole frame. What is not ASCII is escaped, so that every answer is valid whatever a record holds."""
-    body = _ENCODER.encode(content).encode("ascii")
+    body = encode_json(content)
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+def encode_json(content: Any) -> bytes:
+    """The same without the length."""
+    return _ENCODER.encode(content).encode("ascii")
+
+
+def frame_pieces(pieces: Sequence[bytes]) -> list[bytes]:
+    """A whole frame of an object that is encoded already."""
+    return [sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"), *pieces]
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,120 @@
+"""Records for one long answer, read and encoded in portions, one per turn of the loop. Never speaks a protocol.
+
+A page holds what was there when it was read, as one read would: it ends early where a batch must be opened in a worker
+first, or where reading fails. Its reader goes on at `next_offset`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.core.errors import BrokerError
+from penstock.core.model import Record
+from penstock.core.records.portion import size_of
+from penstock.node.broker import Broker
+from penstock.node.reading import Reader, Run, Wanted
+from penstock.node.waiting import Client
+
+PORTION_RECORDS_MAX = 500
+PORTION_BYTES_MAX = 64 << 10
+"""What is decoded and encoded in one turn of the loop, unless one record is larger: a few milliseconds."""
+
+
+class Page(NamedTuple):
+    """Encoded records, a piece per portion. The next read starts at `next_offset`."""
+
+    pieces: list[bytes]
+    next_offset: int
+    start_offset: int
+    end_offset: int
+
+
+Encode = Callable[[list[Record]], bytes]
+Answered = Callable[[Page | BrokerError], None]
+
+
+class Pages:
+    """Reads pages for the clients of one door."""
+
+    def __init__(self, broker: Broker, reader: Reader) -> None:
+        self.broker = broker
+        self.reader = reader
+
+    def read(self, client: Client, wanted: Wanted, encode: Encode, answered: Answered) -> None:
+        """Answer as `Reader.read` does, with records encoded. A client that goes is not answered."""
+        _Reading(self, client, wanted, encode, answered).start()
+
+
+class _Reading:
+    """One page in the making."""
+
+    def __init__(
+        self, pages: Pages, client: Client, wanted: Wanted, encode: Encode, answered: Answered
+    ) -> None:
+        self._pages = pages
+        self._client = client
+        self._left = wanted
+        """What is still wanted."""
+        self._encode = encode
+        self._answered = answered
+        self._pieces: list[bytes] = []
+        self._is_over = False
+
+    def start(self) -> None:
+        self._pages.reader.read(self._client, self._portion(), self._begin)
+
+    def _portion(self) -> Wanted:
+        left = self._left
+        return left._replace(
+            records_max=min(left.records_max, PORTION_RECORDS_MAX),
+            bytes_max=min(left.bytes_max, PORTION_BYTES_MAX),
+        )
+
+    def _begin(self, outcome: Run | BrokerError) -> None:
+        """The first portion, which may have been waited for."""
+        if isinstance(outcome, BrokerError):
+            self._answered(outcome)
+            return
+        self._client.on_close(self._leave)
+        self._take(outcome)
+
+    def _take(self, run: Run) -> None:
+        left = self._left
+        content_bytes = sum(map(size_of, run.records))
+        if self._pieces and content_bytes > left.bytes_max:
+            self._end(run._replace(next_offset=left.offset))  # one record that is too large for what is left
+            return
+        if run.records:
+            self._pieces.append(self._encode(run.records))
+        self._left = left = left._replace(
+            offset=run.next_offset,
+            records_max=left.records_max - len(run.records),
+            bytes_max=left.bytes_max - content_bytes,
+        )
+        is_enough = left.records_max <= 0 or left.bytes_max <= 0 or run.next_offset >= run.end_offset
+        if is_enough or run.is_opening or not run.records:
+            self._end(run)
+        else:
+            asyncio.get_running_loop().call_soon(self._go_on, run)
+
+    def _go_on(self, last: Run) -> None:
+        if self._is_over:
+            return
+        wanted = self._portion()
+        try:
+            partition = self._pages.broker.partition(wanted.topic, wanted.partition)
+            run = self._pages.reader.read_now(partition, wanted)
+        except BrokerError:  # the next read meets it again, and is answered with it
+            self._end(last)
+        else:
+            self._take(run)
+
+    def _end(self, last: Run) -> None:
+        self._leave()
+        self._client.not_on_close(self._leave)
+        self._answered(Page(self._pieces, last.next_offset, last.start_offset, last.end_offset))
+
+    def _leave(self) -> None:
+        self._is_over = True
