@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 
 from compat.raw import RawConnection, batch
-from hostile.probe import AREA_BYTES, CELL, GOOD_CLIENT
+from hostile.probe import ANSWERED_CELL, AREA_BYTES, CELL, COLLECTED_CELL, GOOD_CLIENT
 from penstock.wire.kafka import ApiKey, encode_request, messages
 
 TOPIC = "good"
@@ -59,8 +59,15 @@ class GoodClient:
     def _reset(self) -> None:
         self.answers, self.longest_cpu_ns, self.longest_s = 0, 0, 0.0
 
+    @property
+    def collected_ms(self) -> float:
+        """The longest garbage collection since `start`."""
+        longest_ns: int = CELL.unpack_from(self._area, COLLECTED_CELL)[0]
+        return longest_ns / 1e6
+
     def start(self) -> None:
         self._reset()
+        CELL.pack_into(self._area, COLLECTED_CELL, 0)
         self._ends.clear()
         self._thread = threading.Thread(target=self._run, name="good-client", daemon=True)
         self._thread.start()
@@ -85,7 +92,7 @@ class GoodClient:
         started_s, started_ns = monotonic(), loop_cpu_ns(self._pid)
         self._socket.sendall(self._request)
         frame = self._exactly(struct.unpack(">i", self._exactly(4))[0])
-        answered_ns: int = CELL.unpack_from(self._area)[0]
+        answered_ns: int = CELL.unpack_from(self._area, ANSWERED_CELL)[0]
         self.answers += 1
         self.longest_s = max(self.longest_s, monotonic() - started_s)
         self.longest_cpu_ns = max(self.longest_cpu_ns, answered_ns - started_ns)

@@ -81,6 +81,7 @@ class Row:
     growth_mib: float
     wait_cpu_ms: float
     wait_s: float
+    collected_ms: float
     answers: int
 
 
@@ -117,6 +118,7 @@ class Harness:
             peak_mib - before_mib,
             good.longest_cpu_ns / 1e6,
             good.longest_s,
+            good.collected_ms,
             good.answers,
         )
         self.rows.append(row)
@@ -144,12 +146,13 @@ def check(row: Row, growth_mib_max: float) -> None:
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as lines of text."""
     head = f"{'door':<6} {'case':<52} {'loop CPU s':>10} {'all CPU s':>10} {'peak MiB':>9} {'growth':>7}"
-    lines = [f"{head} {'wait, CPU ms':>12} {'wait, s':>8} {'answers':>8}"]
+    lines = [f"{head} {'wait, CPU ms':>12} {'wait, s':>8} {'GC ms':>6} {'answers':>8}"]
     for values in rows:
         row = Row(**values)
         lines.append(
             f"{row.door:<6} {row.case:<52} {row.loop_cpu_s:>10.2f} {row.process_cpu_s:>10.2f} {row.peak_mib:>9.0f}"
-            f" {row.growth_mib:>7.0f} {row.wait_cpu_ms:>12.1f} {row.wait_s:>8.2f} {row.answers:>8}"
+            f" {row.growth_mib:>7.0f} {row.wait_cpu_ms:>12.1f} {row.wait_s:>8.2f} {row.collected_ms:>6.0f}"
+            f" {row.answers:>8}"
         )
     return lines
 

@@ -20,6 +20,6 @@ def test_nobody_attacks(harness: Harness) -> None:
     ids=["wait", "memory"],
 )
 def test_what_hurts_others_fails(wait_cpu_ms: float, growth_mib: float) -> None:
-    row = Row("none", "made up", 0.0, 0.0, 0.0, growth_mib, wait_cpu_ms, 0.0, 1)
-    with pytest.raises(AssertionError, match="waited|grew"):
+    row = Row("none", "made up", 0.0, 0.0, 0.0, growth_mib, wait_cpu_ms, 0.0, 0.0, 1)
+    with pytest.raises(AssertionError, match=r"waited|grew"):
         check(row, GROWTH_MIB_MAX)

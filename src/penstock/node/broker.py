@@ -22,6 +22,7 @@ from penstock.core.machines.catalog_events import (
     Event,
     ProducerIdsReserved,
     Topic,
+    TopicRemoved,
     TopicSaved,
 )
 from penstock.core.machines.consumer_group_targets import Topics
@@ -41,10 +42,13 @@ from penstock.node.metadata import Metadata
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.slices import Sliced, finish
 
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
+OPENING_UNITS, CLOSING_UNITS = 24, 4
+"""What it costs to open a partition, with its directory and files, and to close it; see SLICE_UNITS."""
 
 
 class Broker:
@@ -80,7 +84,7 @@ class Broker:
         """Read the catalog, open every log, and make durable what was found before anyone may read it."""
         removed = await self._metadata.recover()
         for topic in self.catalog.topics:
-            self._open_topic(topic)
+            finish(self._open_topic(topic))
         await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
         self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:
@@ -177,14 +181,17 @@ class Broker:
             raise UnknownTopic(f"there is no partition {index} of a topic {topic!r}")
         return row[index]
 
-    def _open_topic(self, topic: Topic) -> None:
-        """Bring the owners of a topic's partitions in line with the catalog."""
+    def _open_topic(self, topic: Topic) -> Sliced[None]:
+        """Bring the owners of a topic's partitions in line with the catalog. A new topic has partitions all at once."""
         config = self.catalog.config(topic.name)
-        row = self._rows.setdefault(topic.name, [])
+        row = self._rows.get(topic.name, [])
         for partition in row:
             partition.configure(config)
+            yield 1
         for index in range(len(row), topic.partition_count):
             row.append(self._open_partition(topic, index, config))
+            yield OPENING_UNITS
+        self._rows[topic.name] = row
 
     def _open_partition(self, topic: Topic, index: int, config: TopicConfig) -> Partition:
         directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
@@ -201,33 +208,40 @@ class Broker:
 
     # -- what exists
 
-    async def change(self, decide: Callable[[Catalog], Sequence[Event]]) -> None:
+    async def change(self, decide: Callable[[Catalog], Sequence[Event] | Sliced[Sequence[Event]]]) -> None:
         """Change the catalog: `decide` sees its present state; what it returns is durable before it takes effect."""
         await self._metadata.commit(lambda: decide(self.catalog), self._follow)
 
-    def _follow(self, event: Event) -> None:
-        """Do what an event means for the partitions."""
-        self.changes += 1
-        match event:
-            case TopicSaved(topic):
-                self._open_topic(topic)
-                self.subscriptions.follow_topic(topic)
-            case BrokerConfigSaved():
-                for topic in self.catalog.topics:
-                    self._open_topic(topic)
-            case ProducerIdsReserved(upto):
-                self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
-            case _:
-                for name in [name for name in self._rows if self.catalog.find(name) is None]:
-                    self._drop_topic(name)
+    def _follow(self, events: Sequence[Event]) -> Sliced[None]:
+        """Apply events and do what they mean for the partitions."""
+        removed: dict[str, None] = {}
+        for event in events:
+            if isinstance(event, TopicRemoved):
+                removed[self.catalog.topic_by_id(event.id).name] = None
+            self.catalog.apply(event)
+            self.changes += 1
+            match event:
+                case TopicSaved(topic):
+                    yield from self._open_topic(topic)
+                    self.subscriptions.follow_topic(topic)
+                case BrokerConfigSaved():
+                    for topic in self.catalog.topics:
+                        yield from self._open_topic(topic)
+                case ProducerIdsReserved(upto):
+                    self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
+                case TopicRemoved():
+                    yield from self._drop_topic(next(reversed(removed)))
+            yield 1
+        if removed:
+            yield from self.coordination.committed.forget_topics(removed)
+            self.subscriptions.forget_topics(removed)
 
-    def _drop_topic(self, name: str) -> None:
+    def _drop_topic(self, name: str) -> Sliced[None]:
         row = self._rows.pop(name)
-        self.coordination.committed.forget_topic(name)
-        self.subscriptions.forget_topic(name)
         for partition in row:
             self._recovery_points.pop(partition.log.directory, None)
             partition.close(UnknownTopic(f"topic {name!r} was deleted"))
+            yield CLOSING_UNITS
         self._remove_directory(row[0].log.directory.rpartition("/")[0])
 
     async def auto_create_topic(self, name: str) -> None:

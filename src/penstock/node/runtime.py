@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.core.ports import Clock, Files, Rng
 from penstock.node.metrics.meters import Meters
+from penstock.node.slices import Slices
 from penstock.node.workers import Workers
 
 
@@ -22,3 +23,4 @@ class Runtime:
     files: Files
     workers: Workers
     meters: Meters = field(default_factory=Meters)
+    slices: Slices = field(default_factory=Slices)

@@ -24,6 +24,7 @@ from penstock.doors.kafka.config_entries import (
 from penstock.doors.kafka.errors import code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.slices import Pace, Sliced
 from penstock.wire.kafka import messages
 
 TOPIC, BROKER = 2, 4
@@ -44,10 +45,13 @@ class ConfigHandlers:
 
     # -- describe
 
-    def describe_configs(self, call: Call, request: Any) -> Any:
+    def describe_configs(self, call: Call, request: Any) -> Sliced[Any]:
         """Every setting of each resource, or those asked for: what it is, who says so, what it would be otherwise."""
         twice = repeated(_key(resource) for resource in request.resources)
-        results = [self._describe(request, twice, resource) for resource in request.resources]
+        results = []
+        for resource in request.resources:
+            results.append(self._describe(request, twice, resource))
+            yield 1 + len(results[-1].configs)
         return messages.DescribeConfigsResponse(results=results)
 
     def _describe(self, request: Any, twice: set[Hashable], resource: Any) -> Any:
@@ -98,15 +102,18 @@ class ConfigHandlers:
         twice = repeated(_key(resource) for resource in request.resources)
         steps: list[Step] = [partial(decide, twice, resource) for resource in request.resources]
         kept = await self._changes.keep(steps, validate_only=request.validate_only)
-        return [
-            answer_type(
-                error_code=0 if error is None else code_of(error),
-                error_message=None if error is None else words_of(error),
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
+        answers, pace = [], Pace()
+        for resource, error in zip(request.resources, kept.errors, strict=True):
+            answers.append(
+                answer_type(
+                    error_code=0 if error is None else code_of(error),
+                    error_message=None if error is None else words_of(error),
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
             )
-            for resource, error in zip(request.resources, kept.errors, strict=True)
-        ]
+            await pace.spend(1)
+        return answers
 
     def _replace(self, twice: set[Hashable], resource: Any, catalog: Catalog) -> Sequence[Event]:
         self._check(twice, resource)

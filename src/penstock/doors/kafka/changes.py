@@ -11,6 +11,7 @@ from penstock.core.errors import BrokerError, InvalidRequest, TimedOut
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event
 from penstock.node.broker import Broker
+from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
 
 T = TypeVar("T")
@@ -40,9 +41,9 @@ class Changes:
         trial = _Trial(steps, self._broker.catalog)
         deadline = Deadline(timeout_ms)
 
-        def decide(catalog: Catalog) -> Sequence[Event]:
+        def decide(catalog: Catalog) -> Sliced[Sequence[Event]]:
             deadline.check()
-            events = trial.run(catalog)
+            events = yield from trial.run(catalog)
             return [] if validate_only else events
 
         failure = await self.within(deadline, self._broker.change(decide))
@@ -103,10 +104,11 @@ class _Trial:
         self.errors: list[BrokerError | None] = []
         self.after = catalog
 
-    def run(self, catalog: Catalog) -> list[Event]:
+    def run(self, catalog: Catalog) -> Sliced[list[Event]]:
         self.after = draft = catalog.draft()
         events: list[Event] = []
         for step in self._steps:
+            yield 1
             try:
                 decided = step(draft)
             except BrokerError as error:

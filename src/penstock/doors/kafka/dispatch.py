@@ -7,10 +7,11 @@ is answered in every version, because it is how a client finds out.
 from __future__ import annotations
 
 import logging
-from types import CoroutineType
+from types import CoroutineType, GeneratorType
 from typing import Any
 
 from penstock.core.errors import BrokerError
+from penstock.core.limits import REQUESTS_LARGE_BYTES_MIN
 from penstock.doors.kafka.admin_configs import ConfigHandlers
 from penstock.doors.kafka.admin_topics import TopicHandlers
 from penstock.doors.kafka.call import Call, Handler
@@ -21,6 +22,7 @@ from penstock.doors.kafka.errors import DOOR
 from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
+from penstock.doors.kafka.large import LargeRequests
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.transactions import TransactionHandlers
@@ -39,6 +41,8 @@ class Dispatch:
 
     def __init__(self, broker: Broker) -> None:
         self._tasks = Tasks()
+        self._slices = broker.runtime.slices
+        self._large = LargeRequests(self._slices)
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
         self._groups = GroupHandlers(broker)
@@ -101,18 +105,28 @@ class Dispatch:
         if handler is None or header.body_position == UNSUPPORTED:
             self._refuse(connection, header)
             return
+        connection.timing = self._timings[api_key]
+        call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
-        connection.timing = self._timings[api_key]
-        request = decode_request(api_key, header.version, frame, header.body_position)
-        call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
-        answer = handler(call, request)
+            if len(frame) >= REQUESTS_LARGE_BYTES_MIN:
+                self._large.decode(call, frame, header.body_position, self._start)
+                return
+        self._start(call, decode_request(api_key, header.version, frame, header.body_position))
+
+    def _start(self, call: Call, request: Any) -> bool:
+        """Hand a request to its handler; True if that goes on working."""
+        answer: Any = self._handlers[call.api_key](call, request)
         if answer is None:
-            return
-        if type(answer) is CoroutineType:
+            return False
+        kind = type(answer)
+        if kind is CoroutineType:
             self._run(call, answer)
-        else:
-            call.answer(answer)
+            return True
+        if kind is GeneratorType:
+            return self._large.handle(call, answer)
+        call.answer(answer)
+        return False
 
     def _run(self, call: Call, work: CoroutineType[Any, Any, Any]) -> None:
         """Requests behind a coroutine wait for its end: it may take effect at any point until then."""
@@ -126,6 +140,7 @@ class Dispatch:
                 call.connection.close(f"{API[call.api_key].name}: {error}")
                 return
             finally:
+                self._large.settle(call)
                 release_hold()
             if not call.connection.is_closed:
                 answer(body)
