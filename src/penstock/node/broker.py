@@ -47,6 +47,9 @@ from penstock.node.slices import Sliced, finish
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
+REOPEN_S = 1.0
+"""How long after it could not be opened a partition is tried again."""
+
 OPENING_UNITS, CLOSING_UNITS = 24, 4
 """What it costs to open a partition, with its directory and files, and to close it; see SLICE_UNITS."""
 
@@ -204,7 +207,19 @@ class Broker:
         partition = Partition(topic, index, log, config, self.identity.leader_epoch, self.runtime)
         if failure is not None:
             partition.fail(failure)
+            if failure.retriable:
+                asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
         return partition
+
+    def _reopen(self, topic: Topic, failed: Partition) -> None:
+        """Try again to open a partition that could not be opened for want of descriptors or space."""
+        row = self._rows.get(topic.name, [])
+        if failed not in row or topic.id != self.catalog.topic(topic.name).id:
+            return
+        row[failed.index] = partition = self._open_partition(topic, failed.index, failed.config)
+        self.changes += 1
+        if partition.failure is None:
+            logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
 
     # -- what exists
 

@@ -484,7 +484,7 @@ class Partition:
         if self.failure is None:
             try:
                 self.log.save_state()
-            except (DiskFull, DiskFailed) as error:
+            except BrokerError as error:
                 logger.warning("%r: the next start has to rebuild its state: %s", self, error)
         return self.failure is None
 

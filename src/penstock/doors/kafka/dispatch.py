@@ -41,8 +41,7 @@ class Dispatch:
 
     def __init__(self, broker: Broker) -> None:
         self._tasks = Tasks()
-        self._slices = broker.runtime.slices
-        self._large = LargeRequests(self._slices)
+        self._large = LargeRequests(broker.runtime.slices)
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
         self._groups = GroupHandlers(broker)
