@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,12 @@ from penstock.core.limits import PRODUCE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from penstock.wire.kafka import API, ApiKey, decode_response, encode_request, messages
 from penstock.wire.kafka.bounds import elements_max
 
-BROKER_FLAGS = {"auto_create_topics": False}
+VALUES: dict[int, dict[str, Any]] = {
+    ApiKey.PRODUCE: {"acks": 1},
+    ApiKey.METADATA: {"allow_auto_topic_creation": False},
+}
+"""What is set at the top of a request beside its entries."""
+
 NESTING_MAX = 3
 """Elements around the innermost array of a request."""
 
@@ -86,8 +92,7 @@ def _ask(harness: Harness, request: bytes) -> int | None:
 def test_as_many_entries_as_allowed(harness: Harness, case: tuple[int, tuple[str, ...]]) -> None:
     key, path = case
     count = elements_max(key) - NESTING_MAX
-    values = {"acks": 1} if key == ApiKey.PRODUCE else {}
-    request = many(key, API[key].version_max, path, count, **values)
+    request = many(key, API[key].version_max, path, count, **VALUES.get(key, {}))
     with harness.case("kafka", f"{API[key].name} {'.'.join(path)} x {count:,}"):
         assert _ask(harness, request) is not None
 
@@ -117,7 +122,7 @@ def test_one_entry_too_many_ends_the_connection_and_says_why(harness: Harness, k
 def test_many_clients_with_large_requests_at_once(harness: Harness) -> None:
     """Their elements in flight are bounded, so memory is; each gets its answer."""
     count = REQUEST_ELEMENTS_MAX // 2
-    request = many(ApiKey.METADATA, API[ApiKey.METADATA].version_max, ("topics",), count)
+    request = many(ApiKey.METADATA, 12, ("topics",), count, **VALUES[ApiKey.METADATA])
     with harness.case("kafka", f"20 clients, Metadata topics x {count:,}"):
         connections = [harness.connect() for _ in range(20)]
         for connection in connections:
@@ -130,7 +135,7 @@ def test_many_clients_with_large_requests_at_once(harness: Harness) -> None:
 
 def test_the_requests_of_a_connection_are_answered_in_their_order(harness: Harness) -> None:
     """A large request in front does not let the small ones behind it overtake."""
-    large = many(ApiKey.METADATA, 12, ("topics",), 50_000)
+    large = many(ApiKey.METADATA, 12, ("topics",), 50_000, **VALUES[ApiKey.METADATA])
     small = many(ApiKey.FIND_COORDINATOR, 4, ("coordinator_keys",), 1)
     sent = [large, small, large, small]
     with harness.connect() as connection:

@@ -34,7 +34,7 @@ LARGE_ELEMENTS_IN_FLIGHT_MAX = 400_000
 LARGE_FETCH_WAIT_MS_MAX = 500
 """A large Fetch waits no longer than this for data, because its entries count as in flight meanwhile."""
 
-SLICE_UNITS = 512
+SLICE_UNITS = 256
 """How much of one long request is done in one turn of the loop. A unit is about ten microseconds: one entry of an
 ordinary request, or ten elements of a message that is decoded or encoded."""
 
@@ -49,6 +49,9 @@ CODEC_UNITS_PER_YIELD = 64
 
 PARTITIONS_PER_CALL_MAX = 10_000
 """Partitions that one CreateTopics or CreatePartitions may create; Kafka's own limit (POLICY_VIOLATION)."""
+
+AUTO_CREATED_TOPICS_MAX = 1_000
+"""Topics that one Metadata creates because they are not there; the others stay unknown until asked for again."""
 
 OFFSETS_PER_BATCH_MAX = 500
 """A commit of more offsets than this is written as several batches of the offsets topic, with others in between."""

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidRequest, TopicExists, UnknownTopic
-from penstock.core.limits import DESCRIBED_PARTITIONS_MAX
+from penstock.core.limits import AUTO_CREATED_TOPICS_MAX, DESCRIBED_PARTITIONS_MAX
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import check_topic_name
 from penstock.doors.kafka.call import Call
@@ -58,12 +58,13 @@ class ClusterHandlers:
     async def _create_and_answer(self, call: Call, request: Any) -> Any:
         """Create what is missing, one topic after the other."""
         failures: dict[str, BrokerError] = {}
-        pace = Pace()
+        pace, left = Pace(), AUTO_CREATED_TOPICS_MAX
         for one in request.topics:
             await pace.spend(1)
             name, _, error = self._find(call, one)
-            if name is None or name in failures or not isinstance(error, UnknownTopic):
+            if name is None or name in failures or not isinstance(error, UnknownTopic) or not left:
                 continue
+            left -= 1
             try:
                 await self._broker.auto_create_topic(name)
             except TopicExists:
