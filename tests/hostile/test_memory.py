@@ -12,6 +12,7 @@ from waiting import until
 BROKER_FLAGS = {"connections_max": 4_000, "connections_per_address_max": 4_000, "frame_ms_max": 1_000}
 CONNECTIONS = 800
 PIPELINED = 200
+DROPPED_JOINS, JOINS_PER_CONNECTION = 4_000, 400
 LEFT_MIB_MAX = 8.0
 """What may stay of the connections' buffers: 800 of them take up 16 MiB."""
 
@@ -44,3 +45,29 @@ def test_pipelined_producer_ids_are_cheap(harness: Harness) -> None:
             assert part, "the broker closed the connection"
             received += len(part)
     assert harness.rows[-1].loop_cpu_s < 1.0
+
+
+def test_timers_of_many_groups_fire_in_slices(harness: Harness) -> None:
+    """Members that asked to join and left: all their groups' rounds end in the same moment."""
+    join = messages.JoinGroupRequest
+    protocols = [join.JoinGroupRequestProtocol(name="range", metadata=b"")]
+    with harness.connect() as connection:
+        body = messages.FindCoordinatorRequest(key="g", key_type=0)
+        connection.sendall(encode_request(ApiKey.FIND_COORDINATOR, 1, 7, "attacker", body))
+        assert connection.recv(4)
+    with harness.case("kafka", f"{DROPPED_JOINS:,} joins, dropped"):
+        for first in range(0, DROPPED_JOINS, JOINS_PER_CONNECTION):
+            with harness.connect() as connection:
+                for number in range(first, first + JOINS_PER_CONNECTION):
+                    body = join(
+                        group_id=f"dropped-{number}",
+                        session_timeout_ms=10_000,
+                        rebalance_timeout_ms=10_000,
+                        protocol_type="consumer",
+                        protocols=protocols,
+                    )
+                    connection.sendall(encode_request(ApiKey.JOIN_GROUP, 3, 1, "attacker", body))
+        afterwards = encode_request(ApiKey.API_VERSIONS, 0, 1, None, messages.ApiVersionsRequest())
+        with harness.connect() as connection:
+            connection.sendall(afterwards)
+            assert connection.recv(4)
