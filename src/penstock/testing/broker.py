@@ -51,6 +51,9 @@ PORTS = ("port", "text_port", "json_port", "queue_port", "http_port")
 class Broker:
     """One broker process on one data directory. Keeps its ports over restarts."""
 
+    command: tuple[str, ...] = (sys.executable, "-m", "penstock")
+    """What is run; a subclass may wrap it."""
+
     def __init__(self, home: Path, flags: dict[str, Flag]) -> None:
         self.home = home
         self.data_dir = home / "data"
@@ -123,7 +126,7 @@ class Broker:
         assert self._process is None, "the broker already runs"
         self.ready_path.unlink(missing_ok=True)
         command = [
-            *(sys.executable, "-m", "penstock", "start"),
+            *(*self.command, "start"),
             *("--data-dir", str(self.data_dir), "--ready-file", str(self.ready_path)),
             *_flag_words({**self._ports, **self._flags}),
         ]
