@@ -1,7 +1,7 @@
 # The same words here and on the build machine. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test spark check format docs bench race steady fuzz crash chaos spark-proof clean
+.PHONY: help setup demo test spark check format docs bench race steady fuzz hostile crash chaos spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -53,6 +53,9 @@ steady: setup ## ten minutes of writing and reading: memory must not grow
 
 fuzz: setup ## broken bytes at every decoder and the whole door (FUZZ_SECONDS=120; uses atheris where it is installed)
 	@PYTHONPATH=src:tests $(PY) -m fuzz --seconds $(FUZZ_SECONDS)
+
+hostile: setup ## clients that misuse every door: loop CPU, peak memory and the longest wait of a good client per case
+	@$(PY) -m pytest -q -rN tests/hostile
 
 crash: setup ## the long proofs: hundreds of kills, none may lose an acknowledged record
 	@$(PY) -m pytest -q -m slow --ignore tests/spark tests

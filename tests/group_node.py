@@ -13,6 +13,7 @@ from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.slices import Sliced, finish
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 
@@ -28,9 +29,11 @@ class Node:
         self.broker = broker
         self.coordination = broker.coordination
 
-    async def ask(self, verb: Callable[..., None], *arguments: Any, **more: Any) -> Any:
+    async def ask(self, verb: Callable[..., Sliced[None] | None], *arguments: Any, **more: Any) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        verb(*arguments, answer.set_result, **more)
+        steps = verb(*arguments, answer.set_result, **more)
+        if steps is not None:
+            finish(steps)
         return await answer
 
     async def join(

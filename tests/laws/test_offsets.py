@@ -41,7 +41,7 @@ COMMANDS: st.SearchStrategy[Decide] = st.one_of(
     st.builds(lambda i, c: lambda m: m.decide_settle(i, is_commit=c), PRODUCERS, st.booleans()),
     st.builds(lambda g, p: lambda m: m.decide_remove(g, p), GROUPS, PLACES),
     st.builds(lambda g: lambda m: m.decide_remove_group(g), GROUPS),
-    st.builds(lambda t: lambda m: m.decide_remove_topic(t), st.sampled_from(["t", "u"])),
+    st.builds(lambda g, t: lambda m: m.decide_remove_topics(g, [t]), GROUPS, st.sampled_from(["t", "u"])),
     st.builds(
         lambda g, now: lambda m: m.decide_expire(g, lambda topic, commit_ms: commit_ms, now, 50),
         GROUPS,

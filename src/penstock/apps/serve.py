@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.apps.doorways import KAFKA, Doorways
@@ -28,13 +29,18 @@ from penstock.node.workers import ThreadWorkers
 
 logger = logging.getLogger("penstock.serve")
 
-_SPARE_FILES = 256
+_SPARE_FILES = 64
+"""Descriptors for everything but log files and connections: ports, the reserve, threads, what is open for a moment."""
+
+_LOG_FILES_MIN = 16
+_DESCRIPTORS_PER_CONNECTION = 2
+"""Its socket, and the log file that is being sent to it."""
 
 
 def serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError when it cannot start."""
     lock = _take_directory(settings) if settings.storage is Storage.DISK else None
-    _raise_file_limit(settings)
+    settings = fit_to_descriptors(settings, _raise_file_limit(settings))
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(settings, on_ready))
@@ -68,20 +74,49 @@ def _take_directory(settings: Settings) -> DirectoryLock:
     return lock
 
 
-def _raise_file_limit(settings: Settings) -> None:
-    """Room for log files and connections, as far as the system allows."""
+def _raise_file_limit(settings: Settings) -> int:
+    """Room for log files and connections, as far as the system allows; returns how many descriptors there may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = settings.open_files_max + 2 * settings.connections_max + _SPARE_FILES
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft < wanted:
-        logger.warning(
-            "the system allows %d open files, %d would be needed at the limits set; "
-            "lower open_files_max or connections_max",
-            soft,
-            wanted,
+    wanted = _descriptors_wanted(settings)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft
+
+
+def _descriptors_wanted(settings: Settings) -> int:
+    return settings.open_files_max + _DESCRIPTORS_PER_CONNECTION * settings.connections_max + _SPARE_FILES
+
+
+def fit_to_descriptors(settings: Settings, allowed: int) -> Settings:
+    """The settings, with fewer connections and open log files if the system does not allow so many descriptors.
+
+    A third of what there is goes to log files, the rest to connections: without the limit the first thing to fail would
+    be a flush. Raises StartError if not even one connection is left.
+    """
+    wanted = _descriptors_wanted(settings)
+    if allowed >= wanted:
+        return settings
+    left = allowed - _SPARE_FILES
+    files = min(settings.open_files_max, max(_LOG_FILES_MIN, left // 3))
+    connections = min(settings.connections_max, (left - files) // _DESCRIPTORS_PER_CONNECTION)
+    if connections < 1:
+        raise StartError(
+            f"The system allows only {allowed} open files; raise the limit (ulimit -n, LimitNOFILE=) to at least"
+            f" {_SPARE_FILES + _LOG_FILES_MIN + _DESCRIPTORS_PER_CONNECTION}, better to {wanted}."
         )
+    logger.warning(
+        "the system allows %d open files and %d are needed at the limits set: connections_max is lowered from %d to %d"
+        " and open_files_max from %d to %d; raise the limit (ulimit -n, LimitNOFILE=) to lift this",
+        allowed,
+        wanted,
+        settings.connections_max,
+        connections,
+        settings.open_files_max,
+        files,
+    )
+    return replace(settings, connections_max=connections, open_files_max=files)
 
 
 async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:

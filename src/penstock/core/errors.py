@@ -316,6 +316,10 @@ class DiskFailed(Damaged):
     """The disk refused a read, a write or a flush: read-only, gone, or broken."""
 
 
+class OutOfDescriptors(NotNow):
+    """A file could not be opened because the process or the system has no descriptor left. Nothing was lost."""
+
+
 class Offline(Damaged):
     """The partition was taken offline by an earlier failure; restart the broker after repairing it."""
 

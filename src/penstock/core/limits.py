@@ -15,6 +15,47 @@ SEGMENT_BYTES_MIN = 1024
 MESSAGE_ELEMENTS_MAX = 1_000_000
 """Array elements and tagged fields in one wire message, all levels together: none unfolds to gigabytes."""
 
+REQUEST_ELEMENTS_MAX = 100_000
+"""The same for one request, unless its API has a limit of its own: no node holds more partitions than that, and the
+objects of one request stay near 100 MB."""
+
+PRODUCE_ELEMENTS_MAX = 20_000
+"""For Produce, whose partitions are appended to in one go."""
+
+GROUP_CALL_ELEMENTS_MAX = 20_000
+"""For the calls of one group member: topics it subscribes to, partitions it owns, assignments that it hands out."""
+
+REQUESTS_LARGE_BYTES_MIN = 1 << 14
+"""From this frame size on a request other than Produce is decoded, handled and answered in slices."""
+
+LARGE_ELEMENTS_IN_FLIGHT_MAX = 400_000
+"""Elements of all large requests that are being handled; further ones wait for room, so that memory stays bounded."""
+
+LARGE_FETCH_WAIT_MS_MAX = 500
+"""A large Fetch waits no longer than this for data, because its entries count as in flight meanwhile."""
+
+SLICE_UNITS = 256
+"""How much of one long request is done in one turn of the loop. A unit is about ten microseconds: one entry of an
+ordinary request, or ten elements of a message that is decoded or encoded."""
+
+FIRST_SLICE_UNITS = 128
+"""How much of a request is done at once when it arrives; most end there."""
+
+CODEC_ELEMENTS_PER_YIELD = 512
+"""A sliced decoder or encoder may be interrupted after this many elements."""
+
+CODEC_UNITS_PER_YIELD = 64
+"""What so many elements count as."""
+
+PARTITIONS_PER_CALL_MAX = 10_000
+"""Partitions that one CreateTopics or CreatePartitions may create; Kafka's own limit (POLICY_VIOLATION)."""
+
+AUTO_CREATED_TOPICS_MAX = 1_000
+"""Topics that one Metadata creates because they are not there; the others stay unknown until asked for again."""
+
+OFFSETS_PER_BATCH_MAX = 500
+"""A commit of more offsets than this is written as several batches of the offsets topic, with others in between."""
+
 HEADER_TAGS_MAX = 1_000
 """Tagged fields in a header. Kafka has none there yet, so nobody needs more."""
 

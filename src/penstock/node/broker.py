@@ -24,6 +24,7 @@ from penstock.core.machines.catalog_events import (
     ProducerIdsReserved,
     ResourceConfigSaved,
     Topic,
+    TopicRemoved,
     TopicSaved,
 )
 from penstock.core.machines.consumer_group_targets import Topics
@@ -44,12 +45,18 @@ from penstock.node.metadata import Metadata
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.slices import Sliced, finish
 
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
 OWN_NAMES = (TOPICS_DIRECTORY, metadata.DIRECTORY, *checkpoint.FILE_NAMES)
 """What a node makes in its data directory."""
+REOPEN_S = 1.0
+"""How long after it could not be opened a partition is tried again."""
+
+OPENING_UNITS, CLOSING_UNITS = 24, 4
+"""What it costs to open a partition, with its directory and files, and to close it; see SLICE_UNITS."""
 
 
 class Broker:
@@ -91,7 +98,7 @@ class Broker:
         """Read the catalog, open every log, and make durable what was found before anyone may read it."""
         removed = await self._metadata.recover()
         for topic in self.catalog.topics:
-            self._open_topic(topic)
+            finish(self._open_topic(topic))
         await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
         self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:
@@ -195,14 +202,17 @@ class Broker:
             raise UnknownTopic(f"there is no partition {index} of a topic {topic!r}")
         return row[index]
 
-    def _open_topic(self, topic: Topic) -> None:
-        """Bring the owners of a topic's partitions in line with the catalog."""
+    def _open_topic(self, topic: Topic) -> Sliced[None]:
+        """Bring the owners of a topic's partitions in line with the catalog. A new topic has partitions all at once."""
         config = self.catalog.config(topic.name)
-        row = self._rows.setdefault(topic.name, [])
+        row = self._rows.get(topic.name, [])
         for partition in row:
             partition.configure(config)
+            yield 1
         for index in range(len(row), topic.partition_count):
             row.append(self._open_partition(topic, index, config))
+            yield OPENING_UNITS
+        self._rows[topic.name] = row
 
     def _open_partition(self, topic: Topic, index: int, config: TopicConfig) -> Partition:
         directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
@@ -215,41 +225,60 @@ class Broker:
         partition = Partition(topic, index, log, config, self.identity.leader_epoch, self.runtime)
         if failure is not None:
             partition.fail(failure)
+            if failure.retriable:
+                asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
         return partition
+
+    def _reopen(self, topic: Topic, failed: Partition) -> None:
+        """Try again to open a partition that could not be opened for want of descriptors or space."""
+        row = self._rows.get(topic.name, [])
+        if failed not in row or topic.id != self.catalog.topic(topic.name).id:
+            return
+        row[failed.index] = partition = self._open_partition(topic, failed.index, failed.config)
+        self.changes += 1
+        if partition.failure is None:
+            logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
 
     # -- what exists
 
-    async def change(self, decide: Callable[[Catalog], Sequence[Event]]) -> None:
+    async def change(self, decide: Callable[[Catalog], Sequence[Event] | Sliced[Sequence[Event]]]) -> None:
         """Change the catalog: `decide` sees its present state; what it returns is durable before it takes effect."""
         await self._metadata.commit(lambda: decide(self.catalog), self._follow)
 
-    def _follow(self, event: Event) -> None:
-        """Do what an event means for the partitions."""
-        self.changes += 1
-        match event:
-            case TopicSaved(topic):
-                self._open_topic(topic)
-                self.subscriptions.follow_topic(topic)
-            case BrokerConfigSaved():
-                for topic in self.catalog.topics:
-                    self._open_topic(topic)
-            case ProducerIdsReserved(upto):
-                self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
-            case ResourceConfigSaved(ResourceKind.GROUP, name):
-                self.coordination.groups.configure(name)
-            case ResourceConfigSaved() | FeaturesSaved():
-                pass  # read from the catalog whenever it is asked for
-            case _:
-                for name in [name for name in self._rows if self.catalog.find(name) is None]:
-                    self._drop_topic(name)
+    def _follow(self, events: Sequence[Event]) -> Sliced[None]:
+        """Apply events and do what they mean for the partitions."""
+        removed: dict[str, None] = {}
+        for event in events:
+            if isinstance(event, TopicRemoved):
+                removed[self.catalog.topic_by_id(event.id).name] = None
+            self.catalog.apply(event)
+            self.changes += 1
+            match event:
+                case TopicSaved(topic):
+                    yield from self._open_topic(topic)
+                    self.subscriptions.follow_topic(topic)
+                case BrokerConfigSaved():
+                    for topic in self.catalog.topics:
+                        yield from self._open_topic(topic)
+                case ProducerIdsReserved(upto):
+                    self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
+                case ResourceConfigSaved(ResourceKind.GROUP, name):
+                    self.coordination.groups.configure(name)
+                case TopicRemoved():
+                    yield from self._drop_topic(next(reversed(removed)))
+                case ResourceConfigSaved() | FeaturesSaved():
+                    pass  # read from the catalog whenever it is asked for
+            yield 1
+        if removed:
+            yield from self.coordination.committed.forget_topics(removed)
+            self.subscriptions.forget_topics(removed)
 
-    def _drop_topic(self, name: str) -> None:
+    def _drop_topic(self, name: str) -> Sliced[None]:
         row = self._rows.pop(name)
-        self.coordination.committed.forget_topic(name)
-        self.subscriptions.forget_topic(name)
         for partition in row:
             self._recovery_points.pop(partition.log.directory, None)
             partition.close(UnknownTopic(f"topic {name!r} was deleted"))
+            yield CLOSING_UNITS
         self._remove_directory(row[0].log.directory.rpartition("/")[0])
 
     async def auto_create_topic(self, name: str) -> None:

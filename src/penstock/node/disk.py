@@ -7,14 +7,17 @@ import fcntl
 import os
 import shutil
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import RLock
+from typing import TypeVar
 
-from penstock.core.errors import BrokerError, DiskFailed, DiskFull, TornSegment
+from penstock.core.errors import BrokerError, DiskFailed, DiskFull, OutOfDescriptors, TornSegment
 from penstock.node.data_directory import DIRECTORY_MODE, FILE_MODE
 
+T = TypeVar("T")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 TEMPORARY_SUFFIX = ".tmp"
@@ -22,6 +25,10 @@ TEMPORARY_SUFFIX = ".tmp"
 
 def _disk_error(error: OSError, doing: str, path: str) -> BrokerError:
     words = f"{doing} {path}: {error.strerror or error}"
+    if error.errno in _NO_DESCRIPTORS:
+        return OutOfDescriptors(
+            f"{words}; raise the limit of open files (ulimit -n) or lower connections_max"
+        )
     return DiskFull(words) if error.errno in _FULL else DiskFailed(words)
 
 
@@ -185,6 +192,7 @@ class DiskFiles:
         self._open_files_max = open_files_max
         self._open: OrderedDict[DiskFile, None] = OrderedDict()
         self._lock = RLock()
+        self._reserve = _Reserve()
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -206,7 +214,7 @@ class DiskFiles:
                 if error.errno not in _NO_DESCRIPTORS:
                     raise
             self._make_room(len(self._open))
-            return os.open(full_path, flags, FILE_MODE)
+            return self._reserve.run(partial(os.open, full_path, flags, FILE_MODE))
         except FileNotFoundError as error:
             raise TornSegment(f"{full_path} is not there") from error
         except OSError as error:
@@ -273,9 +281,11 @@ class DiskFiles:
 
     def names(self, directory: str) -> list[str]:
         try:
-            return sorted(os.listdir(self._full(directory)))
+            return sorted(self._reserve.run(partial(os.listdir, self._full(directory))))
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise _disk_error(error, "cannot list", self._full(directory)) from error
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._full(path))
@@ -285,6 +295,8 @@ class DiskFiles:
             return os.stat(self._full(path)).st_size
         except FileNotFoundError as error:
             raise TornSegment(f"{self._full(path)} is not there") from error
+        except OSError as error:
+            raise _disk_error(error, "cannot look at", self._full(path)) from error
 
     def make_dir(self, path: str) -> None:
         try:
@@ -308,20 +320,24 @@ class DiskFiles:
 
     def remove_dir(self, path: str) -> None:
         try:
-            shutil.rmtree(self._full(path))
+            self._reserve.run(partial(shutil.rmtree, self._full(path)))
         except FileNotFoundError:
             return
         except OSError as error:
             raise _disk_error(error, "cannot remove", self._full(path)) from error
 
     def space(self) -> tuple[int, int]:
-        usage = shutil.disk_usage(self._root)
+        try:
+            usage = shutil.disk_usage(self._root)
+        except OSError as error:
+            raise _disk_error(error, "cannot look at", self._root) from error
         return usage.total, usage.free
 
     def sync_dir(self, path: str) -> None:
         full_path = self._full(path)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
-            fd = os.open(full_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = self._reserve.run(partial(os.open, full_path, flags))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -337,7 +353,7 @@ class DiskFiles:
 
     def read_whole(self, path: str) -> bytes | None:
         try:
-            with open(self._full(path), "rb", buffering=0) as file:
+            with self._reserve.run(lambda: open(self._full(path), "rb", buffering=0)) as file:
                 return file.readall()
         except FileNotFoundError:
             return None
@@ -348,7 +364,7 @@ class DiskFiles:
         full_path = self._full(path)
         temporary = full_path + TEMPORARY_SUFFIX
         try:
-            with open(temporary, "wb", opener=_open_private) as out:
+            with self._reserve.run(lambda: open(temporary, "wb", opener=_open_private)) as out:
                 out.write(content)
                 out.flush()
                 if sync:
@@ -360,6 +376,42 @@ class DiskFiles:
             raise _disk_error(error, "cannot write", full_path) from error
         if sync:
             self.sync_dir(path.rpartition("/")[0])
+
+
+class _Reserve:
+    """A few descriptors set aside: with them files and directories can be opened when there are none left."""
+
+    SIZE = 8
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._spare: list[int] = []
+        self._fill()
+
+    def run(self, opening: Callable[[], T]) -> T:
+        """Do what opens a file; if there is no descriptor left, again with those of the reserve.
+
+        The reserve is filled up again as soon as there are descriptors.
+        """
+        try:
+            return opening()
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTORS:
+                raise
+        with self._lock:
+            self._fill()
+            for fd in self._spare:
+                os.close(fd)
+            self._spare.clear()
+            try:
+                return opening()
+            finally:
+                self._fill()
+
+    def _fill(self) -> None:
+        with suppress(OSError):
+            while len(self._spare) < self.SIZE:
+                self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 class DirectoryLock:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from penstock.core.errors import BrokerError, DiskFailed, DiskFull
+from penstock.core.errors import BrokerError, DiskFailed, DiskFull, OutOfDescriptors
 from penstock.node import checkpoint
 from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
 from penstock.node.metadata import Metadata
@@ -120,10 +120,11 @@ class Janitor:
 
 @contextmanager
 def _or_offline(partition: Partition) -> Iterator[None]:
-    """A partition whose upkeep fails goes offline. A full disk is not a failure: the next round tries again."""
+    """A partition whose upkeep fails goes offline. A full disk is not a failure, nor is having no descriptor left: the
+    next round tries again."""
     try:
         yield
-    except DiskFull as full:
+    except (DiskFull, OutOfDescriptors) as full:
         logger.error("%r: %s; the next round tries again", partition, full)
     except BrokerError as error:
         partition.fail(error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, Offline
@@ -20,11 +20,14 @@ from penstock.core.records.batch import check
 from penstock.core.records.whole import build_batch, open_batch
 from penstock.node.compacting import compact
 from penstock.node.runtime import Runtime
+from penstock.node.slices import Sliced, chunks
 from penstock.node.syncing import sync_now
 
 DIRECTORY = "metadata"
 SEGMENT_BYTES = 4 << 20
 INDEX_INTERVAL_BYTES = 4096
+EVENTS_PER_BATCH_MAX = 500
+"""Events of one change beyond these go into further batches, with others in between. Each event stands for itself."""
 _FOREVER_MS = 2**62
 
 LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
@@ -74,18 +77,28 @@ class Metadata:
                         removed.add(event.id)
         return removed
 
-    async def commit(self, decide: Callable[[], Sequence[Event]], applied: Callable[[Event], None]) -> None:
-        """Decide on the present state and make the outcome durable before it takes effect; then tell of each event."""
+    async def commit(
+        self,
+        decide: Callable[[], Sequence[Event] | Sliced[Sequence[Event]]],
+        follow: Callable[[Sequence[Event]], Sliced[None]],
+    ) -> None:
+        """Decide on the present state and make the outcome durable before it takes effect; `follow` applies it.
+
+        Both may take slices: nobody else decides meanwhile.
+        """
         async with self._turn:
             if self._failure is not None:
                 raise Offline(f"the metadata log is offline: {self._failure}")
-            events = decide()
+            decided = decide()
+            events: Sequence[Event]
+            if isinstance(decided, Generator):
+                events = await self._runtime.slices.run(decided)
+            else:
+                events = decided
             if not events:
                 return
             await self._append(events)
-            for event in events:
-                self.catalog.apply(event)
-                applied(event)
+            await self._runtime.slices.run(follow(events))
 
     def close(self) -> None:
         """Save what makes the next start quick; an append that failed leaves nothing worth saving."""
@@ -101,9 +114,11 @@ class Metadata:
 
     async def _append(self, events: Sequence[Event]) -> None:
         now_ms = self._runtime.clock.now_ms()
-        batch = build_batch([NewRecord(*encode(event)) for event in events], now_ms)
         try:
-            self.log.append(batch, check(batch), self._leader_epoch, now_ms)
+            for some in chunks(events, EVENTS_PER_BATCH_MAX):
+                batch = build_batch([NewRecord(*encode(event)) for event in some], now_ms)
+                self.log.append(batch, check(batch), self._leader_epoch, now_ms)
+                await asyncio.sleep(0)
             await sync_now(self._runtime, self.log)
         except BrokerError as error:
             if not error.retriable:

@@ -24,6 +24,7 @@ from penstock.core.errors import (
     NoTransactionalId,
     Offline,
     OffsetOutOfRange,
+    OutOfDescriptors,
     UnknownEpoch,
 )
 from penstock.core.log.compaction import roll_is_due
@@ -484,7 +485,7 @@ class Partition:
         if self.failure is None:
             try:
                 self.log.save_state()
-            except (DiskFull, DiskFailed) as error:
+            except (DiskFull, DiskFailed, OutOfDescriptors) as error:
                 logger.warning("%r: the next start has to rebuild its state: %s", self, error)
             except BrokerError as error:
                 self.fail(error)

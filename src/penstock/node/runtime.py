@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from penstock.core.ports import Clock, Files, Rng
 from penstock.node.metrics.meters import Meters
 from penstock.node.payloads import Payloads
+from penstock.node.slices import Slices
 from penstock.node.workers import Workers
 
 
@@ -24,3 +25,4 @@ class Runtime:
     workers: Workers
     meters: Meters = field(default_factory=Meters)
     payloads: Payloads = field(default_factory=Payloads)
+    slices: Slices = field(default_factory=Slices)

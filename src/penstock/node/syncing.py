@@ -1,24 +1,51 @@
-"""Carrying out a log's sync plan: data first, then the names. Never retries: a flush that failed is not a flush."""
+"""Carrying out a log's sync plan: data first, then the names. Never retries a flush that failed: it is not a flush.
+
+Not being able to *open* a file or directory is something else: nothing was flushed and nothing is lost, so the plan
+waits until there is a descriptor again.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from functools import partial
-from time import perf_counter
+from time import perf_counter, sleep
 
+from penstock.core.errors import OutOfDescriptors
 from penstock.core.log.log import Log, SyncPlan
 from penstock.core.ports import Files
 from penstock.node.runtime import Runtime
 from penstock.node.workers import run_blocking
 
+logger = logging.getLogger("penstock.syncing")
 
-def carry_out(files: Files, plan: SyncPlan) -> float:
+OPEN_RETRY_S = 0.1
+"""How long a flush waits for a descriptor before it tries again."""
+
+
+def carry_out(files: Files, plan: SyncPlan, pause: Callable[[float], None] = sleep) -> float:
     """Blocks until all of the plan is on stable storage; returns the seconds it took. Runs in a worker thread."""
     started_s = perf_counter()
     for file in plan.files:
-        file.sync()
+        _once_open(file.sync, pause)
     for directory in plan.directories:
-        files.sync_dir(directory)
+        _once_open(partial(files.sync_dir, directory), pause)
     return perf_counter() - started_s
+
+
+def _once_open(sync: Callable[[], None], pause: Callable[[float], None]) -> None:
+    """Flush; wait for a descriptor as long as there is none."""
+    is_told = False
+    while True:
+        try:
+            sync()
+        except OutOfDescriptors as error:
+            if not is_told:
+                logger.warning("a flush waits for a file descriptor, its acknowledgements too: %s", error)
+                is_told = True
+            pause(OPEN_RETRY_S)
+        else:
+            return
 
 
 async def sync_now(runtime: Runtime, log: Log) -> None:

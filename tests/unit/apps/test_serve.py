@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.apps.ready import ReadyInfo, StartError
-from penstock.apps.serve import serve
+from penstock.apps.serve import fit_to_descriptors, serve
 from penstock.core.model import Storage
 from penstock.node.checkpoint import CLEAN_FILE, IDENTITY_FILE
 from penstock.node.disk import DirectoryLock
@@ -81,3 +81,19 @@ def test_a_damaged_identity_is_named(tmp_path: Path) -> None:
     (tmp_path / IDENTITY_FILE).write_bytes(b"nonsense")
     with pytest.raises(StartError, match=f"{IDENTITY_FILE} is damaged"):
         serve(settings(data_dir=str(tmp_path)), stop_at_once)
+
+
+def test_limits_are_lowered_to_the_descriptors_there_are(caplog: pytest.LogCaptureFixture) -> None:
+    few = fit_to_descriptors(settings(connections_max=10_000, open_files_max=1_000), 256)
+    assert (few.connections_max, few.open_files_max) == (64, 64)
+    assert "connections_max is lowered from 10000 to 64" in caplog.text and "ulimit -n" in caplog.text
+
+
+def test_limits_that_fit_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    enough = settings(connections_max=100, open_files_max=100)
+    assert fit_to_descriptors(enough, 364) is enough and not caplog.text
+
+
+def test_too_few_descriptors_for_one_connection_are_refused() -> None:
+    with pytest.raises(StartError, match="ulimit -n"):
+        fit_to_descriptors(settings(), 80)

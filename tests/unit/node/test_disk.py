@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from penstock.core.errors import DiskFailed, DiskFull, TornSegment
+from penstock.core.errors import DiskFailed, DiskFull, OutOfDescriptors, TornSegment
 from penstock.node import disk
 from penstock.node.disk import DirectoryLock, DiskFiles
 
@@ -214,3 +216,45 @@ def test_buffers_of_every_kind_are_written(tmp_path: Path) -> None:
     file.append(kinds)
     file.truncate(2)
     assert file.size() == 2 and file.read(0, 9) == b"ab" and file.read(5, 9) == b""
+
+
+def test_a_reserve_opens_what_is_needed_when_there_are_no_descriptors(tmp_path: Path) -> None:
+    files = DiskFiles(tmp_path, 100)
+    files.make_dir("a")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors() + 32, limits[1]))
+    held = []
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        files.sync_dir("a")
+        assert files.names("") == ["a"]
+        files.write_whole("a/state", b"content")
+        assert files.read_whole("a/state") == b"content"
+        files.remove_dir("a")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for fd in held:
+            os.close(fd)
+
+
+def test_want_of_descriptors_is_no_failure_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = DiskFiles(tmp_path, 100)
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
+    monkeypatch.setattr(os, "stat", refuse)
+    for attempt in (
+        lambda: files.sync_dir(""),
+        lambda: files.names(""),
+        lambda: files.open("log", create=True),
+        lambda: files.size("log"),
+    ):
+        with pytest.raises(OutOfDescriptors):
+            attempt()

@@ -9,7 +9,7 @@ import pytest
 
 from handheld import Hand, PromptWorkers, run
 from making import append, opaque_batch, reopen
-from penstock.core.errors import DiskFailed
+from penstock.core.errors import DiskFailed, OutOfDescriptors
 from penstock.node.syncing import carry_out, sync_now
 from sim.disk import SimDisk
 
@@ -51,3 +51,22 @@ def test_nothing_dirty_costs_nothing() -> None:
         assert hand.workers.count == 1
 
     run(test)
+
+
+def test_without_a_descriptor_the_flush_waits_and_then_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimDisk(random.Random(3))
+    log, _ = reopen(disk.mount())
+    append(log, opaque_batch())
+    plan = log.take_dirty()
+    sync_dir, refusals, pauses = log.files.sync_dir, [OutOfDescriptors("none left")] * 2, list[float]()
+
+    def scarce(path: str) -> None:
+        if refusals:
+            raise refusals.pop()
+        sync_dir(path)
+
+    monkeypatch.setattr(log.files, "sync_dir", scarce)
+    carry_out(log.files, plan, pauses.append)
+    assert len(pauses) == 2 and not refusals
+    disk.crash()
+    assert reopen(disk.mount())[0].end_offset == 1

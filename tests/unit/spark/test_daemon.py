@@ -8,6 +8,8 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,10 +60,17 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return quick_python(tmp_path / "pyspark")
 
 
-def test_a_worker_that_spark_hangs_up_on_ends_quietly(python: str, tmp_path: Path) -> None:
-    assert hang_up_on_a_worker(python, tmp_path) == ""
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """For Unix sockets, whose paths may have about a hundred characters."""
+    with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
+        yield Path(directory)
 
 
-def test_pysparks_own_daemon_prints_a_traceback(tmp_path: Path) -> None:
+def test_a_worker_that_spark_hangs_up_on_ends_quietly(python: str, home: Path) -> None:
+    assert hang_up_on_a_worker(python, home) == ""
+
+
+def test_pysparks_own_daemon_prints_a_traceback(home: Path) -> None:
     """The reason for ours: remove it when this fails."""
-    assert "BrokenPipeError" in hang_up_on_a_worker(sys.executable, tmp_path)
+    assert "BrokenPipeError" in hang_up_on_a_worker(sys.executable, home)

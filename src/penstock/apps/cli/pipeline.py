@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -33,21 +33,7 @@ file_option = click.option(
 name_argument = click.argument("name", metavar="PIPELINE")
 
 
-class SparkGroup(click.Group):
-    """Commands that need the extra `spark`: without it they say so in one line."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except ImportError as error:
-            name = (error.name or "").partition(".")[0]
-            if not name or name == "penstock":
-                raise
-            remedy = "Pipelines need the extra: pip install 'penstock[spark]'"
-            raise StartFailed(f"{name} is not installed. {remedy}") from error
-
-
-@click.group(cls=SparkGroup)
+@click.group()
 def pipeline() -> None:
     """Run pipelines from topics to tables and back, on Spark."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from penstock.core.errors import DiskFailed, DiskFull
+from penstock.core.errors import DiskFailed, DiskFull, OutOfDescriptors
 from penstock.core.log import checked
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
@@ -63,7 +63,7 @@ class Epochs:
         """Save where the caller's own work is done already and must not fail for want of this file."""
         try:
             self.save()
-        except (DiskFull, DiskFailed):
+        except (DiskFull, DiskFailed, OutOfDescriptors):
             self.is_behind = True
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:

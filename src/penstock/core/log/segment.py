@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from penstock.core.errors import CorruptBatch, DiskFailed, DiskFull, TornSegment
+from penstock.core.errors import CorruptBatch, DiskFailed, DiskFull, OutOfDescriptors, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import index as sparse
 from penstock.core.log.index import CHAINED_BYTES, Entry, Index, SavedIndex, SparseIndex
@@ -317,7 +317,7 @@ class Segment:
         """Save the index where nobody depends on it: without the file it is rebuilt again at the next start."""
         try:
             self.save_index()
-        except (DiskFull, DiskFailed):
+        except (DiskFull, DiskFailed, OutOfDescriptors):
             return False
         return True
 

@@ -7,7 +7,7 @@ Each event is the whole state of its key, so the log of them may be compacted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -148,15 +148,15 @@ class Offsets:
             events += [OffsetUnpended(group_id, producer_id, place) for place in sorted(pended)]
         return events
 
-    def decide_remove_topic(self, topic: str) -> list[Event]:
-        """A topic is gone: a later one of the same name must not inherit how far its readers were."""
-        events: list[Event] = []
-        for group_id in self.group_ids:
-            events += [OffsetRemoved(group_id, at) for at in self.of_group(group_id) if at.topic == topic]
-            for producer_id, pended in sorted(self._pended.get(group_id, {}).items()):
-                events += [
-                    OffsetUnpended(group_id, producer_id, at) for at in sorted(pended) if at.topic == topic
-                ]
+    def decide_remove_topics(self, group_id: str, topics: Container[str]) -> list[Event]:
+        """Topics are gone: later ones of the same names must not inherit how far their readers were."""
+        events: list[Event] = [
+            OffsetRemoved(group_id, at) for at in self.of_group(group_id) if at.topic in topics
+        ]
+        for producer_id, pended in sorted(self._pended.get(group_id, {}).items()):
+            events += [
+                OffsetUnpended(group_id, producer_id, at) for at in sorted(pended) if at.topic in topics
+            ]
         return events
 
     def decide_expire(

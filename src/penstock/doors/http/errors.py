@@ -83,6 +83,7 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.TornSegment: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.DiskFull: HTTPStatus.INSUFFICIENT_STORAGE,
     errors.DiskFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.OutOfDescriptors: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.Offline: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 

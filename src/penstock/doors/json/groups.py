@@ -172,7 +172,10 @@ class GroupHandlers:
                 {"offsets": [{**self._bounds(place), **_progress(outcome[place])} for place in places]}
             )
 
-        self._coordination.committed.fetch(group_id, Committer(), places, answered, require_stable=False)
+        fetching = self._coordination.committed.fetch(
+            group_id, Committer(), places, answered, require_stable=False
+        )
+        await self._broker.runtime.slices.run(fetching)
 
     def _bounds(self, place: Place) -> dict[str, Any]:
         partition = self._broker.partition(*place)

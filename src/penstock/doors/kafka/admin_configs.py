@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from penstock.doors.kafka.config_resources import (
 from penstock.doors.kafka.errors import code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.slices import Pace, Sliced
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -31,8 +31,6 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 _TYPED_FROM = 1
 """The first version of ListConfigResources that asks for types; before it, client metrics are meant."""
-_RESOURCES_AT_ONCE = 20
-"""How many resources are described before other requests get their turn."""
 _OPS = frozenset(int(op) for op in ConfigOp)
 
 
@@ -70,14 +68,13 @@ class ConfigHandlers:
 
     # -- describe
 
-    async def describe_configs(self, call: Call, request: Any) -> Any:
+    def describe_configs(self, call: Call, request: Any) -> Sliced[Any]:
         """Every setting of each resource, or those asked for: what it is, who says so, what it would be otherwise."""
         twice = repeated(_key(resource) for resource in request.resources)
         results = []
-        for count, resource in enumerate(request.resources, start=1):
+        for resource in request.resources:
             results.append(self._describe(request, twice, resource))
-            if count % _RESOURCES_AT_ONCE == 0:
-                await asyncio.sleep(0)
+            yield 1 + len(results[-1].configs)
         return messages.DescribeConfigsResponse(results=results)
 
     def _describe(self, request: Any, twice: set[Hashable], resource: Any) -> Any:
@@ -120,7 +117,7 @@ class ConfigHandlers:
         """Replace all settings of each resource: what is not named goes back to what it would be otherwise."""
         response = messages.AlterConfigsResponse
         errors = await self._alter(request, self._replace)
-        return response(responses=_answers(request, errors, response.AlterConfigsResourceResponse))
+        return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
 
     async def incremental_alter_configs(self, call: Call, request: Any) -> Any:
         """Change some settings of each resource and keep the rest."""
@@ -131,7 +128,7 @@ class ConfigHandlers:
                 if error is None:
                     changes = [_config_change(one) for one in resource.configs]
                     self._kind(resource).changed(resource.resource_name, changes)
-        return response(responses=_answers(request, errors, response.AlterConfigsResourceResponse))
+        return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
 
     async def _alter(self, request: Any, decide: Any) -> list[BrokerError | None]:
         twice = repeated(_key(resource) for resource in request.resources)
@@ -154,16 +151,19 @@ class ConfigHandlers:
         return kind
 
 
-def _answers(request: Any, errors: list[BrokerError | None], answer_type: Any) -> list[Any]:
-    return [
-        answer_type(
-            error_code=0 if error is None else code_of(error),
-            error_message=None if error is None else words_of(error),
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
+async def _answers(request: Any, errors: list[BrokerError | None], answer_type: Any) -> list[Any]:
+    answers, pace = [], Pace()
+    for resource, error in zip(request.resources, errors, strict=True):
+        answers.append(
+            answer_type(
+                error_code=0 if error is None else code_of(error),
+                error_message=None if error is None else words_of(error),
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
         )
-        for resource, error in zip(request.resources, errors, strict=True)
-    ]
+        await pace.spend(1)
+    return answers
 
 
 def _key(resource: Any) -> tuple[int, str]:

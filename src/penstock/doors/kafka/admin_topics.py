@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from penstock.core.errors import (
+    AgainstPolicy,
     BrokerError,
     InvalidAssignment,
     InvalidReplication,
@@ -18,9 +19,10 @@ from penstock.core.errors import (
     InvalidTopic,
     words_of,
 )
+from penstock.core.limits import PARTITIONS_PER_CALL_MAX
 from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event
-from penstock.doors.kafka.call import Call
+from penstock.core.machines.catalog_events import Event, TopicSaved
+from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.changes import (
     Changes,
     Deadline,
@@ -33,7 +35,8 @@ from penstock.doors.kafka.config_entries import CreatedConfigs
 from penstock.doors.kafka.errors import code_of
 from penstock.node.admission import REPLICAS
 from penstock.node.broker import Broker
-from penstock.wire.kafka import messages
+from penstock.node.slices import Pace, chunks
+from penstock.wire.kafka import ApiKey, messages
 
 _BY_ID_FROM = 6
 """The first version of DeleteTopics that may name topics by id."""
@@ -41,6 +44,28 @@ _BY_ID_FROM = 6
 _NO_ID = bytes(16)
 _AS_CONFIGURED = -1
 _NO_OFFSET = -1
+_ANSWER_UNITS = 1
+_DELETION_UNITS = 8
+"""What an entry costs, see SLICE_UNITS."""
+
+
+class _Quota:
+    """The partitions that one request may create."""
+
+    def __init__(self) -> None:
+        self._left = PARTITIONS_PER_CALL_MAX
+
+    def take(self, catalog: Catalog, events: Sequence[Event]) -> None:
+        """Count the partitions that events add; raises AgainstPolicy over the limit, as Kafka does."""
+        for event in events:
+            if isinstance(event, TopicSaved):
+                earlier = catalog.find(event.topic.name)
+                added = event.topic.partition_count - (earlier.partition_count if earlier else 0)
+                if added > self._left:
+                    raise AgainstPolicy(
+                        f"one request creates at most {PARTITIONS_PER_CALL_MAX} partitions; send several"
+                    )
+                self._left -= added
 
 
 class TopicHandlers:
@@ -52,21 +77,29 @@ class TopicHandlers:
 
     # -- create
 
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            ApiKey.CREATE_TOPICS: self.create_topics,
+            ApiKey.DELETE_TOPICS: self.delete_topics,
+            ApiKey.CREATE_PARTITIONS: self.create_partitions,
+            ApiKey.DELETE_RECORDS: self.delete_records,
+        }
+
     async def create_topics(self, call: Call, request: Any) -> Any:
         """Make the topics of one request, or only say whether they could be made."""
         twice = repeated(topic.name for topic in request.topics)
-        steps: list[Step] = [partial(self._create, twice, topic) for topic in request.topics]
+        quota = _Quota()
+        steps: list[Step] = [partial(self._create, quota, twice, topic) for topic in request.topics]
         kept = await self._changes.keep(
             steps, timeout_ms=request.timeout_ms, validate_only=request.validate_only
         )
-        configs = CreatedConfigs()
-        answers = [
-            _created(topic.name, error, kept.after, configs)
-            for topic, error in zip(request.topics, kept.errors, strict=True)
-        ]
+        configs, pace, answers = CreatedConfigs(), Pace(), []
+        for topic, error in zip(request.topics, kept.errors, strict=True):
+            answers.append(_created(topic.name, error, kept.after, configs))
+            await pace.spend(_ANSWER_UNITS)
         return messages.CreateTopicsResponse(topics=answers)
 
-    def _create(self, twice: set[Hashable], asked: Any, catalog: Catalog) -> Sequence[Event]:
+    def _create(self, quota: _Quota, twice: set[Hashable], asked: Any, catalog: Catalog) -> Sequence[Event]:
         check_named_once(asked.name, twice)
         overrides = {one.name: one.value for one in asked.configs}
         check_settings_once(asked.configs)
@@ -79,6 +112,7 @@ class TopicHandlers:
             now_ms=self._broker.runtime.clock.now_ms(),
         )
         self._check_placement(asked)
+        quota.take(catalog, events)
         return events
 
     def _check_placement(self, asked: Any) -> None:
@@ -117,7 +151,10 @@ class TopicHandlers:
             asked = request.topics
         else:
             asked = [state(name=name, topic_id=_NO_ID) for name in request.topic_names]
-        answers = [_deletion(self._broker.catalog, one) for one in asked]
+        answers, pace = [], Pace()
+        for one in asked:
+            answers.append(_deletion(self._broker.catalog, one))
+            await pace.spend(1)
         twice = repeated(answer.name for answer in answers if answer.name is not None)
         steps: list[Step] = [
             partial(_delete, twice, one, answer) for one, answer in zip(asked, answers, strict=True)
@@ -125,6 +162,7 @@ class TopicHandlers:
         kept = await self._changes.keep(steps, timeout_ms=request.timeout_ms)
         for answer, error in zip(answers, kept.errors, strict=True):
             _tell(answer, error)
+            await pace.spend(_ANSWER_UNITS)
         return messages.DeleteTopicsResponse(responses=answers)
 
     # -- grow
@@ -132,7 +170,8 @@ class TopicHandlers:
     async def create_partitions(self, call: Call, request: Any) -> Any:
         """Give topics more partitions."""
         twice = repeated(topic.name for topic in request.topics)
-        steps: list[Step] = [partial(self._grow, twice, topic) for topic in request.topics]
+        quota, pace = _Quota(), Pace()
+        steps: list[Step] = [partial(self._grow, quota, twice, topic) for topic in request.topics]
         kept = await self._changes.keep(
             steps, timeout_ms=request.timeout_ms, validate_only=request.validate_only
         )
@@ -140,9 +179,10 @@ class TopicHandlers:
         for topic, error in zip(request.topics, kept.errors, strict=True):
             answer = messages.CreatePartitionsResponse.CreatePartitionsTopicResult(name=topic.name)
             answers.append(_tell(answer, error))
+            await pace.spend(_ANSWER_UNITS)
         return messages.CreatePartitionsResponse(results=answers)
 
-    def _grow(self, twice: set[Hashable], asked: Any, catalog: Catalog) -> Sequence[Event]:
+    def _grow(self, quota: _Quota, twice: set[Hashable], asked: Any, catalog: Catalog) -> Sequence[Event]:
         check_named_once(asked.name, twice)
         events = catalog.decide_add_partitions(asked.name, asked.count)
         if asked.assignments is not None:
@@ -153,6 +193,7 @@ class TopicHandlers:
                 )
             for one in asked.assignments:
                 self._check_replicas(one.broker_ids)
+        quota.take(catalog, events)
         return events
 
     # -- cut off
@@ -163,19 +204,25 @@ class TopicHandlers:
         The timeout is for replicas that lag behind: a client that gives none (0) still wants the records deleted.
         """
         deadline = Deadline(request.timeout_ms if request.timeout_ms > 0 else None)
-        topics, under_way = [], []
+        topics, pace = [], Pace()
         for topic in request.topics:
-            answers = []
-            for one in topic.partitions:
-                answer = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult(
-                    partition_index=one.partition_index, low_watermark=_NO_OFFSET
+            answers: list[Any] = []
+            for some in chunks(topic.partitions):
+                made = [
+                    messages.DeleteRecordsResponse.DeleteRecordsPartitionResult(
+                        partition_index=one.partition_index, low_watermark=_NO_OFFSET
+                    )
+                    for one in some
+                ]
+                answers += made
+                deletions = zip(some, made, strict=True)
+                await asyncio.gather(
+                    *(self._delete_before(deadline, topic.name, one, answer) for one, answer in deletions)
                 )
-                answers.append(answer)
-                under_way.append(self._delete_before(deadline, topic.name, one, answer))
+                await pace.spend(1 + _DELETION_UNITS * len(some))
             topics.append(
                 messages.DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=answers)
             )
-        await asyncio.gather(*under_way)
         return messages.DeleteRecordsResponse(topics=topics)
 
     async def _delete_before(self, deadline: Deadline, name: str, asked: Any, answer: Any) -> None:

@@ -9,13 +9,24 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.node.connections.connection import Connection
-from penstock.wire.kafka import encode_response
+from penstock.node.connections.place import Place
+from penstock.node.slices import Sliced, Slices
+from penstock.wire.kafka import encode_response, encode_response_sliced
 
 
 class Call:
     """Everything about one request but its body."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "version")
+    __slots__ = (
+        "_place",
+        "_slices",
+        "api_key",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "on_answered",
+        "version",
+    )
 
     def __init__(
         self, connection: Connection, api_key: int, version: int, correlation_id: int, client_id: str | None
@@ -25,6 +36,19 @@ class Call:
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        self._place: Place | None = None
+        self._slices: Slices | None = None
+        self.on_answered: Callable[[], None] | None = None
+
+    def take_place(self, slices: Slices) -> None:
+        """This request is large: it stands in line from now on, and its answer is encoded in slices."""
+        self._slices = slices
+        if self._place is None:
+            self._place = self.connection.reserve()
+
+    @property
+    def is_large(self) -> bool:
+        return self._slices is not None
 
     def encode(self, body: Any) -> list[Any]:
         """The whole frame of the answer."""
@@ -32,17 +56,38 @@ class Call:
 
     def answer(self, body: Any) -> None:
         """Answer now, in line behind the requests before this one."""
-        self.connection.answer(self.encode(body))
+        if self._place is None:
+            self.connection.answer(self.encode(body))
+        else:
+            self._fill(self._place, body)
 
     def answer_later(self) -> Callable[[Any], None]:
         """Take a place in line and answer when the returned function is called with the body, once."""
-        place = self.connection.reserve()
+        place = self._place = self._place or self.connection.reserve()
 
         def answer(body: Any) -> None:
-            place.answer(self.encode(body))
+            self._fill(place, body)
 
         return answer
 
+    def _fill(self, place: Place, body: Any) -> None:
+        if self._slices is None:
+            place.answer(self.encode(body))
+            return
 
-Handler = Callable[[Call, Any], Any | Coroutine[Any, Any, Any] | None]
-"""Returns the body of the answer, a coroutine that will, or None when it answers by itself (or not at all)."""
+        def encoded(pieces: Any) -> None:
+            if isinstance(pieces, Exception):
+                self.connection.close(f"defect: {pieces!r}")
+            else:
+                place.answer(pieces)
+            if self.on_answered is not None:
+                self.on_answered()
+
+        steps = encode_response_sliced(self.api_key, self.version, self.correlation_id, body)
+        self._slices.queue(steps, encoded)
+
+
+Answer = Any | Coroutine[Any, Any, Any] | Sliced[Any] | None
+Handler = Callable[[Call, Any], Answer]
+"""Returns the body of the answer, a coroutine or a sliced work that will, or None when it answers by itself (or not at
+all)."""

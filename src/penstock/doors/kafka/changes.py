@@ -12,6 +12,7 @@ from penstock.core.limits import ADMIN_ENTRIES_MAX
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event
 from penstock.node.broker import Broker
+from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
 
 T = TypeVar("T")
@@ -41,9 +42,9 @@ class Changes:
         trial = _Trial(steps, self._broker.catalog)
         deadline = Deadline(timeout_ms)
 
-        def decide(catalog: Catalog) -> Sequence[Event]:
+        def decide(catalog: Catalog) -> Sliced[Sequence[Event]]:
             deadline.check()
-            events = trial.run(catalog)
+            events = yield from trial.run(catalog)
             return [] if validate_only else events
 
         failure = await self.within(deadline, self._broker.change(decide))
@@ -104,10 +105,11 @@ class _Trial:
         self.errors: list[BrokerError | None] = []
         self.after = catalog
 
-    def run(self, catalog: Catalog) -> list[Event]:
+    def run(self, catalog: Catalog) -> Sliced[list[Event]]:
         self.after = draft = catalog.draft()
         events: list[Event] = []
         for step in self._steps:
+            yield 1
             try:
                 decided = step(draft)
             except BrokerError as error:

@@ -5,11 +5,11 @@ What there is and where. Creates a topic only where Kafka's clients expect it to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidRequest, TopicExists, UnknownTopic
-from penstock.core.limits import DESCRIBED_PARTITIONS_MAX
+from penstock.core.limits import AUTO_CREATED_TOPICS_MAX, DESCRIBED_PARTITIONS_MAX
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import check_topic_name
 from penstock.doors.kafka.call import Call
@@ -17,6 +17,7 @@ from penstock.doors.kafka.errors import code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition
+from penstock.node.slices import Pace, Sliced, chunks
 from penstock.wire.kafka import ErrorCode, messages
 
 _NO_ID = bytes(16)
@@ -40,43 +41,54 @@ class ClusterHandlers:
 
     # -- Metadata
 
-    def metadata(self, call: Call, request: Any) -> Any:
+    def metadata(self, call: Call, request: Any) -> Sliced[Any] | Coroutine[Any, Any, Any]:
         """The broker, and the topics asked for.
 
         Topics that are not there are created if client and settings want that.
         """
         if request.topics is None or (call.version == _EMPTY_MEANS_ALL and not request.topics):
-            return self._metadata(
-                call, request, [self._known(topic, request) for topic in self._broker.catalog.topics]
-            )
-        wanted = [self._find(call, one) for one in request.topics]
+            return self._answer_all(call, request)
         may_create = request.allow_auto_topic_creation or call.version < _CREATES_ALWAYS_BEFORE
-        missing = [name for name, _, error in wanted if isinstance(error, UnknownTopic) and name is not None]
-        if missing and may_create and self._broker.settings.auto_create_topics:
-            return self._create_and_answer(call, request, missing)
-        return self._answer(call, request)
+        if may_create and self._broker.settings.auto_create_topics:
+            find = self._broker.catalog.find
+            if any(one.name is not None and find(one.name) is None for one in request.topics):
+                return self._create_and_answer(call, request)
+        return self._answer(call, request, {})
 
-    async def _create_and_answer(self, call: Call, request: Any, names: list[str]) -> Any:
+    async def _create_and_answer(self, call: Call, request: Any) -> Any:
+        """Create what is missing, one topic after the other."""
         failures: dict[str, BrokerError] = {}
-        for name in dict.fromkeys(names):
+        pace, left = Pace(), AUTO_CREATED_TOPICS_MAX
+        for one in request.topics:
+            await pace.spend(1)
+            name, _, error = self._find(call, one)
+            if name is None or name in failures or not isinstance(error, UnknownTopic) or not left:
+                continue
+            left -= 1
             try:
                 await self._broker.auto_create_topic(name)
             except TopicExists:
                 continue
-            except BrokerError as error:
-                failures[name] = error
-        return self._answer(call, request, failures)
+            except BrokerError as failure:
+                failures[name] = failure
+        return await self._broker.runtime.slices.run(self._answer(call, request, failures))
 
-    def _answer(self, call: Call, request: Any, failures: dict[str, BrokerError] | None = None) -> Any:
+    def _answer(self, call: Call, request: Any, failures: dict[str, BrokerError]) -> Sliced[Any]:
         answers = []
         for one in request.topics:
             name, topic, error = self._find(call, one)
             if topic is not None:
-                answers.append(self._known(topic, request))
+                answers.append((yield from self._known(topic, request)))
             else:
                 assert error is not None
-                error = (failures or {}).get(name or "", error)
-                answers.append(_unknown(call, name, one.topic_id, error))
+                answers.append(_unknown(call, name, one.topic_id, failures.get(name or "", error)))
+                yield 1
+        return self._metadata(call, request, answers)
+
+    def _answer_all(self, call: Call, request: Any) -> Sliced[Any]:
+        answers = []
+        for topic in self._broker.catalog.topics:
+            answers.append((yield from self._known(topic, request)))
         return self._metadata(call, request, answers)
 
     def _find(self, call: Call, one: Any) -> tuple[str | None, Topic | None, BrokerError | None]:
@@ -108,23 +120,23 @@ class ClusterHandlers:
             ),
         )
 
-    def _known(self, topic: Topic, request: Any) -> Any:
+    def _known(self, topic: Topic, request: Any) -> Sliced[Any]:
         response = messages.MetadataResponse
+        partitions: list[Any] = []
+        for some in chunks(self._broker.row(topic.name)):
+            partitions += [response.MetadataResponsePartition(**self._place(one)) for one in some]
+            yield 1 + len(some)
+        is_open = len(partitions) >= topic.partition_count
         return response.MetadataResponseTopic(
-            error_code=0,
+            error_code=0 if is_open else int(ErrorCode.LEADER_NOT_AVAILABLE),
             name=topic.name,
             topic_id=topic.id,
             is_internal=topic.internal,
-            partitions=[
-                response.MetadataResponsePartition(**self._place(one)) for one in self._partitions(topic)
-            ],
+            partitions=partitions,
             topic_authorized_operations=_TOPIC_OPERATIONS
             if request.include_topic_authorized_operations
             else _NOT_ASKED,
         )
-
-    def _partitions(self, topic: Topic) -> list[Partition]:
-        return [self._broker.partition(topic.name, index) for index in range(topic.partition_count)]
 
     def _place(self, partition: Partition) -> dict[str, Any]:
         """Who leads a partition and who holds it; a partition whose disk failed has nobody."""
@@ -165,7 +177,7 @@ class ClusterHandlers:
             ),
         )
 
-    def describe_topic_partitions(self, call: Call, request: Any) -> Any:
+    def describe_topic_partitions(self, call: Call, request: Any) -> Sliced[Any]:
         """Topics with their partitions, in pages: at most so many partitions, and where to go on."""
         response = messages.DescribeTopicPartitionsResponse
         left = min(max(1, request.response_partition_limit), DESCRIBED_PARTITIONS_MAX)
@@ -181,6 +193,7 @@ class ClusterHandlers:
                 break
             topic = self._describe_topic(name, first, left)
             topics.append(topic)
+            yield 1 + len(topic.partitions)
             left -= len(topic.partitions)
             found = self._broker.catalog.find(name)
             if found is not None and first + len(topic.partitions) < found.partition_count:
@@ -210,12 +223,12 @@ class ClusterHandlers:
                 response.DescribeTopicPartitionsResponsePartition(
                     **self._place(one), eligible_leader_replicas=[], last_known_elr=[]
                 )
-                for one in self._partitions(topic)[first : first + count]
+                for one in self._broker.row(topic.name)[first : first + count]
             ],
             topic_authorized_operations=_TOPIC_OPERATIONS,
         )
 
-    def describe_log_dirs(self, call: Call, request: Any) -> Any:
+    def describe_log_dirs(self, call: Call, request: Any) -> Sliced[Any]:
         """The one data directory, and what the partitions asked for take up in it."""
         response = messages.DescribeLogDirsResponse
         wanted = {topic.name: range(topic.partition_count) for topic in self._broker.catalog.topics}
@@ -223,7 +236,10 @@ class ClusterHandlers:
             wanted = {one.topic: one.partitions for one in request.topics}
         topics = []
         for name, indexes in wanted.items():
-            sizes = [self._size(name, index) for index in indexes]
+            sizes: list[Any] = []
+            for some in chunks(indexes):
+                sizes += [self._size(name, index) for index in some]
+                yield 1 + len(some)
             topics.append(
                 response.DescribeLogDirsTopic(name=name, partitions=[one for one in sizes if one is not None])
             )

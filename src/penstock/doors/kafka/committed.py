@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, StaleMember, UnknownGroup, UnknownTopic, UnknownTopicId
+from penstock.core.limits import OFFSETS_PER_BATCH_MAX
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.machines.offsets import NO_OFFSET, Committed, Place
 from penstock.core.model import NO_EPOCH
@@ -14,6 +15,7 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
+from penstock.node.slices import Sliced, chunks
 from penstock.wire.kafka import ErrorCode, messages
 
 _BY_ID_FROM = 10
@@ -25,6 +27,7 @@ _BEFORE_9: dict[type[BrokerError], ErrorCode] = {
 """What a commit is answered in the versions that are older than consumer groups."""
 _MANY_GROUPS_FROM = 8
 _GROUP_ERROR_FROM = 2
+_LOOKUP_UNITS = 1
 
 
 class CommittedHandlers:
@@ -33,6 +36,7 @@ class CommittedHandlers:
     def __init__(self, broker: Broker) -> None:
         self._catalog = broker.catalog
         self._committed = broker.coordination.committed
+        self._slices = broker.runtime.slices
 
     def _topic(self, call: Call, one: Any) -> Topic:
         if call.version >= _BY_ID_FROM:
@@ -48,7 +52,7 @@ class CommittedHandlers:
 
     # -- OffsetCommit
 
-    def offset_commit(self, call: Call, request: Any) -> None:
+    def offset_commit(self, call: Call, request: Any) -> Sliced[None]:
         """Answered when the offsets are durable. Each partition has its own outcome."""
         response = messages.OffsetCommitResponse
         offsets: list[NewOffset] = []
@@ -64,35 +68,31 @@ class CommittedHandlers:
                 except BrokerError as error:
                     partition.error_code = coordinator_code_of(error)
                     continue
-                offsets.append(
-                    NewOffset(
-                        place, one.committed_offset, one.committed_leader_epoch, one.committed_metadata or ""
-                    )
-                )
+                finally:
+                    yield _LOOKUP_UNITS
+                metadata = one.committed_metadata or ""
+                offsets.append(NewOffset(place, one.committed_offset, one.committed_leader_epoch, metadata))
                 answers.append(partition)
             topics.append(
                 response.OffsetCommitResponseTopic(
                     name=topic.name, topic_id=topic.topic_id, partitions=partitions
                 )
             )
-        answer = call.answer_later()
-
-        def answered(outcome: list[BrokerError | None] | BrokerError) -> None:
-            _fill(call, answers, outcome)
-            answer(response(topics=topics))
-
+        parts = Parts(answers, partial(_fill, call), partial(call.answer_later(), response(topics=topics)))
         by = Committer(request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
         retention_ms = request.retention_time_ms if request.retention_time_ms >= 0 else NO_RETENTION
-        self._committed.commit(request.group_id, by, offsets, retention_ms, answered)
+        for some in chunks(offsets, OFFSETS_PER_BATCH_MAX):
+            self._committed.commit(request.group_id, by, some, retention_ms, parts.next())
+            yield len(some)
 
     # -- OffsetFetch
 
-    def offset_fetch(self, call: Call, request: Any) -> None:
+    def offset_fetch(self, call: Call, request: Any) -> Sliced[None]:
         """Answered with what is durable. From version 8 on, for many groups at once."""
         answer = call.answer_later()
         response = messages.OffsetFetchResponse
         if call.version < _MANY_GROUPS_FROM:
-            self._fetch(
+            yield from self._fetch(
                 call,
                 request,
                 Committer(),
@@ -114,31 +114,40 @@ class CommittedHandlers:
 
         for group, one in zip(groups, request.groups, strict=True):
             by = Committer(one.member_id or "", one.member_epoch)
-            self._fetch(call, one, by, request.require_stable, partial(fetched, group))
+            yield from self._fetch(call, one, by, request.require_stable, partial(fetched, group))
+            yield 1
 
     def _fetch(
         self, call: Call, request: Any, by: Committer, require_stable: bool, done: Callable[[Any], None]
-    ) -> None:
+    ) -> Sliced[None]:
         """`done` gets the topics of one group and its error code."""
         wanted: list[Place] | None = None
         if request.topics is not None:
-            wanted = [
-                Place(name, index)
-                for topic in request.topics
-                if (name := self._name(call, topic)) is not None
-                for index in topic.partition_indexes
-            ]
+            wanted = []
+            for topic in request.topics:
+                name = self._name(call, topic)
+                for indexes in chunks(topic.partition_indexes if name is not None else []):
+                    wanted += [Place(name or "", index) for index in indexes]
+                    yield 1 + len(indexes) // 8
 
         def answered(outcome: dict[Place, Committed | BrokerError | None] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 code = coordinator_code_of(outcome)
                 done((self._refused(call, request, code) if call.version < _GROUP_ERROR_FROM else [], code))
-            elif request.topics is None:
-                done((self._all(call, outcome), 0))
-            else:
-                done((self._asked(call, request.topics, outcome), 0))
+                return
+            is_all = request.topics is None
+            steps = self._all(call, outcome) if is_all else self._asked(call, request.topics, outcome)
+            self._slices.go(steps, partial(self._told, call, done))
 
-        self._committed.fetch(request.group_id, by, wanted, answered, require_stable=require_stable)
+        yield from self._committed.fetch(
+            request.group_id, by, wanted, answered, require_stable=require_stable
+        )
+
+    def _told(self, call: Call, done: Callable[[Any], None], topics: list[Any] | Exception) -> None:
+        if isinstance(topics, Exception):
+            call.connection.close(f"OffsetFetch: {topics}")
+        else:
+            done((topics, 0))
 
     def _name(self, call: Call, topic: Any) -> str | None:
         """The topic's name; None for an id that is not known. A name need not be: its offsets are then none."""
@@ -149,24 +158,26 @@ class CommittedHandlers:
         except UnknownTopicId:
             return None
 
-    def _asked(self, call: Call, topics: Sequence[Any], found: dict[Place, Any]) -> list[Any]:
+    def _asked(self, call: Call, topics: Sequence[Any], found: dict[Place, Any]) -> Sliced[list[Any]]:
         answers = []
         for topic in topics:
             name = self._name(call, topic)
-            if name is None:
-                code = int(ErrorCode.UNKNOWN_TOPIC_ID)
-                partitions = [_partition(call, one, None, code) for one in topic.partition_indexes]
-            else:
-                partitions = [
-                    _partition(call, one, found[Place(name, one)]) for one in topic.partition_indexes
+            code = int(ErrorCode.UNKNOWN_TOPIC_ID) if name is None else 0
+            partitions: list[Any] = []
+            for indexes in chunks(topic.partition_indexes):
+                partitions += [
+                    _partition(call, one, found.get(Place(name or "", one)), code) for one in indexes
                 ]
+                yield 1 + len(indexes) // 4
             answers.append(_topic(call, topic.name, getattr(topic, "topic_id", bytes(16)), partitions))
         return answers
 
-    def _all(self, call: Call, found: dict[Place, Any]) -> list[Any]:
+    def _all(self, call: Call, found: dict[Place, Any]) -> Sliced[list[Any]]:
         by_topic: dict[str, list[Any]] = {}
-        for place, one in found.items():
-            by_topic.setdefault(place.topic, []).append(_partition(call, place.partition, one))
+        for places in chunks(list(found)):
+            for place in places:
+                by_topic.setdefault(place.topic, []).append(_partition(call, place.partition, found[place]))
+            yield len(places) // 4
         answers = []
         for name, partitions in by_topic.items():
             topic = self._catalog.find(name)
@@ -185,12 +196,12 @@ class CommittedHandlers:
 
     # -- OffsetDelete
 
-    def offset_delete(self, call: Call, request: Any) -> None:
+    def offset_delete(self, call: Call, request: Any) -> Sliced[None]:
         """Answered when they are gone for good."""
         response = messages.OffsetDeleteResponse
         wanted: list[Place] = []
         answers: list[Any] = []
-        topics = []
+        body = response(topics=[])
         for topic in request.topics:
             partitions = []
             for one in topic.partitions:
@@ -201,17 +212,44 @@ class CommittedHandlers:
                     answers.append(partition)
                 except BrokerError as error:
                     partition.error_code = coordinator_code_of(error)
-            topics.append(response.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
-        answer = call.answer_later()
+                yield _LOOKUP_UNITS
+            body.topics.append(response.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
 
-        def answered(outcome: list[BrokerError | None] | BrokerError) -> None:
+        def fill(some: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
-                answer(response(error_code=coordinator_code_of(outcome), topics=[]))
-                return
-            _fill(call, answers, outcome)
-            answer(response(topics=topics))
+                body.error_code, body.topics = coordinator_code_of(outcome), []
+            else:
+                _fill(call, some, outcome)
 
-        self._committed.remove(request.group_id, wanted, answered)
+        parts = Parts(answers, fill, partial(call.answer_later(), body))
+        for some in chunks(wanted, OFFSETS_PER_BATCH_MAX):
+            self._committed.remove(request.group_id, some, parts.next())
+            yield len(some)
+
+
+class Parts:
+    """The outcome of a call that is written as several batches: each fills in its answers, the last one ends it."""
+
+    def __init__(
+        self, answers: list[Any], fill: Callable[[list[Any], Any], None], done: Callable[[], None]
+    ) -> None:
+        self._answers = list(chunks(answers, OFFSETS_PER_BATCH_MAX))
+        self._fill = fill
+        self._done = done
+        self._left = len(self._answers)
+        self._number = 0
+
+    def next(self) -> Callable[[Any], None]:
+        """The callback of the next part."""
+        some, self._number = self._answers[self._number], self._number + 1
+
+        def answered(outcome: Any) -> None:
+            self._fill(list(some), outcome)
+            self._left -= 1
+            if not self._left:
+                self._done()
+
+        return answered
 
 
 def _fill(call: Call, answers: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:

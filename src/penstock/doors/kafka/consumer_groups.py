@@ -13,10 +13,13 @@ from penstock.core.machines.consumer_group_targets import preferred_assignor
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.broker import Broker
+from penstock.node.slices import Sliced
 from penstock.wire.kafka import messages
 
 _OWN_ID_FROM = 1
 """From this version on clients choose their member ids themselves."""
+
+_DESCRIBED_MEMBER_UNITS = 4
 
 _NATIVE, _CLASSIC = 1, 0
 """How a member is told apart in descriptions: it speaks this protocol, or the classic one."""
@@ -57,7 +60,7 @@ class ConsumerGroupHandlers:
             owned=None if owned is None else {one.topic_id: frozenset(one.partitions) for one in owned},
         )
 
-    def describe(self, call: Call, request: Any) -> None:
+    def describe(self, call: Call, request: Any) -> Sliced[None]:
         """Groups with their members, what these have and what they are to have."""
         answer = call.answer_later()
         group_ids = list(dict.fromkeys(request.group_ids))
@@ -74,6 +77,9 @@ class ConsumerGroupHandlers:
             answer(messages.ConsumerGroupDescribeResponse(groups=[]))
         for group_id in group_ids:
             self._groups.describe(group_id, partial(collect, group_id))
+            yield 1 + _DESCRIBED_MEMBER_UNITS * (
+                len(described[group_id].members) if group_id in described else 0
+            )
 
     def _described(self, group: ConsumerGroup) -> Any:
         members = [

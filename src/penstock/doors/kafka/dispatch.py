@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from types import CoroutineType
+from types import CoroutineType, GeneratorType
 from typing import Any
 
 from penstock.core.errors import BrokerError
+from penstock.core.limits import REQUESTS_LARGE_BYTES_MIN
 from penstock.doors.kafka.access import AccessHandlers
 from penstock.doors.kafka.admin_configs import ConfigHandlers
 from penstock.doors.kafka.admin_topics import TopicHandlers
@@ -23,6 +24,7 @@ from penstock.doors.kafka.errors import DOOR
 from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
+from penstock.doors.kafka.large import LargeRequests
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.placement import PlacementHandlers
 from penstock.doors.kafka.produce import ProduceHandler
@@ -62,13 +64,14 @@ class Dispatch:
 
     def __init__(self, broker: Broker) -> None:
         self._tasks = Tasks()
+        self._large = LargeRequests(broker.runtime.slices)
         self._fetch = FetchHandler(broker)
         self._cluster = ClusterHandlers(broker)
         self._groups = GroupHandlers(broker)
         self._configs = ConfigHandlers(broker)
         self._placement = PlacementHandlers(broker)
         self._coordination = broker.coordination
-        topics, offsets = TopicHandlers(broker), OffsetHandlers(broker)
+        offsets = OffsetHandlers(broker)
         groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
         consumer_groups = ConsumerGroupHandlers(broker)
         transactions = TransactionHandlers(broker)
@@ -81,10 +84,7 @@ class Dispatch:
             ApiKey.DESCRIBE_CLUSTER: self._cluster.describe_cluster,
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._cluster.describe_topic_partitions,
             ApiKey.DESCRIBE_LOG_DIRS: self._cluster.describe_log_dirs,
-            ApiKey.CREATE_TOPICS: topics.create_topics,
-            ApiKey.DELETE_TOPICS: topics.delete_topics,
-            ApiKey.CREATE_PARTITIONS: topics.create_partitions,
-            ApiKey.DELETE_RECORDS: topics.delete_records,
+            **TopicHandlers(broker).handlers(),
             **self._configs.handlers(),
             **self._placement.handlers(),
             **AccessHandlers().handlers(),
@@ -121,28 +121,38 @@ class Dispatch:
         header = decode_request_header(frame)
         api_key = header.api_key
         connection.client_id = header.client_id
-        handler = self._handlers.get(api_key)
-        if handler is None or header.body_position == UNSUPPORTED:
+        if api_key not in self._handlers or header.body_position == UNSUPPORTED:
             self._refuse(connection, header)
             return
+        call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
-        request = decode_request(api_key, header.version, frame, header.body_position)
-        call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
         if connection.in_flight and api_key not in _BESIDE:
-            connection.turns.when_answered(partial(self._start, call, handler, request))
+            connection.turns.when_answered(partial(self._begin, call, frame, header.body_position))
         else:
-            self._start(call, handler, request)
+            self._begin(call, frame, header.body_position)
 
-    def _start(self, call: Call, handler: Handler, request: Any) -> None:
+    def _begin(self, call: Call, frame: memoryview, position: int) -> None:
+        """Decode a request and start it: a large one in slices."""
         call.connection.timing = self._timings[call.api_key]
-        answer = handler(call, request)
-        if answer is None:
-            return
-        if type(answer) is CoroutineType:
-            self._run(call, answer)
+        if len(frame) >= REQUESTS_LARGE_BYTES_MIN and call.api_key != ApiKey.PRODUCE:
+            self._large.decode(call, frame, position, self._start)
         else:
-            call.answer(answer)
+            self._start(call, decode_request(call.api_key, call.version, frame, position))
+
+    def _start(self, call: Call, request: Any) -> bool:
+        """Hand a request to its handler; True if that goes on working."""
+        answer: Any = self._handlers[call.api_key](call, request)
+        if answer is None:
+            return False
+        kind = type(answer)
+        if kind is CoroutineType:
+            self._run(call, answer)
+            return True
+        if kind is GeneratorType:
+            return self._large.handle(call, answer)
+        call.answer(answer)
+        return False
 
     def _run(self, call: Call, work: CoroutineType[Any, Any, Any]) -> None:
         """Requests behind a coroutine wait for its end: it may take effect at any point until then."""
@@ -156,6 +166,7 @@ class Dispatch:
                 call.connection.close(f"{API[call.api_key].name}: {error}")
                 return
             finally:
+                self._large.settle(call)
                 release_hold()
             if not call.connection.is_closed:
                 answer(body)

@@ -75,6 +75,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.TornSegment: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.DiskFull: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.DiskFailed: ErrorCode.KAFKA_STORAGE_ERROR,
+    errors.OutOfDescriptors: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.Offline: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 
@@ -86,6 +87,7 @@ COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
     errors.TornSegment: ErrorCode.NOT_COORDINATOR,
     errors.CorruptBatch: ErrorCode.NOT_COORDINATOR,
     errors.DiskFull: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.OutOfDescriptors: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.NotEnoughReplicas: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.TooLarge: ErrorCode.UNKNOWN_SERVER_ERROR,
 }

@@ -5,15 +5,17 @@ Fetch sessions are not kept: every answer carries session 0, which tells clients
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from penstock.core.errors import BrokerError, Fenced, InvalidRequest, OffsetOutOfRange
-from penstock.core.limits import FETCH_BYTES_MAX
+from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX
 from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition
+from penstock.node.slices import CHUNK, Sliced, chunks
 from penstock.node.waiting import Waits
 from penstock.wire.kafka import ErrorCode, messages
 
@@ -24,17 +26,36 @@ _SESSION_FINAL_EPOCH = -1
 class Reading:
     """One pass over the partitions of a request: how much it found, and whether anything was refused."""
 
-    __slots__ = ("_runs", "body", "found_bytes", "must_answer")
+    __slots__ = (
+        "_min_bytes",
+        "_runs",
+        "body",
+        "found_bytes",
+        "isolation",
+        "left_bytes",
+        "must_answer",
+        "partitions",
+    )
 
-    def __init__(self) -> None:
-        self.body: Any = None
+    def __init__(self, request: Any) -> None:
+        self.body = messages.FetchResponse(responses=[])
+        self.isolation = Isolation(request.isolation_level)
+        self.left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
         self.found_bytes = 0
-        self.must_answer = False
+        self.must_answer = not request.topics
+        self.partitions: list[Partition] = []
+        """Every partition that was found, to be waited on."""
+        self._min_bytes = request.min_bytes
         self._runs: list[tuple[Partition, int]] = []
 
     def found(self, partition: Partition, run_bytes: int) -> None:
         self.found_bytes += run_bytes
+        self.left_bytes -= run_bytes
         self._runs.append((partition, run_bytes))
+
+    @property
+    def is_enough(self) -> bool:
+        return bool(self.must_answer or self.found_bytes >= self._min_bytes)
 
     def answer(self) -> Any:
         """The body, to be sent: what is in it counts as read."""
@@ -48,6 +69,7 @@ class FetchHandler:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._slices = broker.runtime.slices
         self._waits = Waits()
 
     def fetch(self, call: Call, request: Any) -> Any:
@@ -55,21 +77,22 @@ class FetchHandler:
         refusal = _check_request(request)
         if refusal is not None:
             return messages.FetchResponse(error_code=refusal, responses=[])
+        if call.is_large or _entries(request) > CHUNK:
+            return self._fetch_large(call, request)
         reading = self.read(call, request)
-        if reading.must_answer or request.max_wait_ms <= 0 or reading.found_bytes >= request.min_bytes:
+        if reading.is_enough or request.max_wait_ms <= 0:
             return reading.answer()
         answer = call.answer_later()
 
         def look() -> bool:
             reading = self.read(call, request)
-            is_enough = reading.must_answer or reading.found_bytes >= request.min_bytes
-            if is_enough:
+            if reading.is_enough:
                 answer(reading.answer())
-            return bool(is_enough)
+            return reading.is_enough
 
         self._waits.start(
             call.connection,
-            self._partitions(call, request),
+            reading.partitions,
             request.max_wait_ms,
             look,
             lambda: answer(self.read(call, request).answer()),
@@ -81,28 +104,63 @@ class FetchHandler:
 
     def read(self, call: Call, request: Any) -> Reading:
         """Read what is there, in the order asked for, within the limits of the request."""
-        reading = Reading()
-        reading.must_answer = not request.topics
-        left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
-        isolation = Isolation(request.isolation_level)
-        topics = []
+        reading = Reading(request)
         for topic in request.topics:
-            answers = []
-            for one in topic.partitions:
-                answer = self._read_one(call, topic, one, left_bytes, isolation, reading)
-                left_bytes -= _length(answer.records)
-                answers.append(answer)
-            topics.append(
-                messages.FetchResponse.FetchableTopicResponse(
-                    topic=topic.topic, topic_id=topic.topic_id, partitions=answers
-                )
-            )
-        reading.body = messages.FetchResponse(responses=topics)
+            answers = [self._read_one(call, topic, one, reading) for one in topic.partitions]
+            reading.body.responses.append(_topic(topic, answers))
         return reading
 
-    def _read_one(
-        self, call: Call, topic: Any, one: Any, left_bytes: int, isolation: Isolation, reading: Reading
-    ) -> Any:
+    # -- many partitions
+
+    def _fetch_large(self, call: Call, request: Any) -> Sliced[Any]:
+        """The same in slices. Waits for a shorter time if the request counts as large."""
+        wait_ms = min(request.max_wait_ms, LARGE_FETCH_WAIT_MS_MAX if call.is_large else request.max_wait_ms)
+        until_s = asyncio.get_running_loop().time() + wait_ms / 1000
+        reading = yield from self._read_large(call, request)
+        if reading.is_enough or wait_ms <= 0:
+            return reading.answer()
+        self._wait_large(call, request, reading, until_s, call.answer_later())
+        return None
+
+    def _wait_large(self, call: Call, request: Any, reading: Reading, until_s: float, answer: Any) -> None:
+        """Read again, in slices, when something has changed or the time is up."""
+        loop = asyncio.get_running_loop()
+
+        def read_again(outcome: Reading | Exception) -> None:
+            if isinstance(outcome, Exception):
+                call.connection.close(f"Fetch: {outcome}")
+            elif outcome.is_enough or loop.time() >= until_s:
+                answer(outcome.answer())
+            else:
+                self._wait_large(call, request, outcome, until_s, answer)
+
+        def look() -> bool:
+            self._slices.queue(self._read_large(call, request), read_again)
+            return True
+
+        def give_up() -> None:
+            self._slices.queue(
+                self._read_large(call, request),
+                lambda outcome: (
+                    answer(outcome.answer()) if isinstance(outcome, Reading) else read_again(outcome)
+                ),
+            )
+
+        wait_ms = max(1, round((until_s - loop.time()) * 1000))
+        self._waits.start(call.connection, list(dict.fromkeys(reading.partitions)), wait_ms, look, give_up)
+
+    def _read_large(self, call: Call, request: Any) -> Sliced[Reading]:
+        reading = Reading(request)
+        for topic in request.topics:
+            answers: list[Any] = []
+            for some in chunks(topic.partitions):
+                answers += [self._read_one(call, topic, one, reading) for one in some]
+                yield 1 + len(some)
+            reading.body.responses.append(_topic(topic, answers))
+        return reading
+
+    def _read_one(self, call: Call, topic: Any, one: Any, reading: Reading) -> Any:
+        left_bytes, isolation = reading.left_bytes, reading.isolation
         answer = messages.FetchResponse.PartitionData(
             partition_index=one.partition,
             high_watermark=-1,
@@ -122,6 +180,7 @@ class FetchHandler:
             if partition is not None and isinstance(error, OffsetOutOfRange | Fenced):
                 _fill(answer, partition)
             return answer
+        reading.partitions.append(partition)
         _fill(answer, partition)
         if run is not None and (run.length <= left_bytes or not reading.found_bytes):
             answer.records = run
@@ -136,8 +195,15 @@ class FetchHandler:
             name = self._broker.catalog.topic_by_id(topic.topic_id).name
         return self._broker.partition(name, index)
 
-    def _partitions(self, call: Call, request: Any) -> list[Partition]:
-        return [self.find(call, topic, one.partition) for topic in request.topics for one in topic.partitions]
+
+def _entries(request: Any) -> int:
+    return sum(len(topic.partitions) for topic in request.topics)
+
+
+def _topic(asked: Any, partitions: list[Any]) -> Any:
+    return messages.FetchResponse.FetchableTopicResponse(
+        topic=asked.topic, topic_id=asked.topic_id, partitions=partitions
+    )
 
 
 def _check_request(request: Any) -> int | None:
@@ -168,7 +234,3 @@ def _aborted(partition: Partition, start: int, end: int) -> list[Any]:
 
 def _none_aborted(isolation: Isolation) -> list[Any] | None:
     return [] if isolation is Isolation.READ_COMMITTED else None
-
-
-def _length(records: Any) -> int:
-    return 0 if records == b"" else int(records.length)

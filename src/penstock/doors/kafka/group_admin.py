@@ -11,6 +11,7 @@ from penstock.core.machines.group_state import State
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.broker import Broker
+from penstock.node.slices import Sliced, chunks
 from penstock.wire.kafka import messages
 
 _NOT_FOUND_FROM = 6
@@ -18,6 +19,8 @@ _NOT_FOUND_FROM = 6
 _GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """Read, delete, describe, describe configs, alter configs: everybody may, there are no ACLs."""
 _NOT_ASKED = -(2**31)
+_REMOVAL_UNITS = 8
+"""What it costs to remove a group: its tombstones are a batch of their own."""
 
 
 class GroupAdminHandlers:
@@ -28,7 +31,7 @@ class GroupAdminHandlers:
 
     # -- DescribeGroups
 
-    def describe_groups(self, call: Call, request: Any) -> None:
+    def describe_groups(self, call: Call, request: Any) -> Sliced[None]:
         """Answered when what is told of every group is durable."""
         answer = call.answer_later()
         response = messages.DescribeGroupsResponse
@@ -48,34 +51,37 @@ class GroupAdminHandlers:
 
         for one in described:
             self._coordination.classic.describe(one.group_id, partial(told, one))
+            yield 1 + len(one.members)
 
     # -- ListGroups
 
-    def list_groups(self, call: Call, request: Any) -> Any:
+    def list_groups(self, call: Call, request: Any) -> Sliced[Any]:
         """Every group, or those in the states and of the kinds asked for; case does not matter."""
         response = messages.ListGroupsResponse
         states = {state.lower() for state in request.states_filter}
         kinds = {kind.lower() for kind in request.types_filter}
+        groups: list[Any] = []
         try:
-            listed = self._coordination.groups.list()
+            listed = yield from self._coordination.groups.list_sliced()
         except BrokerError as error:
             return response(error_code=coordinator_code_of(error), groups=[])
-        return response(
-            groups=[
+        for some in chunks(listed):
+            groups += [
                 response.ListedGroup(
                     group_id=one.group_id,
                     protocol_type=one.protocol_type,
                     group_state=one.state_name,
                     group_type=one.kind.value,
                 )
-                for one in listed
+                for one in some
                 if (not states or one.state_name.lower() in states) and (not kinds or one.kind.value in kinds)
             ]
-        )
+            yield len(some) // 2
+        return response(groups=groups)
 
     # -- DeleteGroups
 
-    def delete_groups(self, call: Call, request: Any) -> None:
+    def delete_groups(self, call: Call, request: Any) -> Sliced[None]:
         """Answered when they are gone for good."""
         answer = call.answer_later()
         response = messages.DeleteGroupsResponse
@@ -93,6 +99,7 @@ class GroupAdminHandlers:
 
         for result in results:
             self._coordination.groups.remove(result.group_id, partial(removed, result))
+            yield _REMOVAL_UNITS
 
 
 def _describe(call: Call, one: Any, outcome: Group | BrokerError) -> None:

@@ -19,6 +19,7 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import DOOR, coordinator_code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.slices import Sliced, chunks
 from penstock.wire.kafka import ErrorCode, messages
 
 logger = logging.getLogger("penstock.kafka")
@@ -45,7 +46,7 @@ class GroupHandlers:
 
     # -- FindCoordinator
 
-    def find_coordinator(self, call: Call, request: Any) -> Any | Coroutine[Any, Any, Any]:
+    def find_coordinator(self, call: Call, request: Any) -> Sliced[Any] | Coroutine[Any, Any, Any]:
         """This node, for everything. The first to ask makes it ready."""
         if self._coordination.is_open:
             return self._found(call, request, None)
@@ -57,10 +58,10 @@ class GroupHandlers:
         except BrokerError as error:
             context = {"door": DOOR, "client_id": call.client_id or ""}
             logger.error("groups cannot be coordinated: %s", error, extra=context)
-            return self._found(call, request, error)
-        return self._found(call, request, None)
+            return await self._broker.runtime.slices.run(self._found(call, request, error))
+        return await self._broker.runtime.slices.run(self._found(call, request, None))
 
-    def _found(self, call: Call, request: Any, error: BrokerError | None) -> Any:
+    def _found(self, call: Call, request: Any, error: BrokerError | None) -> Sliced[Any]:
         code, message, where = 0, None, self.advertised
         node_id = self._broker.identity.node_id
         if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
@@ -77,9 +78,11 @@ class GroupHandlers:
         response = messages.FindCoordinatorResponse
         if call.version < _MANY_KEYS_FROM:
             return response(**place)
-        return response(
-            coordinators=[response.Coordinator(key=key, **place) for key in request.coordinator_keys]
-        )
+        coordinators: list[Any] = []
+        for keys in chunks(request.coordinator_keys):
+            coordinators += [response.Coordinator(key=key, **place) for key in keys]
+            yield len(keys) // 4
+        return response(coordinators=coordinators)
 
     # -- JoinGroup
 

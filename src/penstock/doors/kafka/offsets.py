@@ -13,6 +13,7 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition, TimedOffset
+from penstock.node.slices import Sliced, chunks
 from penstock.wire.kafka import messages
 
 LATEST = -1
@@ -21,6 +22,8 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 _EPOCH_FROM = 4
+_SEARCH_UNITS = 20
+"""What it costs to look up a time: an index is searched and a batch is read."""
 _NOTHING = TimedOffset(offset=-1, timestamp_ms=-1, leader_epoch=-1)
 
 
@@ -30,19 +33,18 @@ class OffsetHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def list_offsets(self, call: Call, request: Any) -> Any:
+    def list_offsets(self, call: Call, request: Any) -> Sliced[Any]:
         """An offset for each time asked for."""
         isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         response = messages.ListOffsetsResponse
-        return response(
-            topics=[
-                response.ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=[self._list_one(call, topic.name, one, isolation) for one in topic.partitions],
-                )
-                for topic in request.topics
-            ]
-        )
+        topics = []
+        for topic in request.topics:
+            partitions: list[Any] = []
+            for some in chunks(topic.partitions):
+                partitions += [self._list_one(call, topic.name, one, isolation) for one in some]
+                yield 1 + sum(map(_units, some))
+            topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        return response(topics=topics)
 
     def _list_one(self, call: Call, topic: str, one: Any, isolation: Isolation) -> Any:
         answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(
@@ -61,18 +63,17 @@ class OffsetHandlers:
             answer.leader_epoch = found.leader_epoch
         return answer
 
-    def epoch_ends(self, call: Call, request: Any) -> Any:
+    def epoch_ends(self, call: Call, request: Any) -> Sliced[Any]:
         """Where each leader epoch ended."""
         response = messages.OffsetForLeaderEpochResponse
-        return response(
-            topics=[
-                response.OffsetForLeaderTopicResult(
-                    topic=topic.topic,
-                    partitions=[self._epoch_end(topic.topic, one) for one in topic.partitions],
-                )
-                for topic in request.topics
-            ]
-        )
+        topics = []
+        for topic in request.topics:
+            partitions: list[Any] = []
+            for some in chunks(topic.partitions):
+                partitions += [self._epoch_end(topic.topic, one) for one in some]
+                yield 1 + len(some)
+            topics.append(response.OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        return response(topics=topics)
 
     def _epoch_end(self, topic: str, one: Any) -> Any:
         answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset(partition=one.partition)
@@ -83,6 +84,10 @@ class OffsetHandlers:
         except BrokerError as error:
             answer.error_code = code_of(error)
         return answer
+
+
+def _units(asked: Any) -> int:
+    return _SEARCH_UNITS if asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP else 1
 
 
 def _find(partition: Partition, time_ms: int, isolation: Isolation) -> TimedOffset:

@@ -15,6 +15,7 @@ from penstock.doors.kafka.errors import code_of, coordinator_code_of
 from penstock.node.broker import Broker
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.partition import Partition
+from penstock.node.slices import Pace, Sliced, chunks
 from penstock.wire.kafka import messages
 
 _NO_OFFSET = -1
@@ -22,6 +23,9 @@ _NO_SEQUENCE = -1
 _EVERY_DURATION = -1
 _BUMPED_FROM = 2
 """Markers of this transaction version have an epoch above that of the transaction they end."""
+
+
+_MARKER_UNITS = 8
 
 
 class TransactionAdminHandlers:
@@ -37,12 +41,17 @@ class TransactionAdminHandlers:
         """End what producers have open, partition by partition; each has its own outcome."""
         response = messages.WriteTxnMarkersResponse
         answers = []
+        pace = Pace()
         for asked in request.markers:
+            await pace.spend(1)
             topics = []
             for topic in asked.topics:
-                codes = await asyncio.gather(
-                    *(self._write(asked, Place(topic.name, index)) for index in topic.partition_indexes)
-                )
+                codes: list[int] = []
+                for some in chunks(topic.partition_indexes):
+                    codes += await asyncio.gather(
+                        *(self._write(asked, Place(topic.name, index)) for index in some)
+                    )
+                    await pace.spend(_MARKER_UNITS * len(some))
                 partitions = [
                     response.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
                     for index, code in zip(topic.partition_indexes, codes, strict=True)
@@ -70,7 +79,7 @@ class TransactionAdminHandlers:
 
     # -- DescribeProducers
 
-    def describe_producers(self, call: Call, request: Any) -> Any:
+    def describe_producers(self, call: Call, request: Any) -> Sliced[Any]:
         """Who has written to these partitions lately, and who has a transaction open there."""
         response = messages.DescribeProducersResponse
         topics = []
@@ -85,14 +94,19 @@ class TransactionAdminHandlers:
                 except BrokerError as error:
                     answer.error_code, answer.error_message = code_of(error), str(error)
                 answers.append(answer)
+                yield 1 + len(answer.active_producers) // 4
+            yield 1
             topics.append(response.TopicResponse(name=topic.name, partitions=answers))
         return response(topics=topics)
 
     # -- DescribeTransactions
 
-    def describe_transactions(self, call: Call, request: Any) -> Any:
+    def describe_transactions(self, call: Call, request: Any) -> Sliced[Any]:
         """All that is known of transactional ids."""
-        states = [self._describe(transactional_id) for transactional_id in request.transactional_ids]
+        states: list[Any] = []
+        for transactional_ids in chunks(request.transactional_ids):
+            states += [self._describe(transactional_id) for transactional_id in transactional_ids]
+            yield 3 * len(transactional_ids)
         return messages.DescribeTransactionsResponse(transaction_states=states)
 
     def _describe(self, transactional_id: str) -> Any:
@@ -117,7 +131,7 @@ class TransactionAdminHandlers:
 
     # -- ListTransactions
 
-    def list_transactions(self, call: Call, request: Any) -> Any:
+    def list_transactions(self, call: Call, request: Any) -> Sliced[Any]:
         """Transactional ids, or those that pass all the filters that are given."""
         response = messages.ListTransactionsResponse
         known = {state.value for state in State}
@@ -127,14 +141,17 @@ class TransactionAdminHandlers:
         except BrokerError as error:
             code = coordinator_code_of(error)
             return response(error_code=code, unknown_state_filters=[], transaction_states=[])
-        states = [
-            response.TransactionState(
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                transaction_state=one.state,
-            )
-            for one in listed
-        ]
+        states: list[Any] = []
+        for some in chunks(listed):
+            states += [
+                response.TransactionState(
+                    transactional_id=one.transactional_id,
+                    producer_id=one.producer_id,
+                    transaction_state=one.state,
+                )
+                for one in some
+            ]
+            yield len(some) // 2
         return response(unknown_state_filters=unknown, transaction_states=states)
 
     def _filtered(self, request: Any) -> list[Transaction]:

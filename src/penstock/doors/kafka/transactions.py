@@ -6,6 +6,7 @@ Which code an error has depends on the version of the call: older clients take n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from penstock.core.errors import (
@@ -19,15 +20,18 @@ from penstock.core.errors import (
     UnknownGroup,
     UnknownTopic,
 )
+from penstock.core.limits import OFFSETS_PER_BATCH_MAX
 from penstock.core.machines.offsets import Place
 from penstock.core.machines.transactions import Claim
 from penstock.core.model import NO_EPOCH, NO_PRODUCER
 from penstock.doors.kafka.call import Call, Handler
+from penstock.doors.kafka.committed import Parts
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import Committer, NewOffset
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.slices import Pace, Sliced, chunks
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _FENCED_FROM = {
@@ -49,6 +53,7 @@ _V2_FROM = {
 }
 """From which version of each call on its sender speaks protocol V2."""
 _NEVER = 1 << 15
+_TRANSACTION_UNITS = 3
 
 
 def transaction_code_of(api_key: int, version: int, error: BrokerError) -> int:
@@ -138,7 +143,9 @@ class TransactionHandlers:
             )
             return response(results_by_topic_v3_and_below=await self._add(call, one))
         results = []
+        pace = Pace()
         for one in request.transactions:
+            await pace.spend(_TRANSACTION_UNITS)
             results.append(
                 response.AddPartitionsToTxnResult(
                     transactional_id=one.transactional_id, topic_results=await self._add(call, one)
@@ -148,9 +155,8 @@ class TransactionHandlers:
 
     async def _add(self, call: Call, one: Any) -> list[Any]:
         """All or nothing: where one partition is not there, the others are not attempted."""
-        places = [Place(topic.name, index) for topic in one.topics for index in topic.partitions]
+        places, missing = await self._broker.runtime.slices.run(self._places(one))
         codes = dict.fromkeys(places, 0)
-        missing = [place for place in places if not self._is_there(place)]
         if missing:
             codes = dict.fromkeys(places, int(ErrorCode.OPERATION_NOT_ATTEMPTED))
             codes |= dict.fromkeys(missing, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -164,7 +170,19 @@ class TransactionHandlers:
                     await self._transactions.add(one.transactional_id, by, places, is_v2=is_v2)
             except BrokerError as error:
                 codes = dict.fromkeys(places, _code(call, error))
-        return _by_topic(one.topics, codes)
+        return await self._broker.runtime.slices.run(_by_topic(one.topics, codes))
+
+    def _places(self, one: Any) -> Sliced[tuple[list[Place], list[Place]]]:
+        """The partitions that are named, and those of them that are not there."""
+        places: list[Place] = []
+        missing: list[Place] = []
+        for topic in one.topics:
+            for indexes in chunks(topic.partitions):
+                some = [Place(topic.name, index) for index in indexes]
+                places += some
+                missing += [place for place in some if not self._is_there(place)]
+                yield 1 + len(some) // 2
+        return places, missing
 
     def _is_there(self, place: Place) -> bool:
         try:
@@ -193,7 +211,7 @@ class TransactionHandlers:
 
     # -- TxnOffsetCommit
 
-    def txn_offset_commit(self, call: Call, request: Any) -> None:
+    def txn_offset_commit(self, call: Call, request: Any) -> Sliced[None]:
         """Offsets that count if the transaction commits. Answered when they are durable."""
         response = messages.TxnOffsetCommitResponse
         offsets: list[NewOffset] = []
@@ -204,6 +222,7 @@ class TransactionHandlers:
             for one in topic.partitions:
                 partition = response.TxnOffsetCommitResponsePartition(partition_index=one.partition_index)
                 partitions.append(partition)
+                yield 1
                 place = Place(topic.name, one.partition_index)
                 if not self._is_there(place):
                     partition.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -211,41 +230,55 @@ class TransactionHandlers:
                 taken.append(partition)
                 metadata = one.committed_metadata or ""
                 offsets.append(NewOffset(place, one.committed_offset, one.committed_leader_epoch, metadata))
+            yield 1
             topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
-        answer = call.answer_later()
 
-        def answered(outcome: list[BrokerError | None] | BrokerError) -> None:
-            each = [outcome] * len(taken) if isinstance(outcome, BrokerError) else outcome
-            for partition, error in zip(taken, each, strict=True):
+        def fill(some: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:
+            each = [outcome] * len(some) if isinstance(outcome, BrokerError) else outcome
+            for partition, error in zip(some, each, strict=True):
                 if error is not None:
                     partition.error_code = _offset_code(call, error)
-            answer(response(topics=topics))
 
-        self._pend(call, request, offsets, answered)
+        done = partial(call.answer_later(), response(topics=topics))
+        self._pend(call, request, offsets, Parts(taken, fill, done))
 
-    def _pend(self, call: Call, request: Any, offsets: Sequence[NewOffset], answered: Any) -> None:
-        """Have the coordinator of transactions vouch for the producer, then keep the offsets.
+    def _pend(self, call: Call, request: Any, offsets: list[NewOffset], parts: Parts) -> None:
+        """Have the coordinator of transactions vouch for the producer, then persist the offsets.
 
         The connection is held until then, so that a later commit of the same group cannot come first.
         """
         by = Claim(request.producer_id, request.producer_epoch)
         committer = Committer(request.member_id, request.generation_id, request.group_instance_id)
 
-        def admitted(error: BrokerError | None) -> None:
-            if error is not None:
-                answered(error)
-            else:
-                self._coordination.committed.pend(request.group_id, committer, by, offsets, answered)
+        def pend_each(error: BrokerError | None) -> Sliced[None]:
+            for some in chunks(offsets, OFFSETS_PER_BATCH_MAX):
+                answered = parts.next()
+                if error is not None:
+                    answered(error)
+                else:
+                    self._coordination.committed.pend(request.group_id, committer, by, some, answered)
+                yield len(some)
+
+        def pended(outcome: Exception | None) -> None:
+            if outcome is not None:
+                call.connection.close(f"TxnOffsetCommit: {outcome}")
             release_hold()
 
+        release_hold = call.connection.hold()
+        slices = self._broker.runtime.slices
         try:
             place = self._place_of(request.group_id)
         except BrokerError as error:
-            answered(error)
+            slices.go(pend_each(error), pended)
             return
-        release_hold = call.connection.hold()
         may_add = speaks_v2(call.api_key, call.version)
-        self._transactions.admit(request.transactional_id, by, [place], admitted, may_add=may_add)
+        self._transactions.admit(
+            request.transactional_id,
+            by,
+            [place],
+            lambda error: slices.go(pend_each(error), pended),
+            may_add=may_add,
+        )
 
     # -- EndTxn
 
@@ -277,17 +310,18 @@ def _offset_code(call: Call, error: BrokerError) -> int:
     return _code(call, error)
 
 
-def _by_topic(topics: Sequence[Any], codes: dict[Place, int]) -> list[Any]:
+def _by_topic(topics: Sequence[Any], codes: dict[Place, int]) -> Sliced[list[Any]]:
     response = messages.AddPartitionsToTxnResponse
-    return [
-        response.AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
+    answers = []
+    for topic in topics:
+        results: list[Any] = []
+        for indexes in chunks(topic.partitions):
+            results += [
                 response.AddPartitionsToTxnPartitionResult(
                     partition_index=index, partition_error_code=codes[Place(topic.name, index)]
                 )
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+                for index in indexes
+            ]
+            yield 1 + len(indexes) // 4
+        answers.append(response.AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=results))
+    return answers

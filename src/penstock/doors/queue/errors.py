@@ -69,6 +69,7 @@ CODES: dict[type[BrokerError], str] = {
     errors.NotLeader: TRY_AGAIN,
     errors.Offline: BROKER_FAILED,
     errors.OffsetOutOfRange: OFFSET_OUT_OF_RANGE,
+    errors.OutOfDescriptors: TRY_AGAIN,
     errors.OutOfOrder: CONFLICT,
     errors.Rebalancing: TRY_AGAIN,
     errors.StaleCoordinator: CONFLICT,

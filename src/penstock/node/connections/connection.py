@@ -27,6 +27,10 @@ LINGER_S_MAX = 5.0
 """How long a client whose connection ends has to take the last words."""
 
 
+REQUESTS_PER_TURN_MAX = 100
+"""Requests of one connection that are started in one turn of the loop."""
+
+
 class Limits(Protocol):
     """What a connection may use up."""
 
@@ -190,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self) -> bool:
         """Handle the whole frames that are there, as far as the limits allow; False when it has to pause."""
-        intake, handle = self._intake, self._conversation.handle
+        intake, handle, left = self._intake, self._conversation.handle, REQUESTS_PER_TURN_MAX
         try:
             while not self.is_closed and not self._is_ending:
                 if self._is_over_limits():
@@ -200,6 +204,11 @@ class Connection(asyncio.BufferedProtocol):
                 if frame is None:
                     break
                 handle(frame)
+                left -= 1
+                if not left:  # others come first, then the rest of what is there
+                    self._pause()
+                    self._resume_soon()
+                    return False
         except BrokerError as error:
             self.fail(error)
             return True

@@ -11,6 +11,7 @@ from collections import Counter
 
 from penstock.core.errors import TimedOut
 from penstock.node.connections.connection import Connection
+from penstock.node.connections.heap import give_back
 from penstock.node.connections.intake import Budget
 from penstock.node.metrics.meters import Meters
 from penstock.node.settings import Settings
@@ -18,6 +19,9 @@ from penstock.node.settings import Settings
 SWEEP_S_MAX = 5.0
 SWEEP_S_MIN = 0.05
 DRAIN_STEP_S = 0.01
+
+DEPARTURES_MANY = 500
+"""After so many connections have left, the memory of their buffers is given back to the system."""
 
 
 class Gate:
@@ -29,6 +33,8 @@ class Gate:
         self.budget = Budget(settings.inflight_bytes_max)
         self.connections: dict[Connection, None] = {}
         self._by_address: Counter[str] = Counter()
+        self._departed = 0
+        """Connections that left since free memory was last given back to the system."""
         self._loop = asyncio.get_running_loop()
         self._sweep_timer: asyncio.TimerHandle | None = None
 
@@ -61,6 +67,7 @@ class Gate:
     def forget(self, connection: Connection) -> None:
         if connection in self.connections:
             del self.connections[connection]
+            self._departed += 1
             self._meters.door(connection.dialect_name).connections -= 1
             self._by_address[connection.address] -= 1
             if not self._by_address[connection.address]:
@@ -92,6 +99,9 @@ class Gate:
                 connection.close(f"nothing moved for {silent_s:.1f} s (idle_ms_max)")
             elif silent_s > SWEEP_S_MAX:
                 connection.shrink()
+        if self._departed >= DEPARTURES_MANY:
+            self._departed = 0
+            give_back()
         self.watch()
 
     def _overdue(self, now: float) -> set[Connection]:

@@ -7,7 +7,7 @@ through its callback, when what it did is durable. Never raises.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event, Place
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups
 from penstock.node.partition import Settled
+from penstock.node.slices import Sliced, chunks
 
 logger = logging.getLogger("penstock.groups")
 
@@ -94,7 +95,7 @@ class CommittedOffsets:
         answered: Answered,
         *,
         require_stable: bool,
-    ) -> None:
+    ) -> Sliced[None]:
         """Answered with {place: Committed, None or UnstableOffset}; `wanted` None asks for all there are."""
         try:
             shard = self._groups.shard_of(group_id)
@@ -105,13 +106,15 @@ class CommittedOffsets:
             answered(error)
             return
         machine = shard.roster.offsets
-        places = machine.of_group(group_id) if wanted is None else wanted
+        places = list(machine.of_group(group_id)) if wanted is None else wanted
         found: dict[Place, Committed | UnstableOffset | None] = {}
-        for place in places:
-            if require_stable and machine.is_unstable(group_id, place):
-                found[place] = UnstableOffset(f"a transaction is about to commit an offset of {place}")
-            else:
-                found[place] = machine.find(group_id, place)
+        for some in chunks(places):
+            for place in some:
+                if require_stable and machine.is_unstable(group_id, place):
+                    found[place] = UnstableOffset(f"a transaction is about to commit an offset of {place}")
+                else:
+                    found[place] = machine.find(group_id, place)
+            yield len(some) // 4
         shard.carry_out(group_id, Decision(answer=found), answered)
 
     def remove(self, group_id: str, wanted: Sequence[Place], answered: Answered) -> None:
@@ -176,10 +179,18 @@ class CommittedOffsets:
 
     # -- what ends by itself
 
-    def forget_topic(self, topic: str) -> None:
-        """A topic was deleted: a later one of that name starts without readers."""
+    def forget_topics(self, topics: Container[str]) -> Sliced[None]:
+        """Topics were deleted: later ones of these names start without readers."""
         for shard in self._groups.shards:
-            shard.keep(shard.roster.offsets.decide_remove_topic(topic), _logged)
+            machine = shard.roster.offsets
+            for group_ids in chunks(machine.group_ids):
+                events = [
+                    event
+                    for group_id in group_ids
+                    for event in machine.decide_remove_topics(group_id, topics)
+                ]
+                shard.keep(events, _logged)
+                yield len(group_ids) // 2 + len(events)
 
     def expire(self, shard: GroupShard, group_id: str) -> None:
         """Drop a group's offsets that are due, and the group itself if it is empty and has none left."""

@@ -13,6 +13,7 @@ from penstock.node.coordinators.groups import Groups, OpenTopic
 from penstock.node.coordinators.kinds import GroupOverrides
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.slices import finish
 
 GROUPS_AT_ONCE = 200
 """How many groups are looked over before requests get their turn."""
@@ -51,9 +52,8 @@ class Coordination:
     def _forget_lost_topics(self) -> None:
         """Topics whose deletion was cut short before their offsets went too."""
         topics = {at.topic for shard in self.groups.shards for at in shard.roster.offsets.places}
-        for topic in sorted(topics):
-            if self._topics().catalog.find(topic) is None:
-                self.committed.forget_topic(topic)
+        catalog = self._topics().catalog
+        finish(self.committed.forget_topics({topic for topic in topics if catalog.find(topic) is None}))
 
     async def _sweep_forever(self) -> None:
         while True:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -18,8 +19,12 @@ from penstock.core.machines.roster import Roster
 from penstock.node.coordinators.shard import Shard
 from penstock.node.partition import Partition, Settled
 from penstock.node.runtime import Runtime
+from penstock.node.slices import Sliced
 
 logger = logging.getLogger("penstock.groups")
+
+TICK_UNITS = 12
+"""What it costs to carry out what a group's timer asks for, see SLICE_UNITS."""
 
 RETRY_MS = 1_000
 """When time's work could not be written, it is tried again this much later."""
@@ -40,6 +45,7 @@ class GroupShard:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, dict[Waiter, Answered]] = {}
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        self._due: deque[str] = deque()
         self._kept: dict[str, int] = {}
         """Group → the offset that must be durable before anything more is said about it."""
 
@@ -58,6 +64,7 @@ class GroupShard:
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._due.clear()
         waiting, self._waiting = self._waiting, {}
         for calls in waiting.values():
             for answered in calls.values():
@@ -161,11 +168,24 @@ class GroupShard:
             if armed[0] <= wake_ms:
                 return
             armed[1].cancel()
-        timer = self._loop.call_at((wake_ms + 1) / 1000, partial(self._tick, group.id))
+        timer = self._loop.call_at((wake_ms + 1) / 1000, partial(self._wake, group.id))
         self._timers[group.id] = wake_ms, timer
 
+    def _wake(self, group_id: str) -> None:
+        """A timer fired. Thousands may fire in one turn of the loop: what they ask for is done in slices."""
+        self._due.append(group_id)
+        if len(self._due) == 1:
+            self._runtime.slices.queue(self._tick_due(), _ignore)
+
+    def _tick_due(self) -> Sliced[None]:
+        while self._due:
+            self._tick(self._due[0])
+            if self._due:
+                self._due.popleft()
+            yield TICK_UNITS
+
     def _tick(self, group_id: str) -> None:
-        del self._timers[group_id]
+        self._timers.pop(group_id, None)
         group = self.roster.find(group_id)
         if group is None:
             return
@@ -177,7 +197,7 @@ class GroupShard:
                 again_ms = self.moment().now_ms + RETRY_MS
                 self._timers[group_id] = (
                     again_ms,
-                    self._loop.call_at(again_ms / 1000, partial(self._tick, group_id)),
+                    self._loop.call_at(again_ms / 1000, partial(self._wake, group_id)),
                 )
             else:
                 logger.error(
@@ -186,3 +206,7 @@ class GroupShard:
                     extra={"partition": str(self.partition)},
                 )
                 self.close()
+
+
+def _ignore(outcome: object) -> None:
+    """The timers of a shard answer nobody."""

@@ -7,7 +7,7 @@ the first client looks for a coordinator. What one kind of group can do is in it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -21,6 +21,7 @@ from penstock.node.coordinators.kinds import GroupOverrides, consumer_group_term
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.slices import Sliced, chunks, finish
 
 TOPIC = "__consumer_offsets"
 TOPIC_CONFIG: Mapping[str, str] = {
@@ -106,13 +107,21 @@ class Groups:
 
     def list(self) -> list[ListedGroup]:
         """Every group there is, sorted by id."""
+        return [*finish(self.list_sliced())]
+
+    def list_sliced(self) -> Sliced[Sequence[ListedGroup]]:
+        """The same in slices; groups that come or go meanwhile may be missing."""
         listed = []
         for shard in self._shards:
             shard.check_ready()
-            for group_id in shard.roster.ids:
-                group = shard.roster.find(group_id)
-                assert group is not None, group_id
-                listed.append(ListedGroup(group_id, group.kind, group.protocol_type or "", group.state_name))
+            for group_ids in chunks(tuple(shard.roster.ids)):
+                for group_id in group_ids:
+                    group = shard.roster.find(group_id)
+                    if group is not None:
+                        listed.append(
+                            ListedGroup(group_id, group.kind, group.protocol_type or "", group.state_name)
+                        )
+                yield len(group_ids) // 2
         return sorted(listed)
 
     def describe(self, group_id: str, kind: GroupKind, answered: Answered) -> None:

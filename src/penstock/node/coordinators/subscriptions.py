@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -205,12 +205,12 @@ class Subscriptions:
         if live is not None:
             live.close(error)
 
-    def forget_topic(self, name: str) -> None:
-        """The topic is deleted, and with it the subscriptions to it."""
+    def forget_topics(self, names: Container[str]) -> None:
+        """Topics were deleted, and with them the subscriptions to them."""
         for shard in self._shards:
             for definition in shard.book.definitions:
-                if definition.topic == name:
-                    self._let_go(definition.name, UnknownTopic(f"topic {name!r} was deleted"))
+                if definition.topic in names:
+                    self._let_go(definition.name, UnknownTopic(f"topic {definition.topic!r} was deleted"))
                     _keep_or_leave(shard, shard.book.decide_remove(definition.name))
 
     def follow_topic(self, topic: Topic) -> None:

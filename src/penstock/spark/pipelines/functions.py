@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from penstock.client.errors import NotInstalled
+from penstock.client.extras import extras
 from penstock.spark.pipelines.problems import Problems, suggestion
 
 
@@ -16,11 +18,14 @@ def find_function(word: str, path: str, home: Path, problems: Problems) -> Calla
     """The function of that name; modules beside the definition's file come first. Notes what is wrong."""
     module_name, _, name = word.partition(":")
     try:
-        module = _import(module_name, home)
+        with extras():
+            module = _import(module_name, home)
+    except NotInstalled:
+        raise
     except ImportError as error:
-        problems.add(
-            path, f"cannot import {module_name}: {error}.", f"Put {module_name}.py beside the definition."
-        )
+        is_missing = (error.name or "").partition(".")[0] == module_name.partition(".")[0]
+        remedy = f"Put {module_name}.py beside the definition." if is_missing else ""
+        problems.add(path, f"cannot import {module_name}: {error}.", remedy)
         return None
     except (SyntaxError, NameError) as error:
         problems.add(path, f"{module_name} does not load: {type(error).__name__}: {error}.")

@@ -12,9 +12,11 @@ from penstock.wire.kafka.codec import (
     RequestHeader,
     decode_request,
     decode_request_header,
+    decode_request_sliced,
     decode_response,
     encode_request,
     encode_response,
+    encode_response_sliced,
 )
 from penstock.wire.kafka.error_codes import ErrorCode
 from penstock.wire.kafka.fast import encode_produced
@@ -30,9 +32,11 @@ __all__ = [
     "RequestHeader",
     "decode_request",
     "decode_request_header",
+    "decode_request_sliced",
     "decode_response",
     "encode_produced",
     "encode_request",
     "encode_response",
+    "encode_response_sliced",
     "messages",
 ]

@@ -6,15 +6,16 @@ A frame is what follows the four bytes of its size when read, and includes them 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, Protocol
 
 from penstock.core.errors import Malformed, UnsupportedVersion
 from penstock.core.limits import HEADER_TAGS_MAX
 from penstock.wire.kafka import fast, messages
 from penstock.wire.kafka.api import API, ApiKey
-from penstock.wire.kafka.decoding import Buffer, Decoder, make_decoder
-from penstock.wire.kafka.encoding import Encoder, make_encoder
+from penstock.wire.kafka.bounds import elements_max
+from penstock.wire.kafka.decoding import Buffer, Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
+from penstock.wire.kafka.encoding import Encoder, SlicedEncoder, make_encoder, make_sliced_encoder
 from penstock.wire.kafka.error_codes import ErrorCode
 from penstock.wire.kafka.notation import Schema
 from penstock.wire.kafka.primitives import overrun, read_varint, skip_tags, too_many, unexpected_null
@@ -71,6 +72,8 @@ _request_decoders: dict[tuple[int, int], Decoder] = {}
 _request_encoders: dict[tuple[int, int], Encoder] = {}
 _response_decoders: dict[tuple[int, int], Decoder] = {}
 _replies: dict[tuple[int, int], _Reply] = {}
+_sliced_decoders: dict[tuple[int, int], SlicedDecoder] = {}
+_sliced_encoders: dict[tuple[int, int], SlicedEncoder] = {}
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
@@ -105,10 +108,22 @@ def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> 
     decode = _request_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "request")
-        decode = make_decoder(schema, version, messages.classes_of(schema))
+        decode = make_decoder(schema, version, messages.classes_of(schema), elements_max(api_key))
         if api_key == ApiKey.PRODUCE:
             decode = fast.make_produce_decoder(version, messages.classes_of(schema), decode)
         _request_decoders[api_key, version] = decode
+    return decode(frame, position)
+
+
+def decode_request_sliced(
+    api_key: int, version: int, frame: Buffer, position: int
+) -> Generator[int, None, Any]:
+    """The same in slices: yields what it has cost now and then, and returns the message."""
+    decode = _sliced_decoders.get((api_key, version))
+    if decode is None:
+        schema = _schema(api_key, version, "request")
+        decode = make_sliced_decoder(schema, version, messages.classes_of(schema), elements_max(api_key))
+        _sliced_decoders[api_key, version] = decode
     return decode(frame, position)
 
 
@@ -121,7 +136,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Any) 
     reply = _replies.get((api_key, version))
     if reply is None:
         reply = _replies[api_key, version] = _make_reply(api_key, version)
-    shortcut, encode, header, header_bytes = reply
+    shortcut, encode, _, _ = reply
     if shortcut is not None:
         try:
             whole = shortcut(correlation_id, body)
@@ -132,6 +147,29 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Any) 
     parts: list[Any] = []
     cuts: list[int] = []
     encode(body, parts, cuts)
+    return _assemble(reply, correlation_id, parts, cuts)
+
+
+def encode_response_sliced(
+    api_key: int, version: int, correlation_id: int, body: Any
+) -> Generator[int, None, list[Part]]:
+    """The same in slices: yields what it has cost now and then, and returns the reply."""
+    encode = _sliced_encoders.get((api_key, version))
+    if encode is None:
+        encode = make_sliced_encoder(_schema(api_key, version, "response"), version)
+        _sliced_encoders[api_key, version] = encode
+    reply = _replies.get((api_key, version))
+    if reply is None:
+        reply = _replies[api_key, version] = _make_reply(api_key, version)
+    parts: list[Any] = []
+    cuts: list[int] = []
+    yield from encode(body, parts, cuts)
+    return _assemble(reply, correlation_id, parts, cuts)
+
+
+def _assemble(reply: _Reply, correlation_id: int, parts: list[Any], cuts: list[int]) -> list[Part]:
+    """Join the parts between the payloads, behind a header with the size of it all."""
+    _, _, header, header_bytes = reply
     if not cuts:
         content = b"".join(parts)
         return [header(len(content) + header_bytes, correlation_id) + content]
@@ -214,6 +252,6 @@ def _after_tags(frame: memoryview, position: int) -> int:
     count, position = read_varint(frame, position)
     if count:
         if count > HEADER_TAGS_MAX:
-            raise too_many("header", position)
+            raise too_many("header", position, HEADER_TAGS_MAX)
         position = skip_tags(frame, position, count)
     return position

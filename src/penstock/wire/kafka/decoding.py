@@ -2,17 +2,18 @@
 
 What the generated code promises: a length or count is checked against the bytes that remain before anything
 is made from it; payloads are slices, not copies; neighbouring fields of fixed width cost one unpack; whatever
-is wrong raises `Malformed`.
+is wrong raises `Malformed`. The sliced form is a generator: it yields what it has cost now and then, and returns the
+message at its end.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from penstock.core.errors import Malformed
-from penstock.core.limits import MESSAGE_ELEMENTS_MAX
+from penstock.core.limits import CODEC_ELEMENTS_PER_YIELD, CODEC_UNITS_PER_YIELD, MESSAGE_ELEMENTS_MAX
 from penstock.wire.kafka import primitives
 from penstock.wire.kafka.classes import Message, default_source
 from penstock.wire.kafka.notation import FIXED, Field, Schema, Struct
@@ -20,6 +21,7 @@ from penstock.wire.kafka.source import Source
 
 Buffer = bytes | bytearray | memoryview
 Decoder = Callable[[Buffer, int], Any]
+SlicedDecoder = Callable[[Buffer, int], Generator[int, None, Any]]
 
 _RUNTIME: dict[str, Any] = {
     "Malformed": Malformed,
@@ -35,17 +37,33 @@ _RUNTIME: dict[str, Any] = {
 }
 
 
-def make_decoder(schema: Schema, version: int, classes: dict[str, type[Message]]) -> Decoder:
+def make_decoder(
+    schema: Schema,
+    version: int,
+    classes: dict[str, type[Message]],
+    elements_max: int = MESSAGE_ELEMENTS_MAX,
+) -> Decoder:
     """Compile `decode(frame, position) -> message`. A response must end where its frame ends.
 
     A request need not: Kafka never looks behind it, and librdkafka sends Metadata with a few bytes too many.
     """
-    writer = _Writer(schema, version)
+    decode: Decoder = _compile(_Writer(schema, version, elements_max), classes)
+    return decode
+
+
+def make_sliced_decoder(
+    schema: Schema, version: int, classes: dict[str, type[Message]], elements_max: int
+) -> SlicedDecoder:
+    """The same decoder, able to pause between elements."""
+    decode: SlicedDecoder = _compile(_Writer(schema, version, elements_max, is_sliced=True), classes)
+    return decode
+
+
+def _compile(writer: _Writer, classes: dict[str, type[Message]]) -> Any:
     source = writer.write()
     namespace = {**_RUNTIME, **classes, **writer.constants}
-    exec(compile(source, f"<decode {schema.name} v{version}>", "exec"), namespace)
-    decode: Decoder = namespace["decode"]
-    return decode
+    exec(compile(source, f"<decode {writer.schema.name} v{writer.version}>", "exec"), namespace)
+    return namespace["decode"]
 
 
 def encoded_bytes_min(field: Field, version: int, flexible: bool) -> int:
@@ -75,10 +93,12 @@ def struct_bytes_min(struct: Struct, version: int, flexible: bool) -> int:
 class _Writer(Source):
     """Writes one function. `run` holds the fixed-width values not yet unpacked: (target, format, bytes)."""
 
-    def __init__(self, schema: Schema, version: int) -> None:
+    def __init__(self, schema: Schema, version: int, elements_max: int, is_sliced: bool = False) -> None:
         super().__init__()
         self.schema = schema
         self.version = version
+        self.elements_max = elements_max
+        self.is_sliced = is_sliced
         self.flexible = version >= schema.flexible_from
         self.constants: dict[str, Any] = {}
         self.run: list[tuple[str, str, int]] = []
@@ -88,7 +108,10 @@ class _Writer(Source):
         self.depth = 1
         self.emit("if type(buf) is not memoryview: buf = memoryview(buf)")
         self.emit("end = len(buf)")
-        self.emit(f"left = {MESSAGE_ELEMENTS_MAX}")
+        self.emit(f"left = {self.elements_max}")
+        if self.is_sliced:
+            self.emit(f"turn = {CODEC_ELEMENTS_PER_YIELD}")
+            self.emit("yield 0")
         with self.block("try:"):
             self.struct(self.schema.root, self.make(self.schema.root))
             self.flush()
@@ -201,7 +224,7 @@ class _Writer(Source):
         with self.block(f"if {count} > 0:"):
             self.emit(f"if {count} * {size} > end - pos: raise overrun('{field.name}', {count}, pos)")
             self.emit(f"left -= {count}")
-            self.emit(f"if left < 0: raise too_many('{field.name}', pos)")
+            self.emit(f"if left < 0: raise too_many('{field.name}', pos, {self.elements_max})")
             if field.type in FIXED and field.type != "uuid":
                 letter, size = FIXED[field.type]
                 self.emit(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buf, pos))")
@@ -209,6 +232,8 @@ class _Writer(Source):
             else:
                 self.emit(f"{target} = {items} = []")
                 with self.block(f"for _ in range({count}):"):
+                    if self.is_sliced:
+                        self.pause(CODEC_ELEMENTS_PER_YIELD, CODEC_UNITS_PER_YIELD)
                     self.element(field, items)
                     self.flush()
         self.emit(f"elif {count} == 0: {target} = []")
@@ -233,7 +258,7 @@ class _Writer(Source):
             self.emit(f"if {count} > 127: {count}, pos = finish_varint(buf, pos, {count})")
             self.emit(f"if {count} * 2 > end - pos: raise overrun('tagged fields', {count}, pos)")
             self.emit(f"left -= {count}")
-            self.emit("if left < 0: raise too_many('tagged fields', pos)")
+            self.emit(f"if left < 0: raise too_many('tagged fields', pos, {self.elements_max})")
             if known:
                 self.known_tags(known, target, count)
             else:

@@ -8,16 +8,19 @@ field that the version lacks and that may not be dropped) is our own bug and rai
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
-from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
+from penstock.core.limits import CODEC_ELEMENTS_PER_YIELD, CODEC_UNITS_PER_YIELD, RECORDS_COPIED_BYTES_MAX
 from penstock.wire.kafka.notation import FIXED, Field, Schema, Struct
 from penstock.wire.kafka.primitives import write_varint
 from penstock.wire.kafka.source import Source
 
 Encoder = Callable[[Any, list[Any], list[int]], None]
 """`encode(message, parts, cuts)` appends to `parts`, and to `cuts` the index of each uncopied part."""
+
+SlicedEncoder = Callable[[Any, list[Any], list[int]], Generator[int, None, None]]
+"""The same, able to pause between elements: it yields what it has cost now and then."""
 
 _RUNTIME: dict[str, Any] = {
     "BUFFERS": (bytes, bytearray, memoryview),
@@ -30,12 +33,21 @@ _RUNTIME: dict[str, Any] = {
 
 def make_encoder(schema: Schema, version: int) -> Encoder:
     """Compile the encoder. Every part is bytes, except payloads of records, which are passed on as is."""
-    writer = _Writer(schema, version)
+    encode: Encoder = _compile(_Writer(schema, version))
+    return encode
+
+
+def make_sliced_encoder(schema: Schema, version: int) -> SlicedEncoder:
+    """The same encoder as a generator."""
+    encode: SlicedEncoder = _compile(_Writer(schema, version, is_sliced=True))
+    return encode
+
+
+def _compile(writer: _Writer) -> Any:
     source = writer.write()
     namespace = {**_RUNTIME, **writer.constants}
-    exec(compile(source, f"<encode {schema.name} v{version}>", "exec"), namespace)
-    encode: Encoder = namespace["encode"]
-    return encode
+    exec(compile(source, f"<encode {writer.schema.name} v{writer.version}>", "exec"), namespace)
+    return namespace["encode"]
 
 
 def differs_source(field: Field, place: str) -> str:
@@ -55,10 +67,11 @@ def differs_source(field: Field, place: str) -> str:
 class _Writer(Source):
     """Writes one function. `run` holds the fixed-width values not yet packed: (format, expression)."""
 
-    def __init__(self, schema: Schema, version: int) -> None:
+    def __init__(self, schema: Schema, version: int, is_sliced: bool = False) -> None:
         super().__init__()
         self.schema = schema
         self.version = version
+        self.is_sliced = is_sliced
         self.flexible = version >= schema.flexible_from
         self.constants: dict[str, Any] = {}
         self.run: list[tuple[str, str]] = []
@@ -67,6 +80,9 @@ class _Writer(Source):
     def write(self) -> str:
         self.emit("def encode(o, parts, cuts):")
         self.depth = 1
+        if self.is_sliced:
+            self.emit(f"turn = {CODEC_ELEMENTS_PER_YIELD}")
+            self.emit("yield 0")
         with self.block("try:"):
             self.emit("add = parts.append")
             self.struct(self.schema.root, "o")
@@ -188,6 +204,8 @@ class _Writer(Source):
             return
         item = self.name("o")
         with self.block(f"for {item} in {items}:"):
+            if self.is_sliced:
+                self.pause(CODEC_ELEMENTS_PER_YIELD, CODEC_UNITS_PER_YIELD)
             if field.struct is not None:
                 self.struct(field.struct, item)
             else:

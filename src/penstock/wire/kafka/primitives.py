@@ -69,6 +69,6 @@ def unexpected_null(what: str, pos: int) -> Malformed:
     return Malformed(f"{what}: null or negative length before byte {pos}")
 
 
-def too_many(what: str, pos: int) -> Malformed:
+def too_many(what: str, pos: int, limit: int) -> Malformed:
     """More array elements or tagged fields in one message than the limit."""
-    return Malformed(f"{what}: too many elements in one message, at byte {pos}")
+    return Malformed(f"{what}: more than {limit} elements in one message, at byte {pos}")

@@ -30,3 +30,8 @@ class Source:
         """A name not used before."""
         self.names += 1
         return f"{letter}{self.names}"
+
+    def pause(self, elements: int, units: int) -> None:
+        """Count one element; every so often yield what they cost."""
+        self.emit("turn -= 1")
+        self.emit(f"if not turn: turn = {elements}; yield {units}")

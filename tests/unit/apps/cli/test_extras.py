@@ -41,6 +41,9 @@ def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     [
         (("sql", "select 1"), "spark"),
         (("pipeline", "run", "--once"), "spark"),
+        (("pipeline", "validate", "--offline"), "spark"),
+        (("pipeline", "compact", "orders-lake"), "spark"),
+        (("pipeline", "list"), "spark"),
     ],
     ids=str,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,22 +135,6 @@ def test_a_spark_that_cannot_start_is_the_status_of_every_pipeline(
     assert [(look["state"], look["error"]) for look in looks] == [
         ("failed", f"{name}: Spark does not start here") for name in ("orders-lake", "revenue")
     ]
-
-
-@pytest.mark.parametrize("words", [("validate", "--offline"), ("run",), ("compact", "orders-lake")])
-def test_a_missing_extra_is_one_line(
-    project: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in list(sys.modules):
-        if name.startswith("penstock.spark"):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    done = run(*words, "-f", project)
-    assert (done.exit_code, done.output) == (
-        1,
-        "Error: pyarrow is not installed. Pipelines need the extra: pip install 'penstock[spark]'\n",
-    )
-    assert run("list", "-f", project).exit_code == 0, "a definition can be read without Spark"
 
 
 def test_topics_that_are_missing_are_reported_with_their_line(project: str, broker: Broker) -> None:

@@ -84,7 +84,7 @@ def test_an_offset_that_a_transaction_is_about_to_change_does_not_expire(machine
 def test_a_deleted_topic_takes_its_offsets_along(machine: Offsets) -> None:
     kept = Place("returns", 0)
     apply(machine, machine.decide_commit("g", kept, at(1)), machine.decide_pend("g", 9, 0, HERE, at(50)))
-    apply(machine, *machine.decide_remove_topic("orders"))
+    apply(machine, *machine.decide_remove_topics("g", ["orders"]))
     assert list(machine.of_group("g")) == [kept] and not machine.has_pended("g")
 
 

@@ -74,6 +74,8 @@ class Node:
             request = decode_request(api_key, version, frame, header.body_position)
             call = Call(None, api_key, version, header.correlation_id, header.client_id)  # type: ignore[arg-type]
             answer = handler(call, request)
+            if inspect.isgenerator(answer):
+                return await self.broker.runtime.slices.run(answer)
             return await answer if inspect.isawaitable(answer) else answer
 
         parts = encode_response(api_key, version, 7, self.run(handle()))
