@@ -87,7 +87,7 @@ LOOP_UNFOLDED_BYTES_MAX = 64 * 2**10
 """What a batch that is opened on the loop may unfold to; one that unfolds to more starts again in a worker."""
 
 LOOKUP_UNFOLDED_BYTES_MAX = 2**20
-"""What a batch may unfold to when a record is looked up in it by time, which happens on the loop."""
+"""What a batch may unfold to when a record is looked up in it by time on the loop; larger ones go to a worker."""
 
 STORED_UNFOLDED_FACTOR_MAX = 64
 """As UNFOLDED_FACTOR_MAX, for batches that are in the log already: those from before there was a limit can be read."""

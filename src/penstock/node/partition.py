@@ -37,7 +37,6 @@ from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Durability, Isolat
 from penstock.core.ports import File
 from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, decode_header
 from penstock.core.records.control import Marker, build_marker
-from penstock.core.records.lookup import first_at_or_after
 from penstock.core.topic_config import TopicConfig
 from penstock.node.admission import Admission, Admitted
 from penstock.node.compacting import compact
@@ -46,6 +45,7 @@ from penstock.node.metrics.meters import Traffic
 from penstock.node.payloads import Opened, Payload
 from penstock.node.runtime import Runtime
 from penstock.node.syncing import carry_out, sync_now
+from penstock.node.times import TimedOffset, find_time
 from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.partition")
@@ -60,14 +60,6 @@ class Appended(NamedTuple):
     base_offset: int
     end_offset: int
     append_time_ms: int
-
-
-class TimedOffset(NamedTuple):
-    """A record found by its time."""
-
-    offset: int
-    timestamp_ms: int
-    leader_epoch: int
 
 
 class Partition:
@@ -393,11 +385,7 @@ class Partition:
     ) -> TimedOffset | None:
         """The first record at or after a time."""
         self.check_online()
-        found = self.log.find_time(time_ms, self._limit(isolation))
-        if found is None:
-            return None
-        offset, timestamp_ms = first_at_or_after(found.raw, found.header, time_ms, self.log.start_offset)
-        return TimedOffset(offset, timestamp_ms, found.header.leader_epoch)
+        return find_time(self.log, time_ms, self._limit(isolation), self.config.message_bytes_max)
 
     def find_newest(self) -> TimedOffset | None:
         """The first record that has the highest timestamp."""

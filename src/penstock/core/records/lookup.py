@@ -1,9 +1,11 @@
-"""Finding one record inside one batch by its time. Never unfolds more than a fixed budget: it runs on the loop."""
+"""Finding one record inside one batch by its time. Never unfolds more than its caller allows."""
 
 from __future__ import annotations
 
-from penstock.core.errors import BrokerError
-from penstock.core.limits import BATCH_HEADER_BYTES, LOOKUP_UNFOLDED_BYTES_MAX
+from typing import NamedTuple
+
+from penstock.core.errors import BrokerError, TooLarge
+from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.records.batch import BatchHeader, Buffer
 from penstock.core.records.compression import decompress
 from penstock.core.records.loops import load_loops
@@ -13,27 +15,41 @@ _seek = load_loops("walk").seek
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
-def first_at_or_after(batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int) -> tuple[int, int]:
-    """(offset, timestamp) of the first record at or after `time_ms` and not before `start_offset`.
+class Nearest(NamedTuple):
+    """A record, or the first one of its batch; `is_exact` is False if more may be found by unfolding more."""
+
+    offset: int
+    timestamp_ms: int
+    is_exact: bool
+
+
+def first_at_or_after(
+    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, unfolded_bytes_max: int
+) -> Nearest:
+    """The first record at or after `time_ms` and not before `start_offset`.
 
     A batch that cannot be opened, or not within the budget, is found as a whole: a reader then starts somewhat early
     and misses nothing.
     """
+    is_exact = True
     if not header.has_append_time and not header.is_control:
-        spot = _spot(batch, header, time_ms, start_offset)
-        if spot is not None and spot.is_found and spot.offset_delta <= header.last_offset_delta:
-            return header.base_offset + spot.offset_delta, header.base_timestamp_ms + spot.time_delta
-    return max(header.base_offset, start_offset), header.max_timestamp_ms
+        try:
+            spot = _spot(batch, header, time_ms, start_offset, unfolded_bytes_max)
+        except BrokerError as error:
+            is_exact = not isinstance(error, TooLarge)
+        else:
+            if spot.is_found and spot.offset_delta <= header.last_offset_delta:
+                found_ms = header.base_timestamp_ms + spot.time_delta
+                return Nearest(header.base_offset + spot.offset_delta, found_ms, is_exact)
+    return Nearest(max(header.base_offset, start_offset), header.max_timestamp_ms, is_exact)
 
 
-def _spot(batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int) -> Spot | None:
+def _spot(
+    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, unfolded_bytes_max: int
+) -> Spot:
     content, begin = memoryview(batch)[: header.size], BATCH_HEADER_BYTES
     if header.codec:
-        try:
-            content = memoryview(decompress(header.codec, content[begin:], LOOKUP_UNFOLDED_BYTES_MAX))
-        except BrokerError:
-            return None
-        begin = 0
+        content, begin = memoryview(decompress(header.codec, content[begin:], unfolded_bytes_max)), 0
     time_delta = min(max(time_ms - header.base_timestamp_ms, _INT64_MIN), _INT64_MAX)
     spot: Spot = _seek(content, begin, header.count, max(start_offset - header.base_offset, 0), time_delta)
     return spot

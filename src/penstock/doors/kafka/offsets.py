@@ -5,15 +5,18 @@ Where things are in a partition. Never reads records beyond the one batch that a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.exact_offsets import ExactOffsets
 from penstock.node.broker import Broker
-from penstock.node.partition import Partition, TimedOffset
+from penstock.node.partition import Partition
 from penstock.node.slices import Sliced, chunks
+from penstock.node.times import TimedOffset
 from penstock.wire.kafka import messages
 
 LATEST = -1
@@ -38,15 +41,19 @@ class OffsetHandlers:
         isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         response = messages.ListOffsetsResponse
         topics = []
+        exact = ExactOffsets()
         for topic in request.topics:
             partitions: list[Any] = []
             for some in chunks(topic.partitions):
-                partitions += [self._list_one(call, topic.name, one, isolation) for one in some]
+                partitions += [self._list_one(call, topic.name, one, isolation, exact) for one in some]
                 yield 1 + sum(map(_units, some))
             topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-        return response(topics=topics)
+        if not exact:
+            return response(topics=topics)
+        exact.answer(call, self._broker.runtime.workers, response(topics=topics))
+        return None
 
-    def _list_one(self, call: Call, topic: str, one: Any, isolation: Isolation) -> Any:
+    def _list_one(self, call: Call, topic: str, one: Any, isolation: Isolation, exact: ExactOffsets) -> Any:
         answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(
             partition_index=one.partition_index
         )
@@ -58,9 +65,10 @@ class OffsetHandlers:
         except BrokerError as error:
             answer.error_code = code_of(error)
             return answer
-        answer.offset, answer.timestamp = found.offset, found.timestamp_ms
-        if call.version >= _EPOCH_FROM:
-            answer.leader_epoch = found.leader_epoch
+        fill = partial(_fill, answer, call.version)
+        fill(found)
+        if found.search is not None:
+            exact.add(partial(_find, partition, one.timestamp, isolation), fill)
         return answer
 
     def epoch_ends(self, call: Call, request: Any) -> Sliced[Any]:
@@ -84,6 +92,12 @@ class OffsetHandlers:
         except BrokerError as error:
             answer.error_code = code_of(error)
         return answer
+
+
+def _fill(answer: Any, version: int, found: TimedOffset) -> None:
+    answer.offset, answer.timestamp = found.offset, found.timestamp_ms
+    if version >= _EPOCH_FROM:
+        answer.leader_epoch = found.leader_epoch
 
 
 def _units(asked: Any) -> int:

@@ -10,6 +10,10 @@ from asking import epoch_end, list_offsets
 from in_process import Caller
 from making import keyed_batch
 from penstock.core.errors import DiskFailed
+from penstock.core.limits import LOOKUP_UNFOLDED_BYTES_MAX
+from penstock.core.model import NewRecord
+from penstock.core.records.compression import ZSTD
+from penstock.core.records.whole import build_batch
 from penstock.wire.kafka import ApiKey, ErrorCode
 
 from .conftest import Node
@@ -90,3 +94,23 @@ def test_where_epochs_end(orders: Node) -> None:
 
     known, unknown = (0, 0, 4), (0, -1, -1)
     assert orders.talk(talk) == [known, unknown] * 3 + [(ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)]
+
+
+@pytest.mark.parametrize("time_ms", [0, 1_002, NEWEST])
+def test_a_record_in_a_batch_that_unfolds_to_much_is_found_exactly(node: Node, time_ms: int) -> None:
+    """A worker looks for it; what the client sends next is answered behind it."""
+    node.make_topic("orders", penstock_durability="os")
+    records = [NewRecord(None, bytes(LOOKUP_UNFOLDED_BYTES_MAX), (), 1_000 + number) for number in range(5)]
+
+    async def talk(caller: Caller) -> list[Any]:
+        batch = build_batch(records, 1_000, ZSTD)
+        node.broker.partition("orders", 0).append(memoryview(batch))
+        asked = list_offsets("orders", time_ms)
+        for request in (asked, list_offsets("orders", LATEST)):
+            caller.send(ApiKey.LIST_OFFSETS, 7, request)
+        return [only(await caller.answer()) for _ in range(2)]
+
+    found, latest = node.talk(talk)
+    offset = {0: 0, 1_002: 2, NEWEST: 4}[time_ms]
+    assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.NONE, offset, 1_000 + offset)
+    assert latest.offset == 5
