@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
@@ -14,6 +16,9 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
+from penstock.core.records.compression import GZIP, ZSTD, compress
+from penstock.core.records.records import encode_records
+from penstock.core.records.varint import encode
 from penstock.core.records.whole import build_batch
 
 LIMITS = LogLimits(segment_bytes=1_000, segment_ms=10**12, index_interval_bytes=100)
@@ -84,6 +89,23 @@ def with_header(batch: bytearray, **changes: int) -> bytearray:
     changed = bytearray(encode_header(decode_header(batch)._replace(**changes))) + batch[BATCH_HEADER_BYTES:]
     stamp_checksum(changed)
     return changed
+
+
+def garbage() -> Iterator[tuple[str, bytearray]]:
+    """Batches with right checksums that no reader can open, or not to their end."""
+    records = [NewRecord(b"k", b"v", timestamp_ms=1_000)] * 3
+    packed = compress(GZIP, encode_records(records, 1_000))[:-12]
+    equal = encode_records(records[:1], 1_000) * 3
+    huge = b"".join(
+        encode(len(body)) + body
+        for body in (b"\0\0" + encode(delta) + b"\x02k\x02v\0" for delta in (2**30, 2**30 + 1, 2**30 + 2))
+    )
+    yield "random bytes", opaque_batch(3, b"\x8f\x13\x99random bytes\xff\xfe")
+    yield "broken gzip", opaque_batch(3, packed, attributes=GZIP)
+    yield "equal deltas", opaque_batch(3, equal)
+    yield "huge deltas", opaque_batch(3, huge)
+    yield "nothing", opaque_batch(3, b"")
+    yield "an unfolding bomb", opaque_batch(3, compress(ZSTD, bytes(80 << 20)), attributes=ZSTD)
 
 
 def reopen(

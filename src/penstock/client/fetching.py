@@ -115,8 +115,8 @@ class _SpanReader:
             unfolded = decode_columns(part.records or b"", wanted, aborted, self._loops)
         except BrokerError as error:
             raise RecordsDamaged(
-                f"{self._span}: what arrived at offset {before} is damaged: {error}. Compare with "
-                "`penstock log` on the broker; start after it to leave it out."
+                f"{self._span}: what arrived at offset {before} is damaged: {error}. Check it with "
+                "`penstock log verify` on the broker; start after it to leave it out."
             ) from error
         self._position = unfolded.next_offset
         if self._position == before:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from handheld import NOW_MS, Hand, HeldWorkers, PromptWorkers, run
-from making import filled_batch, opaque_batch, with_header
+from making import filled_batch, garbage, with_header
 from node_at_hand import make_topic, until, with_broker
 from penstock.core.errors import BrokerError, Offline
 from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX
 from penstock.core.machines.subscription import Outcome
 from penstock.core.model import Isolation, NewRecord
-from penstock.core.records.compression import GZIP, ZSTD, compress, decompress
-from penstock.core.records.records import encode_records
-from penstock.core.records.varint import encode
+from penstock.core.records.compression import ZSTD, decompress
 from penstock.core.records.whole import build_batch
 from penstock.node import payloads
 from penstock.node.broker import Broker
@@ -31,23 +28,6 @@ from subscription_node import publish as publish_to
 RELAXED = {"penstock_validation": "header", "penstock_durability": "os"}
 TEXT = b"z" * (LOOP_UNFOLDED_BYTES_MAX // 2)
 NOBODY: Any = object()
-
-
-def garbage() -> Iterator[tuple[str, bytearray]]:
-    """Batches with right checksums that no reader can open, or not to their end."""
-    records = [NewRecord(b"k", b"v", timestamp_ms=1_000)] * 3
-    packed = compress(GZIP, encode_records(records, 1_000))[:-12]
-    equal = encode_records(records[:1], 1_000) * 3
-    huge = b"".join(
-        encode(len(body)) + body
-        for body in (b"\0\0" + encode(delta) + b"\x02k\x02v\0" for delta in (2**30, 2**30 + 1, 2**30 + 2))
-    )
-    yield "random bytes", opaque_batch(3, b"\x8f\x13\x99random bytes\xff\xfe")
-    yield "broken gzip", opaque_batch(3, packed, attributes=GZIP)
-    yield "equal deltas", opaque_batch(3, equal)
-    yield "huge deltas", opaque_batch(3, huge)
-    yield "nothing", opaque_batch(3, b"")
-    yield "an unfolding bomb", opaque_batch(3, compress(ZSTD, bytes(80 << 20)), attributes=ZSTD)
 
 
 def put(partition: Partition, batch: bytearray) -> None:

@@ -144,7 +144,7 @@ def _show_batch(directory: Path, batch: Dumped, topic: tuple[str, int] | None, o
             f"{'  control' if header.is_control else ''}{'  transactional' if header.is_transactional else ''}"
         )
     if batch.error is not None:
-        say(f"  damaged at {batch.position}: {batch.error}")
+        say(f"  damaged at {batch.position}  {_label(topic)}{batch.error}")
     for record in batch.records or []:
         say(f"    {record.offset}  {record.timestamp_ms}  {_short(record.key)}  {_short(record.value)}")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import NamedTuple
 from zlib import crc32
 
-from penstock.core.errors import BrokerError, CorruptBatch, TornSegment
+from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.log import checked, cleaner_state, epochs, index
 from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, Entry
 from penstock.core.log.log import START_FILE
@@ -17,7 +17,7 @@ from penstock.core.log.segment import INDEX_SUFFIX, Found, Segment, name_of, seg
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Record
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader
-from penstock.core.records.whole import open_batch
+from penstock.core.records.portion import find_fault, take_all
 
 
 class Severity(StrEnum):
@@ -52,32 +52,54 @@ class Dumped(NamedTuple):
 def dump(
     files: Files, directory: str, *, start_offset: int = 0, with_records: bool = False
 ) -> Iterator[Dumped]:
-    """Every batch that reaches `start_offset` or lies behind it. After a damaged one the next segment follows."""
+    """Every batch that reaches `start_offset` or lies behind it, damaged ones too. If damage hides the next batch, the
+    next segment follows."""
     bases = segment_bases(files, directory)
     for base, next_base in zip_longest(bases, bases[1:]):
         if next_base is not None and next_base <= start_offset:
             continue
         segment = Segment(files, directory, base, create=False)
-        position = 0
         try:
-            for found in segment.walk(0, segment.size, prove=True):
-                position = found.end
-                if found.header.next_offset > start_offset:
-                    yield _dumped(segment, found, with_records)
-        except CorruptBatch as error:
-            yield Dumped(segment.file.path, position, None, error=str(error))
+            yield from _dump_segment(segment, start_offset, with_records)
         finally:
             segment.close()
 
 
-def _dumped(segment: Segment, found: Found, with_records: bool) -> Dumped:
-    records, error = None, None
-    if with_records:
+def _dump_segment(segment: Segment, start_offset: int, with_records: bool) -> Iterator[Dumped]:
+    position: int | None = 0
+    while position is not None:
         try:
-            records = open_batch(found.raw, found.header)
-        except BrokerError as unreadable:
-            error = str(unreadable)
-    return Dumped(segment.file.path, found.position, found.header, records, error)
+            for found in segment.walk(position, segment.size, prove=True):
+                position = found.end
+                if found.header.next_offset > start_offset:
+                    yield _dumped(segment, found, with_records)
+            return
+        except CorruptBatch as error:
+            yield Dumped(segment.file.path, position, None, error=str(error))
+            position = _behind_damage(segment, position)
+
+
+def _behind_damage(segment: Segment, position: int) -> int | None:
+    """Where the batch behind a damaged one begins, if the lengths of both can be believed."""
+    try:
+        damaged, behind = islice(segment.walk(position, segment.size, prove=False), 2)
+    except (CorruptBatch, ValueError):
+        return None
+    return damaged.end if behind.header.base_offset == damaged.header.next_offset else None
+
+
+def _dumped(segment: Segment, found: Found, with_records: bool) -> Dumped:
+    path, header = segment.file.path, found.header
+    if not with_records:
+        return Dumped(path, found.position, header)
+    taken = take_all(found.raw, header)
+    return Dumped(path, found.position, header, taken.records, _unreadable(header, taken.failure))
+
+
+def _unreadable(header: BatchHeader, fault: CorruptBatch | None) -> str | None:
+    if fault is None:
+        return None
+    return f"offsets {header.base_offset} to {header.last_offset} cannot be read: {fault}"
 
 
 def verify(files: Files, directory: str) -> Iterator[Finding]:
@@ -122,6 +144,9 @@ def _verify_segment(
     try:
         for found in segment.walk(0, segment.size, prove=True):
             yield from _verify_order(path, found, next_offset, epoch, is_cleaned)
+            unreadable = _unreadable(found.header, find_fault(found.raw, found.header))
+            if unreadable is not None:
+                yield Finding(Severity.DAMAGED, path, unreadable)
             next_offset, epoch = found.header.next_offset, found.header.leader_epoch
             state = _behind(state, found, base)
             if state.position in wanted:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from google_crc32c import value as crc32c
 
-from penstock.core.errors import CorruptBatch
+from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
 from penstock.core.records.batch import ATTRIBUTES_AT, BatchHeader, Buffer, decode_header, size_at
 from penstock.core.records.compression import NONE, decompress
@@ -118,9 +118,7 @@ def _visible(content: Buffer, aborted: Sequence[Aborted]) -> Iterator[Piece]:
         header = decode_header(view, position)
         body = bytes(view[position + ATTRIBUTES_AT : position + header.size])
         if crc32c(body) != header.crc:
-            raise CorruptBatch(
-                f"checksum of the batch at offset {header.base_offset} does not match its bytes"
-            )
+            raise _damaged(header, "its checksum does not match its bytes")
         while later and later[-1].first_offset <= header.last_offset:
             doomed.add(later.pop().producer_id)
         if header.is_control:
@@ -139,7 +137,16 @@ def _piece(body: bytes, header: BatchHeader) -> Piece:
     begin = BATCH_HEADER_BYTES - ATTRIBUTES_AT
     if header.codec == NONE:
         return Piece(body, begin, header)
-    return Piece(decompress(header.codec, body[begin:], DECOMPRESSED_BYTES_MAX), 0, header)
+    try:
+        return Piece(decompress(header.codec, body[begin:], DECOMPRESSED_BYTES_MAX), 0, header)
+    except BrokerError as error:
+        raise _damaged(header, error) from None
+
+
+def _damaged(header: BatchHeader, why: object) -> CorruptBatch:
+    return CorruptBatch(
+        f"the batch of offsets {header.base_offset} to {header.last_offset} cannot be read: {why}"
+    )
 
 
 def _assemble(pieces: Sequence[Piece], wanted: Wanted, loops: Loops) -> list[Any]:
@@ -154,7 +161,11 @@ def _assemble(pieces: Sequence[Piece], wanted: Wanted, loops: Loops) -> list[Any
     for piece in pieces:
         header = piece.header
         end_row = row + header.count
-        loops.walk(data, start + piece.begin, start + len(piece.data), header.count, spans, row)
+        try:
+            loops.walk(data, start + piece.begin, start + len(piece.data), header.count, spans, row)
+        except CorruptBatch as error:
+            raise _damaged(header, error) from None
+        _check_offsets(spans[0, row:end_row], header)
         spans[0, row:end_row] += header.base_offset
         if header.has_append_time:
             spans[1, row:end_row] = header.max_timestamp_ms
@@ -165,11 +176,18 @@ def _assemble(pieces: Sequence[Piece], wanted: Wanted, loops: Loops) -> list[Any
     return _build(data, _cut(spans, kinds, wanted), wanted, loops)
 
 
+def _check_offsets(deltas: Any, header: BatchHeader) -> None:
+    if not 0 <= deltas[0] <= deltas[-1] <= header.last_offset_delta:
+        raise _damaged(header, "offsets of its records lie outside of it")
+    if deltas[-1] - deltas[0] != len(deltas) - 1 and not (deltas[1:] > deltas[:-1]).all():
+        raise _damaged(header, "offsets of its records do not ascend")
+
+
 def _cut(spans: Any, kinds: Any, wanted: Wanted) -> tuple[Any, Any]:
     """Without the rows before and after what is wanted: a fetch brings whole batches."""
     offsets = spans[0]
     if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
-        raise CorruptBatch(f"the offsets from {offsets[0]} to {offsets[-1]} do not ascend")
+        raise CorruptBatch(f"the batches from offset {offsets[0]} to {offsets[-1]} are not in order")
     first, end = np.searchsorted(offsets, (wanted.start_offset, wanted.end_offset))
     if first == 0 and end == len(offsets):
         return spans, kinds

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.core.errors import CorruptBatch
+from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.model import Record
 from penstock.core.records.batch import BatchHeader, Buffer
 from penstock.core.records.loops import load_loops
 from penstock.core.records.records import decode_each
-from penstock.core.records.walk_findings import Spot
+from penstock.core.records.walk_findings import FINE, Checked, Spot
+from penstock.core.records.whole import payload_of
 
 _ANY_TIME = -(2**63)
 _seek = load_loops("walk").seek
+_check_records = load_loops("walk").check_records
 
 
 class Portion(NamedTuple):
@@ -68,6 +70,38 @@ def take_records(
         failure = CorruptBatch(f"record {header.count - left + len(records)} of {header.count}: {error}")
         return Portion(records, size, header.next_offset, failure)
     return Portion(records, size, header.next_offset)
+
+
+def take_all(batch: Buffer, header: BatchHeader) -> Portion:
+    """Every record of a stored batch up to what is wrong with it, if anything is. Compaction may have left none."""
+    if not header.count:
+        return Portion([], 0, header.next_offset)
+    try:
+        content = payload_of(batch, header)
+    except BrokerError as error:
+        return Portion([], 0, header.next_offset, CorruptBatch(str(error)))
+    return take_records(
+        content,
+        0,
+        header,
+        header.base_offset,
+        records_max=max(header.count, 1),
+        bytes_max=len(content),
+        takes_one=True,
+    )
+
+
+def find_fault(batch: Buffer, header: BatchHeader) -> CorruptBatch | None:
+    """Why readers cannot take every record of a stored batch. Sound batches of dense offsets are walked only."""
+    if not header.count:
+        return None
+    try:
+        content = payload_of(batch, header)
+    except BrokerError as error:
+        return CorruptBatch(str(error))
+    time_ms = header.base_timestamp_ms
+    checked: Checked = _check_records(content, 0, header.count, time_ms, 0, 0, False, False, 0)
+    return None if checked.status == FINE else take_all(batch, header).failure
 
 
 def size_of(record: Record) -> int:

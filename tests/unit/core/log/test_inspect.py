@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 
-from making import DIRECTORY, append, keyed_batch, reopen, sync
+import pytest
+
+from making import DIRECTORY, append, garbage, keyed_batch, reopen, sync
 from penstock.core.log.inspect import Severity, dump, verify
 from penstock.core.log.segment import segment_bases
 from penstock.node.memory import MemoryFiles
@@ -85,4 +87,24 @@ def test_a_dump_holds_every_batch_and_goes_on_behind_damage() -> None:
     files._contents[whole[1].path][whole[1].position + 80] ^= 1
     hurt = list(dump(files, DIRECTORY))
     assert hurt[1].header is None and hurt[1].error is not None and hurt[1].position == whole[1].position
-    assert len([one for one in hurt if one.header]) < len(whole) and hurt[-1].header == whole[-1].header
+    assert [one.header for one in hurt] == [whole[0].header, None, *(one.header for one in whole[2:])]
+    files._contents[whole[1].path][whole[1].position + 10] ^= 1
+    lost = list(dump(files, DIRECTORY))
+    assert [one.header for one in lost[:2]] == [whole[0].header, None], "no length, no next batch"
+    assert len(lost) < len(whole) and lost[-1].header == whole[-1].header
+
+
+@pytest.mark.parametrize("kind", [name for name, _ in garbage()])
+def test_a_batch_that_cannot_be_opened_is_named_by_its_offsets(kind: str) -> None:
+    files = MemoryFiles()
+    log, _ = reopen(files)
+    for batch in (keyed_batch([(b"k", b"before")]), dict(garbage())[kind], keyed_batch([(b"k", b"behind")])):
+        append(log, batch)
+    sync(log)
+    log.close()
+    before, hurt, behind = dump(files, DIRECTORY, with_records=True)
+    assert hurt.error is not None and hurt.error.startswith("offsets 1 to 3 cannot be read: ")
+    assert "\n" not in hurt.error and before.error is behind.error is None
+    assert [one.value for one in behind.records or ()] == [b"behind"]
+    (finding,) = [one for one in verify(files, DIRECTORY) if one.severity is Severity.DAMAGED]
+    assert finding.message.startswith("offsets 1 to 3 cannot be read: ")
