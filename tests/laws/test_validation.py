@@ -123,12 +123,49 @@ def test_both_kinds_of_loops_agree(
     for at, byte in changes:
         changed[at % len(changed)] = byte
     for data in (payload, bytes(changed), payload[:-1]):
-        terms = (data, 0, count, NOW_MS, NOW_MS, NOW_MS + 10**9, checks_times, needs_keys, indexes_max + 1)
+        terms = (data, 0, count, NOW_MS, NOW_MS, NOW_MS + 10**9, checks_times, needs_keys, indexes_max)
         assert compiled.check_records(*terms) == walk_loops.check_records(*terms)
         sound = (data, 0, count, NOW_MS, NOW_MS - 10**9, NOW_MS + 10**11, needs_keys, NOW_MS)
         assert compiled.is_sound(*sound) == walk_loops.is_sound(*sound)
         for bounds in ((indexes_max, -(2**63)), (0, 10**9), (2, -5)):
             assert compiled.seek(data, 0, count, *bounds) == walk_loops.seek(data, 0, count, *bounds)
+
+
+@given(
+    st.lists(
+        st.builds(NewRecord, content, content, timestamp_ms=st.integers(0, 70) | st.just(8_192)),
+        min_size=1,
+        max_size=80,
+    ),
+    edits | st.just([]),
+    st.sampled_from([0, NOW_MS, 2**61 - 1, 2**62, 2**63 - 9_000, -(2**61), -(2**63)]),
+    st.tuples(st.sampled_from([-(2**63), -5, 0]), st.sampled_from([50, 70, 9_000])),
+    st.booleans(),
+)
+def test_both_kinds_of_loops_agree_on_usual_records(
+    built: list[NewRecord],
+    changes: list[tuple[int, int]],
+    base_ms: int,
+    bounds: tuple[int, int],
+    needs_keys: bool,
+) -> None:
+    """Many small records with times close together take the short way."""
+    compiled = compiled_loops("walk")
+    if compiled is None:
+        pytest.skip("the loops were not compiled here")
+    data = bytearray(encode_records(built, 0))
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    oldest_ms = max(base_ms + bounds[0], -(2**63))
+    for end in (len(data), len(data) - 1, len(data) // 2):
+        terms = (data[:end], 0, len(built), base_ms, oldest_ms, base_ms + bounds[1])
+        assert compiled.check_records(*terms, True, needs_keys, 3) == walk_loops.check_records(
+            *terms, True, needs_keys, 3
+        )
+        newest_ms = base_ms + max(one.timestamp_ms for one in built)
+        assert compiled.is_sound(*terms, needs_keys, newest_ms) == walk_loops.is_sound(
+            *terms, needs_keys, newest_ms
+        )
 
 
 @given(records, st.integers(0, 4))

@@ -25,6 +25,9 @@ _FOUND = cython.declare(cython.int, -3)
 _INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _NO_TIMESTAMP = cython.declare(cython.longlong, -1)
 
+_BASE_MS_MAX = cython.declare(cython.longlong, 0x1FFFFFFFFFFFFFFF)
+"""Sums of times below it do not overflow."""
+
 Progress = cython.struct(
     position=cython.longlong,
     index=cython.longlong,
@@ -240,6 +243,100 @@ def _check_one(
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+@cython.nogil
+def _short(data: cython.p_const_uchar, position: cython.pointer[cython.longlong]) -> cython.ulonglong:
+    """Read a number of up to three bytes, as it is encoded, and go on behind it. 0x200000 or more: it is longer."""
+    at: cython.longlong = position[0]
+    raw: cython.ulonglong = data[at]
+    if raw < 0x80:
+        position[0] = at + 1
+        return raw
+    raw = (raw & 0x7F) | (cython.cast(cython.ulonglong, data[at + 1]) << 7)
+    if raw < 0x4000:
+        position[0] = at + 2
+        return raw
+    raw = (raw & 0x3FFF) | (cython.cast(cython.ulonglong, data[at + 2]) << 14)
+    position[0] = at + 3
+    return raw
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.nogil
+def _pass_usual(
+    data: cython.p_const_uchar,
+    end: cython.longlong,
+    count: cython.longlong,
+    at: cython.pointer[Progress],
+    terms: cython.pointer[Terms],
+) -> cython.void:
+    """Go on behind all records about which there is nothing to say, up to the first that needs a closer look.
+
+    Such a record has short numbers, no headers, and others behind it, so that numbers are read without looking for the
+    end: where they lie within the record shows when its last byte is reached.
+    """
+    position: cython.longlong = at.position
+    index: cython.longlong = at.index
+    here: cython.longlong
+    record_end: cython.longlong
+    delta: cython.longlong
+    longest: cython.longlong = -_BASE_MS_MAX
+    shortest_min: cython.longlong = -_BASE_MS_MAX
+    longest_max: cython.longlong = _BASE_MS_MAX
+    needs_keys: cython.bint = terms.needs_keys
+    too_long: cython.ulonglong = 0x200000
+    margin: cython.longlong = 16  # more than the short numbers of a record take up in a row
+    raw: cython.ulonglong
+    if terms.base_ms > _BASE_MS_MAX or terms.base_ms < -_BASE_MS_MAX:
+        return
+    if terms.checks_times:
+        shortest_min = max(terms.oldest_ms, -_BASE_MS_MAX) - terms.base_ms
+        longest_max = min(terms.newest_ms, _BASE_MS_MAX) - terms.base_ms
+    while index < count and end - position > margin:
+        here = position
+        raw = _short(data, cython.address(here))
+        if raw & 1 or raw >= too_long:
+            break
+        record_end = here + cython.cast(cython.longlong, raw >> 1)
+        if end - record_end < margin or data[here] != 0:
+            break
+        here += 1
+        raw = _short(data, cython.address(here))
+        delta = cython.cast(cython.longlong, raw >> 1) ^ -cython.cast(cython.longlong, raw & 1)
+        if raw >= too_long or delta < shortest_min or delta > longest_max:
+            break
+        raw = _short(data, cython.address(here))
+        if raw != cython.cast(cython.ulonglong, index) << 1:
+            break
+        raw = _short(data, cython.address(here))
+        if raw & 1:
+            if raw != 1 or needs_keys:
+                break
+        else:
+            here += cython.cast(cython.longlong, raw >> 1)
+        if raw >= too_long or here >= record_end:
+            break
+        raw = _short(data, cython.address(here))
+        if raw & 1:
+            if raw != 1:
+                break
+        else:
+            here += cython.cast(cython.longlong, raw >> 1)
+        if raw >= too_long or here != record_end - 1 or data[here] != 0:
+            break
+        if delta > longest:
+            longest = delta
+        position = record_end
+        index += 1
+    if index > at.index and terms.base_ms + longest > at.max_ms:
+        at.max_ms = terms.base_ms + longest
+    at.position = position
+    at.index = index
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 @cython.nogil
 def _check_more(
@@ -252,6 +349,9 @@ def _check_more(
     """Check records until there is something to say about one, or none are left."""
     status: cython.int
     while at.index < count:
+        _pass_usual(data, end, count, at, terms)
+        if at.index >= count:
+            break
         status = _check_one(data, end, at, terms)
         if status != 0:
             return status
@@ -286,8 +386,8 @@ def check_records(
     terms.base_ms = base_ms
     terms.oldest_ms = oldest_ms
     terms.newest_ms = newest_ms
-    terms.checks_times = checks_times
-    terms.needs_keys = needs_keys
+    terms.checks_times = checks_times and indexes_max > 0
+    terms.needs_keys = needs_keys and indexes_max > 0
     PyObject_GetBuffer(content, cython.address(buffer), PyBUF_SIMPLE)
     try:
         data = cython.cast(cython.p_const_uchar, buffer.buf)
