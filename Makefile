@@ -1,7 +1,7 @@
 # The same words here and on the build machine. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test spark check format docs bench race steady fuzz hostile crash chaos spark-proof clean
+.PHONY: help setup demo test spark lint check format docs bench race steady fuzz hostile crash chaos spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -29,10 +29,12 @@ test: setup ## every test that takes seconds (JOBS=0: one after another; TESTS=t
 spark: setup ## every test on Spark but the proofs, also those that take minutes
 	@$(PY) -m pytest -q -k "not many" tests/spark
 
-check: setup ## lint, format, strict types, and the walls between the rooms
+lint: setup ## lint, format, strict types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+
+check: lint ## lint, and the walls between the rooms
 	@$(PY) -m pytest -q tests/tidy tests/docs
 
 format: setup ## put the code into its one form
