@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from making import DIRECTORY, append, keyed_batch, opaque_batch, reopen
+from making import DIRECTORY, append, filled_batch, keyed_batch, reopen
 from penstock.core.log.compaction import choose, install
 from penstock.core.log.inspect import Severity, verify
 from penstock.core.log.log import Log, LogLimits
@@ -76,7 +76,7 @@ def test_what_was_synced_survives_every_loss_of_power(seed: int) -> None:
             while True:
                 act = chance.random()
                 if act < 0.6:
-                    batch = opaque_batch(
+                    batch = filled_batch(
                         1 + chance.randrange(3), bytes(chance.randrange(250)), time_ms=len(written)
                     )
                     written.append(_stamped(batch, life.log.end_offset, epoch))

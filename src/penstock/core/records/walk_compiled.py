@@ -209,9 +209,8 @@ def _check_one(
     if length < 1 or length > end - position:
         return _STRUCTURE
     record_end = position + length
-    if (
-        data[position] != 0
-    ):  # no attributes are defined, and some readers take a set high bit for a longer number
+    # No attributes are defined, and some readers take a set high bit for a longer number.
+    if data[position] != 0:
         return _STRUCTURE
     position += 1
     if not _varint(data, cython.address(position), record_end, 10, cython.address(time_delta)):
@@ -263,6 +262,49 @@ def _short(data: cython.p_const_uchar, position: cython.pointer[cython.longlong]
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+@cython.nogil
+def _end_of_usual(
+    data: cython.p_const_uchar,
+    here: cython.longlong,
+    end: cython.longlong,
+    index: cython.longlong,
+    needs_keys: cython.bint,
+    time_delta: cython.pointer[cython.longlong],
+) -> cython.longlong:
+    """Where a usual record ends; -1 for any other. A usual one has short numbers, no headers, and others behind it: so
+    numbers are read without looking for the end. Whether they lie in the record shows when its last byte is reached."""
+    too_long: cython.ulonglong = 0x200000
+    margin: cython.longlong = 16  # more than the short numbers of a record take up in a row
+    raw: cython.ulonglong = 1
+    if end - here > margin:
+        raw = _short(data, cython.address(here))
+    record_end: cython.longlong = here + cython.cast(cython.longlong, raw >> 1)
+    if raw & 1 or raw >= too_long or end - record_end < margin or data[here] != 0:
+        return -1
+    here += 1
+    raw = _short(data, cython.address(here))
+    time_delta[0] = cython.cast(cython.longlong, raw >> 1) ^ -cython.cast(cython.longlong, raw & 1)
+    if raw >= too_long or _short(data, cython.address(here)) != cython.cast(cython.ulonglong, index) << 1:
+        return -1
+    raw = _short(data, cython.address(here))
+    if raw & 1:
+        if raw != 1 or needs_keys:
+            return -1
+    else:
+        here += cython.cast(cython.longlong, raw >> 1)
+    if raw >= too_long or here >= record_end:
+        return -1
+    raw = _short(data, cython.address(here))
+    if not raw & 1:
+        here += cython.cast(cython.longlong, raw >> 1)
+    elif raw != 1:
+        return -1
+    return record_end if raw < too_long and here == record_end - 1 and data[here] == 0 else -1
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 @cython.nogil
 def _pass_usual(
@@ -272,66 +314,30 @@ def _pass_usual(
     at: cython.pointer[Progress],
     terms: cython.pointer[Terms],
 ) -> cython.void:
-    """Go on behind all records about which there is nothing to say, up to the first that needs a closer look.
-
-    Such a record has short numbers, no headers, and others behind it, so that numbers are read without looking for the
-    end: where they lie within the record shows when its last byte is reached.
-    """
+    """Go on behind usual records about which there is nothing to say, up to the first that needs a closer look."""
     position: cython.longlong = at.position
     index: cython.longlong = at.index
-    here: cython.longlong
     record_end: cython.longlong
-    delta: cython.longlong
-    longest: cython.longlong = -_BASE_MS_MAX
-    shortest_min: cython.longlong = -_BASE_MS_MAX
-    longest_max: cython.longlong = _BASE_MS_MAX
+    delta: cython.longlong = 0
+    latest: cython.longlong = -_BASE_MS_MAX
+    earliest_min: cython.longlong = -_BASE_MS_MAX
+    latest_max: cython.longlong = _BASE_MS_MAX
     needs_keys: cython.bint = terms.needs_keys
-    too_long: cython.ulonglong = 0x200000
-    margin: cython.longlong = 16  # more than the short numbers of a record take up in a row
-    raw: cython.ulonglong
     if terms.base_ms > _BASE_MS_MAX or terms.base_ms < -_BASE_MS_MAX:
         return
     if terms.checks_times:
-        shortest_min = max(terms.oldest_ms, -_BASE_MS_MAX) - terms.base_ms
-        longest_max = min(terms.newest_ms, _BASE_MS_MAX) - terms.base_ms
-    while index < count and end - position > margin:
-        here = position
-        raw = _short(data, cython.address(here))
-        if raw & 1 or raw >= too_long:
+        earliest_min = max(terms.oldest_ms, -_BASE_MS_MAX) - terms.base_ms
+        latest_max = min(terms.newest_ms, _BASE_MS_MAX) - terms.base_ms
+    while index < count:
+        record_end = _end_of_usual(data, position, end, index, needs_keys, cython.address(delta))
+        if record_end < 0 or delta < earliest_min or delta > latest_max:
             break
-        record_end = here + cython.cast(cython.longlong, raw >> 1)
-        if end - record_end < margin or data[here] != 0:
-            break
-        here += 1
-        raw = _short(data, cython.address(here))
-        delta = cython.cast(cython.longlong, raw >> 1) ^ -cython.cast(cython.longlong, raw & 1)
-        if raw >= too_long or delta < shortest_min or delta > longest_max:
-            break
-        raw = _short(data, cython.address(here))
-        if raw != cython.cast(cython.ulonglong, index) << 1:
-            break
-        raw = _short(data, cython.address(here))
-        if raw & 1:
-            if raw != 1 or needs_keys:
-                break
-        else:
-            here += cython.cast(cython.longlong, raw >> 1)
-        if raw >= too_long or here >= record_end:
-            break
-        raw = _short(data, cython.address(here))
-        if raw & 1:
-            if raw != 1:
-                break
-        else:
-            here += cython.cast(cython.longlong, raw >> 1)
-        if raw >= too_long or here != record_end - 1 or data[here] != 0:
-            break
-        if delta > longest:
-            longest = delta
+        if delta > latest:
+            latest = delta
         position = record_end
         index += 1
-    if index > at.index and terms.base_ms + longest > at.max_ms:
-        at.max_ms = terms.base_ms + longest
+    if index > at.index and terms.base_ms + latest > at.max_ms:
+        at.max_ms = terms.base_ms + latest
     at.position = position
     at.index = index
 
@@ -350,9 +356,7 @@ def _check_more(
     status: cython.int
     while at.index < count:
         _pass_usual(data, end, count, at, terms)
-        if at.index >= count:
-            break
-        status = _check_one(data, end, at, terms)
+        status = _FINE if at.index >= count else _check_one(data, end, at, terms)
         if status != 0:
             return status
     return _FINE if at.position == end else _TRAILING
@@ -419,6 +423,7 @@ def is_sound(
     at = cython.declare(Progress)
     terms = cython.declare(Terms)
     status: cython.int
+    data: cython.p_const_uchar
     at.position = begin
     at.index = 0
     at.max_ms = _NO_TIMESTAMP
@@ -428,13 +433,8 @@ def is_sound(
     terms.checks_times = True
     terms.needs_keys = needs_keys
     PyObject_GetBuffer(content, cython.address(buffer), PyBUF_SIMPLE)
-    status = _check_more(
-        cython.cast(cython.p_const_uchar, buffer.buf),
-        buffer.len,
-        count,
-        cython.address(at),
-        cython.address(terms),
-    )
+    data = cython.cast(cython.p_const_uchar, buffer.buf)
+    status = _check_more(data, buffer.len, count, cython.address(at), cython.address(terms))
     PyBuffer_Release(cython.address(buffer))
     return status == _FINE and at.max_ms == max_ms
 
