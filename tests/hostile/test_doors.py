@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.consumer import OffsetCommitRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from compat.raw import RawConnection
 from hostile.harness import Harness, ProbedBroker
@@ -35,6 +36,7 @@ def broker(broker: ProbedBroker) -> ProbedBroker:
             wanted = [_new_topic(number) for number in range(first, first + TOPICS_PER_CALL)]
             answer = raw.call(CreateTopicsRequest, 5, topics=wanted, timeout_ms=60_000, validate_only=False)
             assert not any(one.error_code for one in answer.topics)
+        raw.call(FindCoordinatorRequest, 1, key="group-0", key_type=0)
         for number in range(GROUPS):
             raw.send(OffsetCommitRequest, 7, **_commit(f"group-{number}", 1))
         raw.send(OffsetCommitRequest, 7, **_commit("wide-group", WIDE_PARTITIONS))

@@ -16,6 +16,7 @@ from penstock.node.metrics.meters import count_error
 from penstock.node.partition import Partition
 from penstock.node.publishing import Published, Publisher
 from penstock.node.reading import Reader, Run, Wanted, end_of
+from penstock.node.slices import Sliced
 from penstock.wire.http.messages import (
     MESSAGE_FIELDS,
     Show,
@@ -26,10 +27,14 @@ from penstock.wire.http.messages import (
     read_text,
     show_message,
 )
-from penstock.wire.http.response import Response, json_response
+from penstock.wire.http.response import Response, json_response, json_rows
 
 BATCH_MESSAGES_MAX = 10_000
-"""What one request may bring: it is taken apart in one turn, and others wait meanwhile."""
+"""What one request may bring."""
+
+UNITS_PER_YIELD = 64
+BYTES_PER_UNIT = 512
+"""Reading a message costs one unit, one more for so many bytes of its value, and one for each header."""
 
 READ_MESSAGES_MAX = 10_000
 READ_BYTES_MAX = 16 << 20
@@ -106,7 +111,7 @@ class MessageHandlers:
 
         self._publisher.publish(topic, record, settled, partition, exchange.connection.hold)
 
-    def publish_batch(self, exchange: Exchange) -> None:
+    def publish_batch(self, exchange: Exchange) -> Sliced[None]:
         """POST /api/v1/messages/batch"""
         found = read_object(exchange.request.body, _BATCH_FIELDS)
         topic = read_text(found, "topic", "the batch")
@@ -115,9 +120,14 @@ class MessageHandlers:
         if not isinstance(messages, list) or not 1 <= len(messages) <= BATCH_MESSAGES_MAX:
             raise InvalidRequest(f"the batch needs 'messages', a list of 1 to {BATCH_MESSAGES_MAX} messages")
         records = []
+        units = 0
         for number, one in enumerate(messages):
             where = f"message {number}"
-            records.append(read_message(check_object(one, MESSAGE_FIELDS, where), where))
+            records.append(record := read_message(check_object(one, MESSAGE_FIELDS, where), where))
+            units += 1 + len(record.value or b"") // BYTES_PER_UNIT + len(record.headers)
+            if units >= UNITS_PER_YIELD:
+                yield units
+                units = 0
 
         def settled(outcomes: list[Published | BrokerError]) -> None:
             exchange.reply(_batch_response(topic, outcomes))
@@ -147,18 +157,14 @@ class MessageHandlers:
             if isinstance(outcome, BrokerError):
                 exchange.refuse(outcome)
                 return
-            exchange.reply(
-                json_response(
-                    {
-                        "topic": topic,
-                        "partition": index,
-                        "messages": [show_message(record, show) for record in outcome.records],
-                        "next_offset": outcome.next_offset,
-                        "start_offset": outcome.start_offset,
-                        "end_offset": outcome.end_offset,
-                    }
-                )
-            )
+            rows = (show_message(record, show) for record in outcome.records)
+            tail = {
+                "next_offset": outcome.next_offset,
+                "start_offset": outcome.start_offset,
+                "end_offset": outcome.end_offset,
+            }
+            steps = json_rows({"topic": topic, "partition": index}, "messages", rows, tail)
+            self._broker.runtime.slices.go(steps, exchange.settle)
 
         self._reader.read(exchange.connection, wanted, answered)
 

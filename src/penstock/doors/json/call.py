@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.doors.json.errors import error_fields
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
+from penstock.node.slices import Sliced
 from penstock.wire.json.fields import Fields
-from penstock.wire.json.frames import encode_object
+from penstock.wire.json.frames import encode_object, encode_value, frame_of
+from penstock.wire.json.rows import encode_rows
 
 
 class Call:
@@ -35,14 +37,31 @@ class Call:
     def answer(self, content: dict[str, Any]) -> None:
         self._send({"ok": True, **self._id, **content})
 
+    def answer_rows(
+        self, head: dict[str, Any], name: str, rows: Iterable[Any], tail: dict[str, Any] | None = None
+    ) -> Sliced[None]:
+        """Answer with a long list, in slices."""
+        body = yield from encode_rows({"ok": True, **self._id, **head}, name, rows, encode_value, tail)
+        self._fill(frame_of(body))
+
+    def check(self, outcome: Exception | None) -> None:
+        """What a sliced work has come to: its error is the answer, a defect the end."""
+        if isinstance(outcome, BrokerError):
+            self.refuse(outcome)
+        elif outcome is not None:
+            self.connection.close(f"defect: {outcome!r}")
+
     def refuse(self, error: BrokerError, content: dict[str, Any] | None = None) -> None:
         self._send({"ok": False, **self._id, **error_fields(error), **(content or {})})
 
     def _send(self, answer: dict[str, Any]) -> None:
+        self._fill(encode_object(answer))
+
+    def _fill(self, frame: bytes) -> None:
         if self._on_answered is not None:
             self._on_answered()
-        self._place.answer((encode_object(answer),))
+        self._place.answer((frame,))
 
 
-Handler = Callable[[Call], Coroutine[Any, Any, None] | None]
-"""Answers now or later, or is a coroutine that will. BrokerError is answered for it."""
+Handler = Callable[[Call], Coroutine[Any, Any, None] | Sliced[None] | None]
+"""Answers now or later, or is a coroutine or a sliced work that will. BrokerError is answered for it."""

@@ -12,6 +12,7 @@ from penstock.node.broker import Broker
 from penstock.node.partition import Partition
 from penstock.node.publishing import Published, Publisher
 from penstock.node.reading import Reader, Run, Wanted, end_of, offset_at
+from penstock.node.slices import Sliced, chunks
 from penstock.wire.json.fields import INT32_MAX, Fields
 from penstock.wire.json.messages import decode_message, encode_message
 
@@ -38,7 +39,7 @@ class RecordHandlers:
 
     # -- PRODUCE
 
-    def produce(self, call: Call) -> None:
+    def produce(self, call: Call) -> Sliced[None] | None:
         """One message, or a list of them in `messages`; answered when they are durable."""
         fields = call.fields
         topic = fields.text("topic")
@@ -49,9 +50,15 @@ class RecordHandlers:
             self._publisher.publish(
                 topic, record, lambda outcome: _tell_one(call, outcome), partition, call.connection.hold
             )
-            return
-        records = _decode_all(fields.listed("messages"))
+            return None
+        messages = fields.listed("messages")
         fields.check_empty()
+        return self._produce_all(call, topic, messages, partition)
+
+    def _produce_all(
+        self, call: Call, topic: str, messages: list[Any], partition: int | None
+    ) -> Sliced[None]:
+        records = yield from _decode_all(messages)
         self._publisher.publish_all(
             topic, records, lambda outcomes: _tell_all(call, outcomes), partition, call.connection.hold
         )
@@ -77,17 +84,32 @@ class RecordHandlers:
         fields.check_empty()
         partition = self._broker.partition(topic, index)
         wanted = wanted._replace(offset=_offset(partition, place, isolation))
-        self._reader.read(call.connection, wanted, lambda outcome: _tell_read(call, wanted, outcome))
+        self._reader.read(call.connection, wanted, lambda outcome: self._tell_read(call, wanted, outcome))
+
+    def _tell_read(self, call: Call, wanted: Wanted, outcome: Run | BrokerError) -> None:
+        if isinstance(outcome, BrokerError):
+            call.refuse(outcome)
+            return
+        head = {"topic": wanted.topic, "partition": wanted.partition}
+        tail = {
+            "next_offset": outcome.next_offset,
+            "start_offset": outcome.start_offset,
+            "end_offset": outcome.end_offset,
+        }
+        steps = call.answer_rows(head, "messages", map(encode_message, outcome.records), tail)
+        self._broker.runtime.slices.go(steps, call.check)
 
 
-def _decode_all(messages: list[Any]) -> list[NewRecord]:
+def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:
     if len(messages) > MESSAGES_MAX:
         raise Malformed(f"one request produces at most {MESSAGES_MAX} messages, not {len(messages)}")
     records = []
-    for one in messages:
-        fields = Fields(one, "a message")
-        records.append(decode_message(fields))
-        fields.check_empty()
+    for some in chunks(messages):
+        for one in some:
+            fields = Fields(one, "a message")
+            records.append(decode_message(fields))
+            fields.check_empty()
+        yield len(some) + sum(len(one.headers) for one in records[-len(some) :])
     return records
 
 
@@ -125,19 +147,3 @@ def _offset(partition: Partition, place: object, isolation: Isolation) -> int:
         fields.check_empty()
         return offset_at(partition, time_ms, isolation)
     return Fields({"offset": place}, "CONSUME").number("offset")
-
-
-def _tell_read(call: Call, wanted: Wanted, outcome: Run | BrokerError) -> None:
-    if isinstance(outcome, BrokerError):
-        call.refuse(outcome)
-        return
-    call.answer(
-        {
-            "topic": wanted.topic,
-            "partition": wanted.partition,
-            "messages": [encode_message(record) for record in outcome.records],
-            "next_offset": outcome.next_offset,
-            "start_offset": outcome.start_offset,
-            "end_offset": outcome.end_offset,
-        }
-    )

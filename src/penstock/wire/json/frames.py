@@ -7,13 +7,16 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from penstock.core.errors import Malformed
+from penstock.core.limits import JSON_FRAME_VALUES_MAX
+from penstock.wire.json.bounds import check_values
 
 LENGTH_BYTES = 4
 _SHOWN_CHARS_MAX = 60
 
 
 def decode_object(frame: bytes) -> dict[str, Any]:
-    """The object in a frame without its length. Malformed says why it is none."""
+    """The object in a frame without its length. Malformed says why it is none, TooLarge that it holds too much."""
+    check_values(frame, JSON_FRAME_VALUES_MAX, "the frame")
     try:
         found = _DECODER.decode(frame.decode())
         if b"\\u" in frame:
@@ -33,7 +36,15 @@ def decode_object(frame: bytes) -> dict[str, Any]:
 
 def encode_object(content: dict[str, Any]) -> bytes:
     """A whole frame. What is not ASCII is escaped, so that every answer is valid whatever a record holds."""
-    body = _ENCODER.encode(content).encode("ascii")
+    return frame_of(encode_value(content))
+
+
+def encode_value(value: Any) -> bytes:
+    """A value as it stands in frames."""
+    return _ENCODER.encode(value).encode("ascii")
+
+
+def frame_of(body: bytes) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 

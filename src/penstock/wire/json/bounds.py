@@ -1,0 +1,19 @@
+"""How many values one JSON text may hold, counted before it is decoded. Never decodes it."""
+
+from __future__ import annotations
+
+from penstock.core.errors import TooLarge
+
+_STARTS = (b",", b"[", b"{")
+
+
+def check_values(content: bytes, values_max: int, what: str) -> None:
+    """Raise TooLarge if decoding would make more values than that. A text that is no JSON may pass."""
+    if sum(map(content.count, _STARTS)) <= values_max:
+        return
+    plain = content.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') <= 4 * values_max:  # each value is one string at most, and has one for its name
+        outside = b"".join(plain.split(b'"')[::2])
+        if sum(map(outside.count, _STARTS)) <= values_max:
+            return
+    raise TooLarge(f"{what} holds more than {values_max} JSON values; send several smaller requests")
