@@ -123,13 +123,13 @@ def _read_key(found: Mapping[str, Any], where: str) -> bytes | None:
 def _read_headers(found: object, where: str) -> tuple[Header, ...]:
     if not isinstance(found, dict):
         raise InvalidRequest(f"'headers' of {where} must be an object of names and values")
+    if sum(len(value) if isinstance(value, list) else 1 for value in found.values()) > DOOR_HEADERS_MAX:
+        raise TooLarge(f"{where} has more than {DOOR_HEADERS_MAX} headers")
     headers = []
     for name, value in found.items():
         _utf8(name, "a header's name", where)
         for one in value if isinstance(value, list) else (value,):
             headers.append(Header(name, _read_header(one, name, where)))
-    if len(headers) > DOOR_HEADERS_MAX:
-        raise TooLarge(f"{where} has more than {DOOR_HEADERS_MAX} headers")
     return tuple(headers)
 
 
