@@ -59,6 +59,27 @@ OFFSETS_PER_BATCH_MAX = 500
 HEADER_TAGS_MAX = 1_000
 """Tagged fields in a header. Kafka has none there yet, so nobody needs more."""
 
+GROUP_SAMPLES_MAX = 100_000
+"""Partitions of all groups that one metric shows: groups times partitions may be far more."""
+
+JSON_BYTES_MAX = 16 * 2**20
+"""One request in JSON: it is decoded in one turn of the loop."""
+
+JSON_VALUES_MAX = 500_000
+"""Values in one HTTP body, at all levels: ten thousand messages with forty fields each. They take 50 ms to decode."""
+
+JSON_FRAME_VALUES_MAX = 200_000
+"""The same for one frame of the JSON door, where messages are texts and their objects are looked at one by one."""
+
+DOOR_HEADERS_MAX = 10_000
+"""Headers of one message, for the doors that take them one by one; each costs time of the loop."""
+
+DOOR_PROPERTIES_BYTES_MAX = 2**20
+"""All properties of one request at the queue door, as long as the largest message of an ordinary topic."""
+
+RECORDS_PER_SHEAF_MAX = 500
+"""Messages that a door puts into one batch: what the loop does in one go."""
+
 RECORDS_COPIED_BYTES_MAX = 4_096
 """Record bytes up to this size are joined with the rest of a reply; longer ones are handed on uncopied."""
 

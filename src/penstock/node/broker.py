@@ -314,12 +314,16 @@ class Broker:
     def new_topic_id(self) -> bytes:
         return make_topic_id(self.runtime.rng)
 
+    def reserved_producer_id(self) -> int | None:
+        """An id that no producer ever had or will have; None when the next block has to be reserved first."""
+        return next(self._producer_ids, None)
+
     async def new_producer_id(self) -> int:
-        """An id that no producer ever had or will have."""
-        producer_id = next(self._producer_ids, None)
+        """The same, once there is one."""
+        producer_id = self.reserved_producer_id()
         while producer_id is None:
             await self.change(lambda catalog: catalog.decide_reserve_producer_ids())
-            producer_id = next(self._producer_ids, None)
+            producer_id = self.reserved_producer_id()
         return producer_id
 
 

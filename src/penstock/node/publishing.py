@@ -8,22 +8,28 @@ suffers for a neighbour.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, InvalidTopic, Offline, Refused, TopicExists, UnknownTopic
-from penstock.core.limits import BATCH_HEADER_BYTES
+from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_SHEAF_MAX
 from penstock.core.model import NewRecord, check_topic_name
 from penstock.core.records.partitioner import partition_of
 from penstock.core.records.whole import build_batch
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
+from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
 
 RECORD_EXTRA_BYTES_MAX = 36
 """What the lengths and deltas of one record take at most, beside its content."""
 
 HEADER_EXTRA_BYTES_MAX = 10
+
+APPEND_UNITS = 8
+RECORDS_PER_UNIT = 2
+"""What appending costs: so much for a batch, and one unit for so many records in it."""
 
 
 class Published(NamedTuple):
@@ -69,6 +75,9 @@ class Publisher:
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
         self._sheaves: dict[Partition, _Sheaf] = {}
+        self._unsent: deque[_Sheaf] = deque()
+        """Those of earlier turns, in order; one work sends them in slices."""
+        self._is_sending = False
         self._next_keyless: dict[str, int] = {}
         self._turn_keyless: dict[str, int] = {}
         self._awaiting_topic: dict[str, list[_Waiting]] = {}
@@ -194,14 +203,27 @@ class Publisher:
         sheaf.settled.append(settled)
 
     def _send(self) -> None:
-        """The turn is over: append what it brought."""
-        sheaves, self._sheaves = self._sheaves, {}
+        """The turn is over: append what it brought, behind what is left of the turns before."""
+        self._unsent += self._sheaves.values()
+        self._sheaves = {}
         self._turn_keyless.clear()
-        now_ms = self._broker.runtime.clock.now_ms()
-        for sheaf in sheaves.values():
+        if not self._is_sending:
+            self._is_sending = True
+            self._broker.runtime.slices.go(self._sending(), self._sent)
+
+    def _sending(self) -> Sliced[None]:
+        while self._unsent:
+            sheaf = self._unsent.popleft()
             bytes_max = sheaf.partition.config.message_bytes_max
             for start, stop in _cut(sheaf.records, bytes_max):
+                now_ms = self._broker.runtime.clock.now_ms()
                 self._append(sheaf.partition, sheaf.records[start:stop], sheaf.settled[start:stop], now_ms)
+                yield APPEND_UNITS + (stop - start) // RECORDS_PER_UNIT
+
+    def _sent(self, outcome: object) -> None:
+        self._is_sending = False
+        if self._unsent:  # a defect ended the work: the others are not left waiting
+            self._send()
 
     def _append(
         self, partition: Partition, records: list[NewRecord], settled: list[Settled], now_ms: int
@@ -244,7 +266,8 @@ def _cut(records: list[NewRecord], bytes_max: int) -> list[tuple[int, int]]:
     start, size = 0, BATCH_HEADER_BYTES
     for index, record in enumerate(records):
         record_bytes = _bytes_of(record)
-        if size + record_bytes > bytes_max and index > start:
+        is_full = size + record_bytes > bytes_max or index - start >= RECORDS_PER_SHEAF_MAX
+        if is_full and index > start:
             cuts.append((start, index))
             start, size = index, BATCH_HEADER_BYTES
         size += record_bytes

@@ -12,6 +12,7 @@ from typing import Protocol
 from wsproto.frame_protocol import CloseReason
 
 from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge, words_of
+from penstock.core.limits import JSON_BYTES_MAX
 from penstock.doors.http.errors import problem_of
 from penstock.doors.http.tail import Tail
 from penstock.node.connections.connection import Connection
@@ -21,8 +22,7 @@ from penstock.node.connections.outbox import Piece
 from penstock.wire.http.request import Continue, Request, RequestReader, Upgrade
 from penstock.wire.http.response import CONTINUE, Response, encode_response
 
-BODY_BYTES_MAX = 16 << 20
-"""A body is taken apart in one turn of the loop; larger ones would hold everybody up."""
+BODY_BYTES_MAX = JSON_BYTES_MAX
 
 EARLY_BYTES_MAX = 64 << 10
 """What a client may send behind its wish for a WebSocket before that is granted."""
@@ -81,6 +81,7 @@ class HttpConversation:
             match event:
                 case Request():
                     self._number += 1
+                    self.connection.turns.units -= 1
                     self._door.start(self, event)
                 case Continue():
                     self._answer_continue()
@@ -106,6 +107,8 @@ class HttpConversation:
         if not change:
             return
         if change > 0 and not self._door.budget.fits(change):
+            self._reader = RequestReader(0)  # nothing more is read: what has come of the body can go at once
+            self._give_back()
             raise Throttled("the broker has no memory for this body now (inflight_bytes_max)")
         self._counted_bytes += change
         self._door.budget.change(change)

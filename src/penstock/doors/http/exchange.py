@@ -64,6 +64,15 @@ class Exchange:
     def refuse(self, error: BrokerError) -> None:
         self.reply(problem_of(error))
 
+    def settle(self, outcome: Response | Exception | None) -> None:
+        """Answer with what a sliced work has come to; None: it answers by itself."""
+        if isinstance(outcome, BrokerError):
+            self.refuse(outcome)
+        elif isinstance(outcome, Exception):
+            self.connection.close(f"defect: {outcome!r}")
+        elif outcome is not None:
+            self.reply(outcome)
+
     def _log(self, status: int) -> None:
         fields = {**self.connection.context, "status": status}
         if "topic" in self.parts:

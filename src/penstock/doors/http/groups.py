@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.core.errors import BrokerError, InconsistentProtocol, UnknownGroup, UnknownTopicId
@@ -14,7 +14,8 @@ from penstock.core.machines.group_kinds import GroupMachine
 from penstock.doors.http.exchange import Exchange
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
-from penstock.wire.http.response import Response, json_response
+from penstock.node.slices import CHUNK, Sliced
+from penstock.wire.http.response import Response, json_rows
 
 
 class GroupHandlers:
@@ -24,33 +25,31 @@ class GroupHandlers:
         self._broker = broker
         self._coordination = broker.coordination
 
-    def all(self, exchange: Exchange) -> Response:
+    def all(self, exchange: Exchange) -> Sliced[Response]:
         """GET /api/v1/groups"""
         listed = self._coordination.groups.list()
-        groups = [{"group": one.group_id, "kind": one.kind, "state": one.state_name} for one in listed]
-        return json_response({"groups": groups})
+        rows = ({"group": one.group_id, "kind": one.kind, "state": one.state_name} for one in listed)
+        return json_rows({}, "groups", rows)
 
     async def describe(self, exchange: Exchange) -> Response:
         """GET /api/v1/groups/{group}"""
         group = await self._settled(exchange.parts["group"])
-        shown = {
-            "group": group.id,
-            "kind": group.kind,
-            "state": group.state_name,
-            "members": self._members(group),
-        }
-        return json_response(shown)
+        head = {"group": group.id, "kind": group.kind, "state": group.state_name}
+        return await self._broker.runtime.slices.run(json_rows(head, "members", self._members(group)))
 
     async def lag(self, exchange: Exchange) -> Response:
         """GET /api/v1/groups/{group}/lag"""
         group = await self._settled(exchange.parts["group"])
-        rows = list(lag_of(self._broker, group.id))
-        shown = {
-            "group": group.id,
-            "lag": sum(row.records for row in rows),
-            "partitions": [_row(row) for row in rows],
-        }
-        return json_response(shown)
+        return await self._broker.runtime.slices.run(self._lag(group.id))
+
+    def _lag(self, group_id: str) -> Sliced[Response]:
+        rows = []
+        for row in lag_of(self._broker, group_id):
+            rows.append(row)
+            if len(rows) % CHUNK == 0:
+                yield CHUNK // 4
+        head = {"group": group_id, "lag": sum(row.records for row in rows)}
+        return (yield from json_rows(head, "partitions", map(_row, rows)))
 
     async def _settled(self, group_id: str) -> GroupMachine:
         """The group, once everything that will be told of it is durable."""
@@ -63,18 +62,16 @@ class GroupHandlers:
         await _told(lambda settled: shard.when_kept(group_id, settled))
         return group
 
-    def _members(self, group: GroupMachine) -> list[dict[str, Any]]:
+    def _members(self, group: GroupMachine) -> Iterator[dict[str, Any]]:
+        """Of members that leave meanwhile, the last that was known."""
         if isinstance(group, ConsumerGroup):
-            return [
-                _member(one, member.client_id, member.client_host, self._named(group.standing(one).assigned))
-                for one, member in sorted(group.members.items())
-            ]
-        if isinstance(group, Group):
-            return [
-                _member(one.id, one.client_id, one.client_host, _assigned(one.assignment))
-                for one in group.members.values()
-            ]
-        return []
+            standings = [(one, member, group.standing(one)) for one, member in sorted(group.members.items())]
+            for one, member, standing in standings:
+                yield _member(one, member.client_id, member.client_host, self._named(standing.assigned))
+        elif isinstance(group, Group):
+            for classic in list(group.members.values()):
+                assigned = _assigned(classic.assignment)
+                yield _member(classic.id, classic.client_id, classic.client_host, assigned)
 
     def _named(self, assignment: Any) -> Named:
         """An assignment with the names of its topics; one that was deleted meanwhile is left out."""

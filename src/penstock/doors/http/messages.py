@@ -17,6 +17,7 @@ from penstock.node.pages import Page, Pages
 from penstock.node.partition import Partition
 from penstock.node.publishing import Published, Publisher
 from penstock.node.reading import Reader, Wanted, end_of
+from penstock.node.slices import Sliced
 from penstock.wire.http.messages import (
     MESSAGE_FIELDS,
     Show,
@@ -31,7 +32,11 @@ from penstock.wire.http.response import Response, json_bytes, json_response
 from penstock.wire.pieces import list_between
 
 BATCH_MESSAGES_MAX = 10_000
-"""What one request may bring: it is taken apart in one turn, and others wait meanwhile."""
+"""What one request may bring."""
+
+UNITS_PER_YIELD = 64
+BYTES_PER_UNIT = 512
+"""Reading a message costs one unit, one more for so many bytes of its value, and one for each header."""
 
 READ_MESSAGES_MAX = 10_000
 READ_BYTES_MAX = 16 << 20
@@ -108,7 +113,7 @@ class MessageHandlers:
 
         self._publisher.publish(topic, record, settled, partition, exchange.connection.hold)
 
-    def publish_batch(self, exchange: Exchange) -> None:
+    def publish_batch(self, exchange: Exchange) -> Sliced[None]:
         """POST /api/v1/messages/batch"""
         found = read_object(exchange.request.body, _BATCH_FIELDS)
         topic = read_text(found, "topic", "the batch")
@@ -117,9 +122,14 @@ class MessageHandlers:
         if not isinstance(messages, list) or not 1 <= len(messages) <= BATCH_MESSAGES_MAX:
             raise InvalidRequest(f"the batch needs 'messages', a list of 1 to {BATCH_MESSAGES_MAX} messages")
         records = []
+        units = 0
         for number, one in enumerate(messages):
             where = f"message {number}"
-            records.append(read_message(check_object(one, MESSAGE_FIELDS, where), where))
+            records.append(record := read_message(check_object(one, MESSAGE_FIELDS, where), where))
+            units += 1 + len(record.value or b"") // BYTES_PER_UNIT + len(record.headers)
+            if units >= UNITS_PER_YIELD:
+                yield units
+                units = 0
 
         def settled(outcomes: list[Published | BrokerError]) -> None:
             exchange.reply(_batch_response(topic, outcomes))

@@ -15,10 +15,11 @@ from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
 from penstock.doors.http.query import Field
 from penstock.doors.http.tail import TAIL_FIELDS
 from penstock.doors.http.topics import LIST_FIELDS, TopicHandlers
+from penstock.node.slices import Sliced
 from penstock.wire.http.request import segments_of
 from penstock.wire.http.response import Response
 
-Handler = Callable[[Exchange], Response | Coroutine[Any, Any, Response] | None]
+Handler = Callable[[Exchange], Response | Coroutine[Any, Any, Response] | Sliced[Any] | None]
 """Gives the answer, a coroutine that will, or None when it answers by itself later."""
 
 

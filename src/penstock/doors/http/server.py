@@ -6,7 +6,7 @@ import logging
 from collections.abc import Coroutine
 from functools import partial
 from http import HTTPStatus
-from types import CoroutineType
+from types import CoroutineType, GeneratorType
 from typing import Any
 
 from penstock.core.errors import BrokerError
@@ -28,6 +28,7 @@ from penstock.node.connections.gate import Gate
 from penstock.node.connections.place import Place
 from penstock.node.publishing import Publisher
 from penstock.node.reading import Reader
+from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
 from penstock.node.workers import run_blocking
 from penstock.wire.http.inflation import CODINGS, Inflation
@@ -138,9 +139,24 @@ class HttpDoor:
             return
         if isinstance(answer, Response):
             exchange.reply(answer)
+        elif type(answer) is GeneratorType:
+            self._slice(exchange, answer)
         elif answer is not None:
             assert type(answer) is CoroutineType
             self._spawn(exchange, self._finish(exchange, answer))
+
+    def _slice(self, exchange: Exchange, steps: Sliced[Response | None]) -> None:
+        """Run a handler that works in slices; requests behind it wait until it has done its part."""
+        slices = self._broker.runtime.slices
+        if slices.start(steps, exchange.settle):
+            return
+        release_hold = exchange.connection.hold()
+
+        def ended_later(outcome: Response | Exception | None) -> None:
+            exchange.settle(outcome)
+            release_hold()
+
+        slices.queue(steps, ended_later)
 
     async def _finish(self, exchange: Exchange, work: CoroutineType[Any, Any, Response]) -> None:
         try:

@@ -16,8 +16,9 @@ from penstock.doors.http.query import Field, Word
 from penstock.node.admission import REPLICAS
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition
+from penstock.node.slices import Sliced
 from penstock.wire.http.messages import read_number, read_object, read_text
-from penstock.wire.http.response import Response, json_response
+from penstock.wire.http.response import Response, json_rows
 
 _CREATE_FIELDS = ("name", "partitions", "replication_factor", "configs")
 _CHANGE_FIELDS = ("partitions", "configs")
@@ -34,15 +35,15 @@ class TopicHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def all(self, exchange: Exchange) -> Response:
+    def all(self, exchange: Exchange) -> Sliced[Response]:
         """GET /api/v1/topics"""
         with_internal = exchange.query["internal"] == "true"
         topics = [one for one in self._broker.catalog.topics if with_internal or not one.internal]
-        return json_response({"topics": [_line(one) for one in topics]})
+        return json_rows({}, "topics", map(_line, topics))
 
-    def describe(self, exchange: Exchange) -> Response:
+    def describe(self, exchange: Exchange) -> Sliced[Response]:
         """GET /api/v1/topics/{topic}"""
-        return json_response(self._described(exchange.parts["topic"]))
+        return self._described(exchange.parts["topic"])
 
     async def create(self, exchange: Exchange) -> Response:
         """POST /api/v1/topics"""
@@ -63,7 +64,8 @@ class TopicHandlers:
             )
         )
         place = ("Location", f"/api/v1/topics/{quote(name)}")
-        return json_response(self._described(name), HTTPStatus.CREATED, [place])
+        described = await broker.runtime.slices.run(self._described(name))
+        return described._replace(status=HTTPStatus.CREATED, headers=[place])
 
     async def change(self, exchange: Exchange) -> Response:
         """PATCH /api/v1/topics/{topic}"""
@@ -86,7 +88,7 @@ class TopicHandlers:
             return [*events, *draft.decide_alter_configs(name, changes)]
 
         await self._broker.change(decide)
-        return json_response(self._described(name))
+        return await self._broker.runtime.slices.run(self._described(name))
 
     async def delete(self, exchange: Exchange) -> Response:
         """DELETE /api/v1/topics/{topic}"""
@@ -94,16 +96,12 @@ class TopicHandlers:
         await self._broker.change(lambda catalog: catalog.decide_delete_topic(name))
         return Response(HTTPStatus.NO_CONTENT)
 
-    def _described(self, name: str) -> dict[str, Any]:
+    def _described(self, name: str) -> Sliced[Response]:
         catalog = self._broker.catalog
         topic = catalog.topic(name)
-        return {
-            "name": topic.name,
-            "id": topic.id.hex(),
-            "internal": topic.internal,
-            "partitions": [_partition(one) for one in self._broker.row(name)],
-            "configs": {entry.name: entry.value for entry in catalog.describe(name)},
-        }
+        head = {"name": topic.name, "id": topic.id.hex(), "internal": topic.internal}
+        configs = {entry.name: entry.value for entry in catalog.describe(name)}
+        return json_rows(head, "partitions", map(_partition, self._broker.row(name)), {"configs": configs})
 
 
 def _line(topic: Topic) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.doors.json.errors import error_fields
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
+from penstock.node.slices import Sliced
 from penstock.wire.json.fields import Fields
 from penstock.wire.json.frames import encode_json, encode_object, frame_pieces
+from penstock.wire.json.rows import encode_rows
 from penstock.wire.pieces import list_between
 
 
@@ -43,6 +45,20 @@ class Call:
         content = list_between(encode_json, {"ok": True, **self._id, **before}, name, pieces, after)
         self._send(frame_pieces(content))
 
+    def answer_rows(
+        self, head: dict[str, Any], name: str, rows: Iterable[Any], tail: dict[str, Any] | None = None
+    ) -> Sliced[None]:
+        """Answer with a long list, in slices."""
+        body = yield from encode_rows({"ok": True, **self._id, **head}, name, rows, encode_json, tail)
+        self._send(frame_pieces([body]))
+
+    def check(self, outcome: Exception | None) -> None:
+        """What a sliced work has come to: its error is the answer, a defect the end."""
+        if isinstance(outcome, BrokerError):
+            self.refuse(outcome)
+        elif outcome is not None:
+            self.connection.close(f"defect: {outcome!r}")
+
     def refuse(self, error: BrokerError, content: dict[str, Any] | None = None) -> None:
         answer = {"ok": False, **self._id, **error_fields(error), **(content or {})}
         self._send([encode_object(answer)])
@@ -53,5 +69,5 @@ class Call:
         self._place.answer(answer)
 
 
-Handler = Callable[[Call], Coroutine[Any, Any, None] | None]
-"""Answers now or later, or is a coroutine that will. BrokerError is answered for it."""
+Handler = Callable[[Call], Coroutine[Any, Any, None] | Sliced[None] | None]
+"""Answers now or later, or is a coroutine or a sliced work that will. BrokerError is answered for it."""

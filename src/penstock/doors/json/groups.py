@@ -6,10 +6,12 @@ what it is to hold. Never decides anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from penstock.core.errors import BrokerError, Malformed, UnknownTopic, UnknownTopicId
+from penstock.core.errors import BrokerError, Malformed, TooLarge, UnknownTopic, UnknownTopicId
+from penstock.core.limits import GROUP_CALL_ELEMENTS_MAX, OFFSETS_PER_BATCH_MAX, REQUEST_ELEMENTS_MAX
 from penstock.core.machines.assignors import NOTHING, Assignment
 from penstock.core.machines.consumer_group import Beat, BeatAnswer
 from penstock.core.machines.consumer_group_events import JOIN_EPOCH, LEAVE_EPOCH
@@ -19,7 +21,11 @@ from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
+from penstock.node.slices import Sliced, chunks
 from penstock.wire.json.fields import INT32_MAX, Fields, shown
+
+Parts = list[asyncio.Future[list[BrokerError | None] | BrokerError]]
+"""A commit in several batches: for each offset None or why it was refused, or one refusal for all of a batch."""
 
 CLIENT_NAME = "json"
 REBALANCE_MS = 60_000
@@ -38,7 +44,7 @@ class GroupHandlers:
     async def join(self, call: Call) -> None:
         """A new member, or one that has to begin anew."""
         fields = call.fields
-        group_id, topics = fields.text("group"), _texts("topics", fields.listed("topics"))
+        group_id, topics = fields.text("group"), _texts("topics", _bounded("topics", fields))
         beat = Beat(
             member_id=fields.optional_text("member") or self._coordination.consumer.fresh_member_id(),
             epoch=JOIN_EPOCH,
@@ -61,7 +67,7 @@ class GroupHandlers:
             member_id=fields.text("member"),
             epoch=fields.number("epoch", low=1, high=INT32_MAX),
             instance_id=fields.optional_text("instance"),
-            owned=self._owned(fields.listed("assignment")),
+            owned=self._owned(_bounded("assignment", fields)),
         )
         fields.check_empty()
         await self._coordination.open()
@@ -128,25 +134,41 @@ class GroupHandlers:
         """Answered when the offsets are durable; each has its own result if any is refused."""
         fields = call.fields
         group_id, by = fields.text("group"), _committer(fields)
-        rows = fields.listed("offsets")
+        rows = _bounded("offsets", fields)
         fields.check_empty()
-        offsets = [_new_offset(row) for row in rows]
-        for one in offsets:
-            self._check_place(one.place)
+        slices = self._broker.runtime.slices
+        offsets = await slices.run(self._new_offsets(rows))
         await self._coordination.open()
-
-        def answered(outcome: list[BrokerError | None] | BrokerError) -> None:
+        parts = await slices.run(self._committing(group_id, by, offsets))
+        outcomes: list[BrokerError | None] = []
+        for outcome in await asyncio.gather(*parts):
             if isinstance(outcome, BrokerError):
-                call.refuse(outcome)
-                return
-            failure = next(filter(None, outcome), None)
-            if failure is None:
-                call.answer({})
-                return
-            results = [{} if error is None else error_fields(error) for error in outcome]
-            call.refuse(failure, {"results": results})
+                raise outcome
+            outcomes += outcome
+        failure = next(filter(None, outcomes), None)
+        if failure is None:
+            call.answer({})
+            return
+        results = [{} if error is None else error_fields(error) for error in outcomes]
+        call.refuse(failure, {"results": results})
 
-        self._coordination.committed.commit(group_id, by, offsets, NO_RETENTION, answered)
+    def _new_offsets(self, rows: list[Any]) -> Sliced[list[NewOffset]]:
+        offsets: list[NewOffset] = []
+        for some in chunks(rows):
+            for row in some:
+                offsets.append(one := _new_offset(row))
+                self._check_place(one.place)
+            yield len(some)
+        return offsets
+
+    def _committing(self, group_id: str, by: Committer, offsets: list[NewOffset]) -> Sliced[Parts]:
+        """Many offsets are several batches, each with an outcome of its own."""
+        parts: Parts = []
+        for some in chunks(offsets, OFFSETS_PER_BATCH_MAX):
+            parts.append(part := asyncio.get_running_loop().create_future())
+            self._coordination.committed.commit(group_id, by, some, NO_RETENTION, part.set_result)
+            yield len(some)
+        return parts
 
     async def offsets(self, call: Call) -> None:
         """Where the partitions of some topics begin and end and, for a group, how far it is."""
@@ -154,13 +176,10 @@ class GroupHandlers:
         group_id = fields.optional_text("group")
         topics = _texts("topics", fields.listed("topics"))
         fields.check_empty()
-        places = [
-            Place(name, index)
-            for name in topics
-            for index in range(self._broker.catalog.topic(name).partition_count)
-        ]
+        slices = self._broker.runtime.slices
+        places = await slices.run(self._places(topics))
         if group_id is None:
-            call.answer({"offsets": [self._bounds(place) for place in places]})
+            await slices.run(call.answer_rows({}, "offsets", map(self._bounds, places)))
             return
         await self._coordination.open()
 
@@ -168,14 +187,23 @@ class GroupHandlers:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
                 return
-            call.answer(
-                {"offsets": [{**self._bounds(place), **_progress(outcome[place])} for place in places]}
-            )
+            rows = ({**self._bounds(place), **_progress(outcome[place])} for place in places)
+            slices.go(call.answer_rows({}, "offsets", rows), call.check)
 
         fetching = self._coordination.committed.fetch(
             group_id, Committer(), places, answered, require_stable=False
         )
-        await self._broker.runtime.slices.run(fetching)
+        await slices.run(fetching)
+
+    def _places(self, topics: Sequence[str]) -> Sliced[list[Place]]:
+        places: list[Place] = []
+        for name in topics:
+            count = self._broker.catalog.topic(name).partition_count
+            if len(places) + count > REQUEST_ELEMENTS_MAX:
+                raise TooLarge(f"OFFSETS answers for at most {REQUEST_ELEMENTS_MAX} partitions")
+            places += [Place(name, index) for index in range(count)]
+            yield 1 + count // 16
+        return places
 
     def _bounds(self, place: Place) -> dict[str, Any]:
         partition = self._broker.partition(*place)
@@ -188,6 +216,13 @@ class GroupHandlers:
     def _check_place(self, place: Place) -> None:
         if not 0 <= place.partition < self._broker.catalog.topic(place.topic).partition_count:
             raise UnknownTopic(f"topic {place.topic!r} has no partition {place.partition}")
+
+
+def _bounded(name: str, fields: Fields) -> list[Any]:
+    listed = fields.listed(name)
+    if len(listed) > GROUP_CALL_ELEMENTS_MAX:
+        raise TooLarge(f"{name!r} has {len(listed)} entries; at most {GROUP_CALL_ELEMENTS_MAX} are possible")
+    return listed
 
 
 def _committer(fields: Fields) -> Committer:

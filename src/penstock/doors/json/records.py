@@ -13,6 +13,7 @@ from penstock.node.pages import Page, Pages
 from penstock.node.partition import Partition
 from penstock.node.publishing import Published, Publisher
 from penstock.node.reading import Reader, Wanted, end_of, offset_at
+from penstock.node.slices import Sliced, chunks
 from penstock.wire.json.fields import INT32_MAX, Fields
 from penstock.wire.json.frames import encode_json
 from penstock.wire.json.messages import decode_message, encode_message
@@ -41,7 +42,7 @@ class RecordHandlers:
 
     # -- PRODUCE
 
-    def produce(self, call: Call) -> None:
+    def produce(self, call: Call) -> Sliced[None] | None:
         """One message, or a list of them in `messages`; answered when they are durable."""
         fields = call.fields
         topic = fields.text("topic")
@@ -52,9 +53,15 @@ class RecordHandlers:
             self._publisher.publish(
                 topic, record, lambda outcome: _tell_one(call, outcome), partition, call.connection.hold
             )
-            return
-        records = _decode_all(fields.listed("messages"))
+            return None
+        messages = fields.listed("messages")
         fields.check_empty()
+        return self._produce_all(call, topic, messages, partition)
+
+    def _produce_all(
+        self, call: Call, topic: str, messages: list[Any], partition: int | None
+    ) -> Sliced[None]:
+        records = yield from _decode_all(messages)
         self._publisher.publish_all(
             topic, records, lambda outcomes: _tell_all(call, outcomes), partition, call.connection.hold
         )
@@ -85,14 +92,16 @@ class RecordHandlers:
         )
 
 
-def _decode_all(messages: list[Any]) -> list[NewRecord]:
+def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:
     if len(messages) > MESSAGES_MAX:
         raise Malformed(f"one request produces at most {MESSAGES_MAX} messages, not {len(messages)}")
     records = []
-    for one in messages:
-        fields = Fields(one, "a message")
-        records.append(decode_message(fields))
-        fields.check_empty()
+    for some in chunks(messages):
+        for one in some:
+            fields = Fields(one, "a message")
+            records.append(decode_message(fields))
+            fields.check_empty()
+        yield len(some) + sum(len(one.headers) for one in records[-len(some) :])
     return records
 
 

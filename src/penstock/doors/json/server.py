@@ -8,10 +8,11 @@ overtakes what only reads: a member that waits for messages must not lose its se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import CoroutineType
+from types import CoroutineType, GeneratorType
 from typing import Any
 
-from penstock.core.errors import BrokerError, Malformed
+from penstock.core.errors import BrokerError, Malformed, TooLarge
+from penstock.core.limits import JSON_BYTES_MAX
 from penstock.doors.json.call import Call, Handler
 from penstock.doors.json.errors import DOOR, error_fields
 from penstock.doors.json.groups import GroupHandlers
@@ -22,11 +23,12 @@ from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
+from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
 from penstock.wire.json.fields import Fields, shown
 from penstock.wire.json.frames import decode_object, encode_object
 
-FRAMING = LengthPrefixed()
+FRAMING = LengthPrefixed(JSON_BYTES_MAX)
 PRODUCE, HEARTBEAT = "PRODUCE", "HEARTBEAT"
 READS = frozenset({"CONSUME", "OFFSETS", "LIST_TOPICS", "METADATA"})
 
@@ -38,6 +40,7 @@ class JsonDoor:
 
     def __init__(self, broker: Broker) -> None:
         self._tasks = Tasks()
+        self._slices = broker.runtime.slices
         self._records = RecordHandlers(broker)
         topics, groups = TopicHandlers(broker), GroupHandlers(broker)
         self.handlers: dict[str, Handler] = {
@@ -70,6 +73,20 @@ class JsonDoor:
             return
         if type(work) is CoroutineType:
             self._tasks.spawn(_finish(call, work), lambda error: call.connection.close(f"defect: {error!r}"))
+        elif type(work) is GeneratorType:
+            self._slice(call, work)
+
+    def _slice(self, call: Call, steps: Sliced[None]) -> None:
+        """Run a handler that works in slices; requests behind it wait until it has done its part."""
+        if self._slices.start(steps, call.check):
+            return
+        release_hold = call.connection.hold()
+
+        def ended_later(outcome: Exception | None) -> None:
+            call.check(outcome)
+            release_hold()
+
+        self._slices.queue(steps, ended_later)
 
 
 async def _finish(call: Call, work: CoroutineType[Any, Any, None]) -> None:
@@ -105,7 +122,7 @@ class JsonConversation:
             if handler is None:
                 known = ", ".join(self._door.handlers)
                 raise Malformed(f"there is no command {shown(command)}; there are {known}")
-        except Malformed as error:
+        except (Malformed, TooLarge) as error:
             self._connection.answer((encode_object({"ok": False, **own_id, **error_fields(error)}),))
             return
         self._connection.timing = self._door.timings[command]

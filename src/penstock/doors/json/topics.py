@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from penstock.core.errors import Malformed
+from penstock.core.errors import Malformed, UnknownTopic
 from penstock.core.machines.catalog_events import Topic
 from penstock.doors.json.call import Call
 from penstock.node.broker import Broker
+from penstock.node.slices import Sliced
 from penstock.wire.json.fields import INT32_MAX, shown
 
 
@@ -32,26 +34,28 @@ class TopicHandlers:
         )
         call.answer({"topic": name, "partitions": count})
 
-    def list_topics(self, call: Call) -> None:
+    def list_topics(self, call: Call) -> Sliced[None]:
         """Names and how many partitions each has."""
         call.fields.check_empty()
-        call.answer(
-            {"topics": [{"topic": one.name, "partitions": one.partition_count} for one in self._topics()]}
-        )
+        rows = ({"topic": one.name, "partitions": one.partition_count} for one in self._topics())
+        return call.answer_rows({}, "topics", rows)
 
-    def metadata(self, call: Call) -> None:
+    def metadata(self, call: Call) -> Sliced[None]:
         """The node, and one topic or all with their partitions and settings."""
         name = call.fields.optional_text("topic")
         call.fields.check_empty()
         topics = self._topics() if name is None else [self._broker.catalog.topic(name)]
         identity = self._broker.identity
-        call.answer(
-            {
-                "cluster": identity.cluster_id,
-                "node": identity.node_id,
-                "topics": [self._described(topic) for topic in topics],
-            }
-        )
+        head = {"cluster": identity.cluster_id, "node": identity.node_id}
+        return call.answer_rows(head, "topics", self._rows(topics))
+
+    def _rows(self, topics: list[Topic]) -> Iterator[dict[str, Any]]:
+        """A topic that is deleted meanwhile is left out."""
+        for topic in topics:
+            try:
+                yield self._described(topic)
+            except UnknownTopic:
+                continue
 
     def _topics(self) -> list[Topic]:
         topics = [topic for topic in self._broker.catalog.topics if not topic.internal]

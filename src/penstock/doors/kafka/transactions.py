@@ -109,8 +109,19 @@ class TransactionHandlers:
 
     # -- InitProducerId
 
-    async def init_producer_id(self, call: Call, request: Any) -> Any:
-        """With a transactional id, the epoch that fences all producers before; else an id that nobody had before."""
+    def init_producer_id(self, call: Call, request: Any) -> Any:
+        """With a transactional id, the epoch that fences all producers before; else an id that nobody had before.
+
+        A reserved id is handed out at once: one call per turn would make pipelined calls wait for everybody's turns.
+        """
+        is_new = request.producer_id == NO_PRODUCER and request.producer_epoch == NO_EPOCH
+        if request.transactional_id is None and is_new:
+            producer_id = self._broker.reserved_producer_id()
+            if producer_id is not None:
+                return messages.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        return self._init_producer_id(call, request)
+
+    async def _init_producer_id(self, call: Call, request: Any) -> Any:
         answer = messages.InitProducerIdResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
         try:
             if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):

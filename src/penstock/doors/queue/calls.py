@@ -18,6 +18,7 @@ from penstock.node.broker import Broker
 from penstock.node.connections.place import Place
 from penstock.node.coordinators.subscriptions import Wish
 from penstock.node.tasks import Tasks
+from penstock.wire.json.rows import encode_list, encode_rows
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.properties import Properties
 from penstock.wire.queue.words import (
@@ -154,25 +155,21 @@ class Calls:
         return Said()
 
     async def _list(self, _: Caller, words: Words) -> Said:
-        return Said(body=_json([_outline(one) for one in self._broker.subscriptions.list()]))
+        rows = map(_outline, self._broker.subscriptions.list())
+        return Said(body=await self._broker.runtime.slices.run(encode_list(rows, _json)))
 
     async def _describe(self, _: Caller, words: Words) -> Said:
         subscriptions, name = self._broker.subscriptions, words.text(SUBSCRIPTION)
         live = subscriptions.find(name)
         members = live.shard.book.members(name)
-        return Said(
-            body=_json(
-                {
-                    **_outline(live.definition),
-                    "dead_letter_topic": live.definition.dead_letter_topic,
-                    "partitions": [one._asdict() for one in subscriptions.progress(name)],
-                    "members": [
-                        {"id": one, "window": window, "held": members.holding[one]}
-                        for one, window in members.windows.items()
-                    ],
-                }
-            )
-        )
+        head = {**_outline(live.definition), "dead_letter_topic": live.definition.dead_letter_topic}
+        rows = (one._asdict() for one in subscriptions.progress(name))
+        listed = [
+            {"id": one, "window": window, "held": members.holding[one]}
+            for one, window in members.windows.items()
+        ]
+        steps = encode_rows(head, "partitions", rows, _json, {"members": listed})
+        return Said(body=await self._broker.runtime.slices.run(steps))
 
     async def _redrive(self, _: Caller, words: Words) -> Said:
         count = words.number(COUNT)

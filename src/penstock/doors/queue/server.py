@@ -109,7 +109,7 @@ class QueueConversation:
         if ack is not None and not in_line and (usual := self.membership.usual.get(ack[1])) is not None:
             self._accept(usual, ack[0])
             return
-        request = decode(frame)
+        request = decode(frame, is_bounded=True)
         door = self._door
         self._connection.timing = door.timings.get(request.type) or door.meter.call(request.type.name)
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError, Malformed
+from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import check_topic_name
 from penstock.doors.text.errors import DOOR, NO_MESSAGE, error_line
 from penstock.node.broker import Broker
@@ -17,6 +18,7 @@ from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
 from penstock.node.publishing import Published, Publisher
 from penstock.node.reading import Reader, Run, Wanted, end_of
+from penstock.node.slices import Sliced, chunks
 from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_message, encode_ok
 from penstock.wire.text.commands import (
     FIRST,
@@ -130,8 +132,23 @@ class TextConversation:
 
     def _list_topics(self, place: Place) -> None:
         topics = [topic for topic in self._door.broker.catalog.topics if not topic.internal]
-        lines = sorted(f"{topic.name} {topic.partition_count}" for topic in topics)
-        place.answer((encode_lines("TOPICS", lines),))
+        topics.sort(key=lambda topic: topic.name)
+
+        def ended(answer: bytes | Exception) -> None:
+            if isinstance(answer, Exception):
+                self._connection.close(f"defect: {answer!r}")
+            else:
+                place.answer((answer,))
+
+        self._door.broker.runtime.slices.go(_topic_lines(topics), ended)
+
+
+def _topic_lines(topics: list[Topic]) -> Sliced[bytes]:
+    lines: list[str] = []
+    for some in chunks(topics):
+        lines += [f"{topic.name} {topic.partition_count}" for topic in some]
+        yield len(some) // 8
+    return encode_lines("TOPICS", lines)
 
 
 def _answer(command: Fetch, offset: int, outcome: Run | BrokerError) -> bytes:

@@ -20,15 +20,11 @@ from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
 from penstock.node.connections.place import Place
-from penstock.node.connections.turns import Turns
+from penstock.node.connections.turns import BYTES_PER_UNIT, UNITS_PER_TURN, Turns
 from penstock.node.metrics.meters import Histogram
 
 LINGER_S_MAX = 5.0
 """How long a client whose connection ends has to take the last words."""
-
-
-REQUESTS_PER_TURN_MAX = 100
-"""Requests of one connection that are started in one turn of the loop."""
 
 
 class Limits(Protocol):
@@ -194,7 +190,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self) -> bool:
         """Handle the whole frames that are there, as far as the limits allow; False when it has to pause."""
-        intake, handle, left = self._intake, self._conversation.handle, REQUESTS_PER_TURN_MAX
+        intake, handle, turns = self._intake, self._conversation.handle, self.turns
+        turns.units = UNITS_PER_TURN
         try:
             while not self.is_closed and not self._is_ending:
                 if self._is_over_limits():
@@ -203,9 +200,9 @@ class Connection(asyncio.BufferedProtocol):
                 frame = intake.take()
                 if frame is None:
                     break
+                turns.units -= 1 + len(frame) // BYTES_PER_UNIT
                 handle(frame)
-                left -= 1
-                if not left:  # others come first, then the rest of what is there
+                if turns.units <= 0:  # others come first, then the rest of what is there
                     self._pause()
                     self._resume_soon()
                     return False
@@ -251,6 +248,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _resume_soon(self) -> None:
         self._loop.call_soon(self._resume)
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back in the next turn of the loop, unless the client has gone."""
+        self._loop.call_soon(lambda: None if self.is_closed else callback())
 
     def hold(self) -> Callable[[], None]:
         """Start no further request until the returned function is called: this one has not taken effect yet."""
@@ -307,6 +308,8 @@ class Connection(asyncio.BufferedProtocol):
                     release(pieces[:at])
                     self.close(str(error))
                     return False
+            else:
+                self.turns.units -= len(piece) // BYTES_PER_UNIT
             self._kept_bytes += size_of(piece)
         return True
 

@@ -17,6 +17,9 @@ UNKNOWN = 0
 HEAD_BYTES_MAX = 1 << 13
 """Within so many bytes every framing has to know how long its frame is, or refuse it."""
 
+PIECE_BYTES_MAX = 1 << 14
+"""How much is handed at once to a parser that cuts for itself: some hundred small requests fit in."""
+
 _LENGTH = Struct(">i")
 
 
@@ -37,6 +40,10 @@ class LengthPrefixed:
 
     prefix_bytes = 4
 
+    def __init__(self, frame_bytes_max: int | None = None) -> None:
+        """`frame_bytes_max`: a limit of the protocol itself, whatever the settings allow."""
+        self._frame_bytes_max = frame_bytes_max
+
     def size(self, buffer: bytearray, start: int, end: int, bytes_max: int) -> int:
         if end - start < 4:
             return UNKNOWN
@@ -45,15 +52,17 @@ class LengthPrefixed:
             raise Malformed(f"a frame of {length} bytes")
         if length >= FOREIGN_LENGTH_MIN and (foreign := foreign_length(length)) is not None:
             raise foreign
+        if self._frame_bytes_max is not None:
+            bytes_max = min(bytes_max, self._frame_bytes_max)
         if length > bytes_max:
             raise TooLarge(f"a frame of {length} bytes is over the limit of {bytes_max}")
         return length + 4
 
 
 class Unframed:
-    """Whatever has come, at once: for protocols that are cut by their own parser."""
+    """Whatever has come, in pieces: for protocols that are cut by their own parser."""
 
     prefix_bytes = 0
 
     def size(self, buffer: bytearray, start: int, end: int, bytes_max: int) -> int:
-        return end - start
+        return min(end - start, PIECE_BYTES_MAX)

@@ -14,11 +14,19 @@ from typing import Protocol
 from penstock.core.errors import BrokerError
 from penstock.node.connections.place import Line, Place
 
+UNITS_PER_TURN = 100
+"""What one connection may do in one turn of the loop: a request costs one unit, and so do BYTES_PER_UNIT."""
+
+BYTES_PER_UNIT = 1 << 15
+"""Bytes of a request, or of an answer that is made in memory, that count as much as a request."""
+
 
 class Owner(Line, Protocol):
     """The connection."""
 
     def fail(self, error: BrokerError) -> None: ...
+
+    def soon(self, callback: Callable[[], None]) -> None: ...
 
 
 class Turns:
@@ -28,11 +36,13 @@ class Turns:
         "_after_answers",
         "_exclusive",
         "_is_beginning",
+        "_is_due",
         "_owner",
         "_released",
         "_unbegun",
         "holds",
         "line",
+        "units",
     )
 
     def __init__(self, owner: Owner, released: Callable[[], None]) -> None:
@@ -48,6 +58,9 @@ class Turns:
         """The exclusive request that has begun and is not answered."""
         self._after_answers: Callable[[], None] | None = None
         self._is_beginning = False
+        self._is_due = False
+        self.units = UNITS_PER_TURN
+        """What is left of this turn. Those who do the work count it; at zero others come first."""
 
     @property
     def has_exclusive(self) -> bool:
@@ -134,12 +147,26 @@ class Turns:
         self._is_beginning = True
         try:
             while self._unbegun and self._exclusive is None and not self.holds:
+                if self.units <= 0:
+                    self._go_on_soon()
+                    break
                 place = self._unbegun[0]
                 if place.is_exclusive:
                     if self.line[0] is not place:
                         break
                     self._exclusive = place
                 self._unbegun.popleft()
+                self.units -= 1
                 place.begin()
         finally:
             self._is_beginning = False
+
+    def _go_on_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._owner.soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_due = False
+        self.units = UNITS_PER_TURN
+        self._begin_ready()

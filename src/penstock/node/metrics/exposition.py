@@ -18,24 +18,29 @@ _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 def render(broker: Broker, families: Sequence[Family] = FAMILIES) -> Iterator[bytes]:
     """All metrics as they are when each piece is taken. A topic that goes meanwhile is left out."""
     lines: list[str] = []
+    looked_at = 0
     for family in families:
         lines += (
             f"# HELP {family.name} {family.meaning}",
             f"# TYPE {family.name} {family.kind}",
         )
         for labels, value in family.samples(broker):
-            if isinstance(value, Histogram):
+            looked_at += 1
+            if value is None:
+                pass
+            elif isinstance(value, Histogram):
                 lines += _histogram(family, labels, value)
             else:
                 lines.append(f"{family.name}{_braces(family.labels, labels)} {value}")
-            if len(lines) >= LINES_PER_PIECE:
+            if len(lines) >= LINES_PER_PIECE or looked_at >= LINES_PER_PIECE:
                 yield _piece(lines)
                 lines.clear()
+                looked_at = 0
     yield _piece(lines)
 
 
 def _piece(lines: list[str]) -> bytes:
-    return ("\n".join(lines) + "\n").encode()
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _histogram(family: Family, labels: tuple[str, ...], histogram: Histogram) -> Iterator[str]:

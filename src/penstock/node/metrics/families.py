@@ -15,14 +15,15 @@ from typing import NamedTuple
 
 from penstock import __version__
 from penstock.core.errors import BrokerError
+from penstock.core.limits import GROUP_SAMPLES_MAX
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
 from penstock.node.metrics.meters import ERRORS_TOLD, Histogram
 from penstock.node.partition import Partition
 
-Value = int | float | Histogram
+Value = int | float | Histogram | None
 Samples = Iterator[tuple[tuple[str, ...], Value]]
-"""The values of the labels, in the order in which the family names them, and the value."""
+"""The values of the labels, in the order in which the family names them, and the value; None where there is none."""
 
 _STATM = Path("/proc/self/statm")
 
@@ -100,16 +101,19 @@ def _groups(broker: Broker) -> Samples:
 
 
 def _per_group(read: Callable[[Lag], int | None]) -> Callable[[Broker], Samples]:
-    """What a coordinator whose partition is offline would say is left out, as above."""
+    """What a coordinator whose partition is offline would say is left out, as above, and what is beyond the limit:
+    groups times partitions may be far more than any scraper takes."""
 
     def samples(broker: Broker) -> Samples:
+        left = GROUP_SAMPLES_MAX
         for shard in broker.coordination.groups.shards:
-            for group_id in shard.roster.offsets.group_ids:
+            for group_id in list(shard.roster.offsets.group_ids):
                 try:
                     for lag in lag_of(broker, group_id):
-                        value = read(lag)
-                        if value is not None:
-                            yield (group_id, lag.place.topic, str(lag.place.partition)), value
+                        left -= 1
+                        if left < 0:
+                            return
+                        yield (group_id, lag.place.topic, str(lag.place.partition)), read(lag)
                 except BrokerError:
                     break
 

@@ -13,9 +13,11 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from penstock.core.errors import InvalidRequest
+from penstock.core.errors import InvalidRequest, TooLarge
+from penstock.core.limits import DOOR_HEADERS_MAX, JSON_VALUES_MAX
 from penstock.core.model import NO_TIMESTAMP, Header, NewRecord, Record
 from penstock.wire.http.response import json_bytes
+from penstock.wire.json.bounds import check_values
 from penstock.wire.json.frames import finite
 
 TIMESTAMP_MS_MAX = 2**53 - 1
@@ -34,6 +36,7 @@ class Show(StrEnum):
 
 def read_object(body: bytes, fields: Collection[str]) -> dict[str, Any]:
     """A body that is a JSON object with no other fields than these."""
+    check_values(body, JSON_VALUES_MAX, "the body")
     try:
         found = json.loads(body, parse_constant=_refuse_constant, parse_float=finite)
     except UnicodeDecodeError:
@@ -120,6 +123,8 @@ def _read_key(found: Mapping[str, Any], where: str) -> bytes | None:
 def _read_headers(found: object, where: str) -> tuple[Header, ...]:
     if not isinstance(found, dict):
         raise InvalidRequest(f"'headers' of {where} must be an object of names and values")
+    if sum(len(value) if isinstance(value, list) else 1 for value in found.values()) > DOOR_HEADERS_MAX:
+        raise TooLarge(f"{where} has more than {DOOR_HEADERS_MAX} headers")
     headers = []
     for name, value in found.items():
         _utf8(name, "a header's name", where)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
+
+from penstock.wire.json.rows import encode_rows
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -38,6 +40,14 @@ def json_bytes(value: Any) -> bytes:
 
 def json_response(value: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> Response:
     return Response(status, json_bytes(value), JSON, headers)
+
+
+def json_rows(
+    head: Mapping[str, Any], name: str, rows: Iterable[Any], tail: Mapping[str, Any] | None = None
+) -> Generator[int, None, Response]:
+    """An object with a long list in it, made in slices."""
+    content = yield from encode_rows(head, name, rows, json_bytes, tail)
+    return Response(HTTPStatus.OK, content)
 
 
 @lru_cache(maxsize=2)

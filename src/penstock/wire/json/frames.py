@@ -8,13 +8,16 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from penstock.core.errors import Malformed
+from penstock.core.limits import JSON_FRAME_VALUES_MAX
+from penstock.wire.json.bounds import check_values
 
 LENGTH_BYTES = 4
 _SHOWN_CHARS_MAX = 60
 
 
 def decode_object(frame: bytes) -> dict[str, Any]:
-    """The object in a frame without its length. Malformed says why it is none."""
+    """The object in a frame without its length. Malformed says why it is none, TooLarge that it holds too much."""
+    check_values(frame, JSON_FRAME_VALUES_MAX, "the frame")
     try:
         found = _DECODER.decode(frame.decode())
         if b"\\u" in frame:

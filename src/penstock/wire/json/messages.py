@@ -5,7 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from penstock.core.errors import Malformed
+from penstock.core.errors import Malformed, TooLarge
+from penstock.core.limits import DOOR_HEADERS_MAX
 from penstock.core.model import NO_TIMESTAMP, Header, NewRecord, Record
 from penstock.wire.json.fields import Fields, shown
 
@@ -26,6 +27,8 @@ def _decode_headers(found: object) -> tuple[Header, ...]:
     """An object of texts, or a list of objects with `name` and `value` or `value_base64`, in which names may repeat."""
     if found is None:
         return ()
+    if isinstance(found, dict | list) and len(found) > DOOR_HEADERS_MAX:
+        raise TooLarge(f"a message has more than {DOOR_HEADERS_MAX} headers")
     if isinstance(found, dict):
         return tuple(
             _header(Fields({_NAME: name, _VALUE: value}, "a header")) for name, value in found.items()

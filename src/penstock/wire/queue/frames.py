@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from penstock.core.errors import Malformed, TooLarge
 from penstock.wire.foreign import FOREIGN_LENGTH_MIN, foreign_length
-from penstock.wire.queue.properties import Properties, decode_properties, encode_properties
+from penstock.wire.queue.properties import Properties, check_bounds, decode_properties, encode_properties
 
 LENGTH_BYTES = 4
 FRAME_BYTES_MIN = 32
@@ -91,8 +91,11 @@ def frame_bytes(buffer: bytes | bytearray, position: int, bytes_max: int) -> int
     return total_bytes
 
 
-def decode(raw: bytes | memoryview) -> Frame:
-    """The message in one whole frame, its length included. Raises Malformed when the bytes contradict themselves."""
+def decode(raw: bytes | memoryview, *, is_bounded: bool = False) -> Frame:
+    """The message in one whole frame, its length included. Raises Malformed when the bytes contradict themselves.
+
+    `is_bounded`: as the broker reads it, with limits on properties. What the broker sends is as long as the message.
+    """
     size = len(raw)
     if size < FRAME_BYTES_MIN:
         raise Malformed(f"{size} bytes are too few for a frame")
@@ -111,7 +114,10 @@ def decode(raw: bytes | memoryview) -> Frame:
     (body_bytes,) = _LENGTH.unpack_from(raw, body_at - _BODY_HEAD_BYTES)
     if body_at + body_bytes != size:
         raise Malformed(f"body_length is {body_bytes}, {size - body_at} bytes are left for the body")
-    properties = decode_properties(bytes(raw[_HEAD.size : body_at - _BODY_HEAD_BYTES]))
+    packed = bytes(raw[_HEAD.size : body_at - _BODY_HEAD_BYTES])
+    if is_bounded:
+        check_bounds(packed)
+    properties = decode_properties(packed)
     return Frame(kind, sequence, timestamp_ms, properties, bytes(raw[body_at:]))
 
 

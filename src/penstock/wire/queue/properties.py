@@ -11,7 +11,8 @@ from binascii import Error as NotBase64
 from collections.abc import Iterable
 from functools import lru_cache
 
-from penstock.core.errors import Malformed
+from penstock.core.errors import Malformed, TooLarge
+from penstock.core.limits import DOOR_HEADERS_MAX, DOOR_PROPERTIES_BYTES_MAX
 from penstock.core.model import Header
 
 Properties = tuple[tuple[str, str], ...]
@@ -42,6 +43,14 @@ def _encode_one(name: str, value: str) -> bytes:
         return f"{name}={value}\0".encode()
     except UnicodeEncodeError:
         raise Malformed(f"the property {name!r} holds text that UTF-8 cannot say") from None
+
+
+def check_bounds(raw: bytes) -> None:
+    """Raise TooLarge for more properties than one request may have."""
+    if len(raw) > DOOR_PROPERTIES_BYTES_MAX:
+        raise TooLarge(f"properties of {len(raw)} bytes are over the limit of {DOOR_PROPERTIES_BYTES_MAX}")
+    if raw.count(0) > DOOR_HEADERS_MAX:
+        raise TooLarge(f"a request has at most {DOOR_HEADERS_MAX} properties")
 
 
 def decode_properties(raw: bytes) -> Properties:

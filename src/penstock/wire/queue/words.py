@@ -37,6 +37,9 @@ STATUS, CODE, ERROR, RETRIABLE = "@status", "@code", "@error", "@retriable"
 SUCCESS, FAILURE = "success", "error"
 TRUE, FALSE = "true", "false"
 
+_CACHED_PROPERTIES_MAX = 8
+_CACHED_CHARS_MAX = 256
+
 _ALWAYS = frozenset({CLIENT, REQUEST})
 KNOWN: Mapping[MessageType, frozenset[str]] = {
     MessageType.CREATE_TOPIC: _ALWAYS | {TOPIC, PARTITIONS},
@@ -87,12 +90,17 @@ def words_of(frame: Frame) -> Words:
     """What a request says. Raises InvalidRequest for what it may not say."""
     if frame.type is not MessageType.PUBLISH and frame.body:
         raise InvalidRequest(f"{frame.type.name} has no body, this one has {len(frame.body)} bytes")
-    return _words(frame.type, frame.properties)
+    properties = frame.properties
+    if len(properties) <= _CACHED_PROPERTIES_MAX and sum(map(_chars, properties)) <= _CACHED_CHARS_MAX:
+        return _words_again(frame.type, properties)
+    return _words(frame.type, properties)
 
 
-@lru_cache(1024)
+def _chars(one: tuple[str, str]) -> int:
+    return len(one[0]) + len(one[1])
+
+
 def _words(kind: MessageType, properties: Properties) -> Words:
-    """Kept a while, because acknowledgements repeat themselves."""
     known = KNOWN.get(kind)
     if known is None:
         raise InvalidRequest(f"{kind.name} is sent by the broker only")
@@ -105,3 +113,7 @@ def _words(kind: MessageType, properties: Properties) -> Words:
         elif name.startswith(BROKERS_OWN) or kind is not MessageType.PUBLISH:
             raise InvalidRequest(f"{kind.name} knows no {name}; it takes {', '.join(sorted(known))}")
     return Words(kind, values)
+
+
+_words_again = lru_cache(1024)(_words)
+"""Acknowledgements repeat themselves. Only short ones are kept: clients choose what stands in them."""

@@ -247,7 +247,7 @@ def test_bodies_on_their_way_count_in_the_shared_memory(play: Play) -> None:
         assert budget.fits(1_000_000), "everything was given back"
         stage.clients.clear()
 
-    play(test, inflight_bytes_max=1_000_000, frame_bytes_max=1_000_000)
+    play(test, inflight_bytes_max=1_200_000, frame_bytes_max=1_000_000)
 
 
 def test_head_options_and_the_end_of_a_connection(play: Play) -> None:

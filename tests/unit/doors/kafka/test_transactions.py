@@ -110,6 +110,16 @@ class TestProducerIds:
         ids = [one.producer_id for one in answers]
         assert len(set(ids)) == len(ids) and min(ids) >= 0
 
+    def test_a_reserved_id_is_handed_out_without_waiting_for_a_turn(self, node: Node) -> None:
+        """Else each of many pipelined calls waits for what every other client brings in that turn."""
+        init(node)  # reserves a block
+        handlers = TransactionHandlers(node.broker)
+        request = messages.InitProducerIdRequest(transactional_id=None)
+        call: Any = None
+        answers = [handlers.init_producer_id(call, request) for _ in range(200)]
+        assert all(type(one) is messages.InitProducerIdResponse for one in answers)
+        assert len({one.producer_id for one in answers}) == 200
+
     def test_ids_handed_out_at_once_differ(self, node: Node) -> None:
         async def many() -> list[int]:
             return await asyncio.gather(*(node.broker.new_producer_id() for _ in range(50)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.errors import Malformed
+from penstock.core.errors import Malformed, TooLarge
+from penstock.core.limits import DOOR_HEADERS_MAX, DOOR_PROPERTIES_BYTES_MAX
 from penstock.core.model import Header
+from penstock.wire.queue.frames import MessageType, decode, encode_parts
 from penstock.wire.queue.properties import (
     Properties,
     decode_properties,
@@ -77,3 +79,13 @@ def test_what_was_packed_wrong_is_refused(properties: Properties) -> None:
     with pytest.raises(Malformed):
         headers_in(properties)
         key_in(properties)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"a=b\0" * (DOOR_HEADERS_MAX + 1), b"a=" + b"b" * DOOR_PROPERTIES_BYTES_MAX + b"\0"]
+)
+def test_what_a_client_sends_is_bounded_and_what_the_broker_sends_is_not(raw: bytes) -> None:
+    frame = encode_parts(MessageType.PUBLISH, 1, 0, raw, b"")
+    with pytest.raises(TooLarge, match=r"at most|over the limit"):
+        decode(frame, is_bounded=True)
+    assert decode(frame).properties
