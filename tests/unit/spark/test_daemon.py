@@ -48,7 +48,9 @@ def hang_up_on_a_worker(python: str, home: Path) -> str:
             (worker,) = struct.unpack("!i", spark.recv(4, socket.MSG_WAITALL))
             ended = os.pidfd_open(worker)
         try:
-            assert select.select([ended], [], [], WORKER_S_MAX)[0], "the worker ends"
+            waiting = select.poll()  # select() knows only low descriptors
+            waiting.register(ended, select.POLLIN)
+            assert waiting.poll(WORKER_S_MAX * 1000), "the worker ends"
         finally:
             os.close(ended)
         return daemon.communicate()[1].decode()
