@@ -10,6 +10,14 @@ from penstock.wire.kafka.notation import Field, Struct
 Path = tuple[str, ...]
 """The fields that lead to an array, outermost first."""
 
+_TIMES_AND_SIZES = ("max_wait_ms", "timeout_ms", "max_bytes", "partition_max_bytes", "session_timeout_ms")
+_OF_ACLS = (
+    *("resource_type", "resource_pattern_type", "operation", "permission_type"),
+    *("resource_type_filter", "pattern_type_filter"),
+)
+NUMBERS = dict.fromkeys(_TIMES_AND_SIZES, 10_000) | dict.fromkeys(_OF_ACLS, 3)
+"""What fields are set to whose default makes the whole request invalid."""
+
 
 def array_paths(api_key: int, version: int) -> list[Path]:
     """Every array in a request of this version."""
@@ -66,18 +74,14 @@ class _Maker:
             setattr(made, field.name, self.struct(field.struct, rest, 0))
         elif field.type == "string" and field.tag is None:
             setattr(made, field.name, f"n{number}")
-        elif field.name in (
-            "max_wait_ms",
-            "timeout_ms",
-            "max_bytes",
-            "partition_max_bytes",
-            "session_timeout_ms",
-        ):
-            setattr(made, field.name, 10_000)
+        elif field.name in NUMBERS:
+            setattr(made, field.name, NUMBERS[field.name])
 
     def _one(self, field: Field, path: Path, number: int) -> Any:
         if field.struct is not None:
             return self.struct(field.struct, path, number)
         if field.type == "string":
             return f"n{number}"
+        if field.type == "int8":
+            return number % 128
         return bytes(16) if field.type == "uuid" else b"" if field.type == "bytes" else number

@@ -30,6 +30,9 @@ HANDLED = (
 )  # fmt: skip
 """The calls with an array in their request; `test_no_call_is_left_out` compares them with what the broker offers."""
 
+CLOSING = {ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
+"""Calls with a lower limit of their own, and no place in their answer for the error."""
+
 CASES = [(key, path) for key in HANDLED for path in array_paths(key, API[key].version_max)]
 SHORT = {ApiKey.FETCH, ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.DESCRIBE_GROUPS}
 """What `make test` runs; `make hostile` runs all."""
@@ -64,7 +67,7 @@ def test_as_many_entries_as_allowed(harness: Harness, case: tuple[int, tuple[str
     count = elements_max(key) - NESTING_MAX
     request = many(key, API[key].version_max, path, count, **VALUES.get(key, {}))
     with harness.case("kafka", f"{API[key].name} {'.'.join(path)} x {count:,}"):
-        assert _ask(harness, request) is not None
+        assert (_ask(harness, request) is None) == (key in CLOSING)
 
 
 def test_no_call_is_left_out(harness: Harness) -> None:
