@@ -25,6 +25,9 @@ PRODUCE_ELEMENTS_MAX = 20_000
 GROUP_CALL_ELEMENTS_MAX = 20_000
 """For the calls of one group member: topics it subscribes to, partitions it owns, assignments that it hands out."""
 
+CONFIG_CALL_ELEMENTS_MAX = 20_000
+"""For AlterConfigs and IncrementalAlterConfigs: resources and settings that are decided on together."""
+
 REQUESTS_LARGE_BYTES_MIN = 1 << 14
 """From this frame size on a request other than Produce is decoded, handled and answered in slices."""
 

@@ -23,7 +23,7 @@ from penstock.doors.kafka.config_resources import (
 from penstock.doors.kafka.errors import code_of
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
-from penstock.node.slices import Pace, Sliced
+from penstock.node.slices import Pace, Sliced, chunks
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -124,15 +124,25 @@ class ConfigHandlers:
         response = messages.IncrementalAlterConfigsResponse
         errors = await self._alter(request, self._change)
         if not request.validate_only:
+            pace = Pace()
             for resource, error in zip(request.resources, errors, strict=True):
                 if error is None:
                     changes = [_config_change(one) for one in resource.configs]
                     self._kind(resource).changed(resource.resource_name, changes)
+                await pace.spend(1)
         return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
 
     async def _alter(self, request: Any, decide: Any) -> list[BrokerError | None]:
-        twice = repeated(_key(resource) for resource in request.resources)
-        steps: list[Step] = [partial(decide, twice, resource) for resource in request.resources]
+        pace = Pace()
+        keys: list[Hashable] = []
+        for some in chunks(request.resources):
+            keys += map(_key, some)
+            await pace.spend(len(some) // 4)
+        twice = repeated(keys)
+        steps: list[Step] = []
+        for some in chunks(request.resources):
+            steps += [partial(decide, twice, resource) for resource in some]
+            await pace.spend(len(some) // 4)
         return (await self._changes.keep(steps, validate_only=request.validate_only)).errors
 
     def _replace(self, twice: set[Hashable], resource: Any, catalog: Catalog) -> Sequence[Event]:

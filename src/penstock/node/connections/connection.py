@@ -17,10 +17,11 @@ from typing import Protocol, cast
 from penstock.core.errors import BrokerError, ForeignProtocol
 from penstock.core.log.segment import Slice
 from penstock.node.connections.conversation import Conversation, Dialect
+from penstock.node.connections.crowd import Crowd
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
 from penstock.node.connections.place import Place
-from penstock.node.connections.turns import BYTES_PER_UNIT, UNITS_PER_TURN, Turns
+from penstock.node.connections.turns import BYTES_PER_UNIT, Turns
 from penstock.node.metrics.meters import Histogram
 
 LINGER_S_MAX = 5.0
@@ -48,6 +49,9 @@ class Admission(Protocol):
 
     @property
     def budget(self) -> Budget: ...
+
+    @property
+    def crowd(self) -> Crowd: ...
 
     def admit(self, connection: Connection) -> bool: ...
 
@@ -190,8 +194,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self) -> bool:
         """Handle the whole frames that are there, as far as the limits allow; False when it has to pause."""
+        crowd, turns = self._gate.crowd, self.turns
+        turns.units = share = crowd.share
+        is_done = self._handle_frames()
+        crowd.spend(self._loop, share - turns.units)
+        return is_done
+
+    def _handle_frames(self) -> bool:
         intake, handle, turns = self._intake, self._conversation.handle, self.turns
-        turns.units = UNITS_PER_TURN
         try:
             while not self.is_closed and not self._is_ending:
                 if self._is_over_limits():

@@ -11,6 +11,7 @@ from collections import Counter
 
 from penstock.core.errors import TimedOut
 from penstock.node.connections.connection import Connection
+from penstock.node.connections.crowd import Crowd
 from penstock.node.connections.heap import give_back
 from penstock.node.connections.intake import Budget
 from penstock.node.metrics.meters import Meters
@@ -31,6 +32,7 @@ class Gate:
         self.limits = settings
         self._meters = meters or Meters()
         self.budget = Budget(settings.inflight_bytes_max)
+        self.crowd = Crowd()
         self.connections: dict[Connection, None] = {}
         self._by_address: Counter[str] = Counter()
         self._departed = 0

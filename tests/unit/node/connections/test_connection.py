@@ -16,9 +16,11 @@ from in_process import Line, receive
 from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
 from penstock.node.connections.connection import Connection
+from penstock.node.connections.crowd import CROWD_UNITS, Crowd
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.intake import Budget
 from penstock.node.connections.place import Place
+from penstock.node.connections.turns import UNITS_PER_TURN
 from penstock.node.disk import DiskFiles
 
 
@@ -40,6 +42,7 @@ class Client:
         limits: Limits | None = None,
         budget: Budget | None = None,
         *,
+        crowd: Crowd | None = None,
         admits: bool = True,
         words: Sequence[bytes] = (),
         answers_after_end: bool = False,
@@ -55,6 +58,7 @@ class Client:
         self.answers_after_end = answers_after_end
         self.limits = limits or Limits()
         self.budget = budget or Budget(1 << 30)
+        self.crowd = crowd or Crowd()
         self.line = Line()
         self.connection = Connection(asyncio.get_running_loop(), self, self)
         self.connection.connection_made(self.line)  # type: ignore[arg-type]
@@ -276,8 +280,26 @@ def test_a_long_line_of_requests_answered_at_once_does_not_recurse() -> None:
         first = client.connection.reserve()
         client.send(*[b"%d" % number for number in range(990)])
         first.answer([b"first "])
-        await turns()
+        for _ in range(990 // UNITS_PER_TURN + 1):
+            await turns()
         assert client.line.sent == b"first " + b"x" * 990
+
+    connected(test)
+
+
+def test_many_connections_share_one_turn_and_each_goes_on() -> None:
+    async def test() -> None:
+        crowd = Crowd()
+        clients = [Client(crowd=crowd) for _ in range(20)]
+        for client in clients:
+            client.answer = lambda connection, frame: connection.answer([b"x"])
+            client.send(*[b"%d" % number for number in range(90)])
+        started = sum(len(client.requests) for client in clients)
+        assert all(client.requests for client in clients)
+        assert started <= CROWD_UNITS + UNITS_PER_TURN + len(clients)
+        for _ in range(90):
+            await turns()
+        assert [len(client.requests) for client in clients] == [90] * 20
 
     connected(test)
 
