@@ -5,7 +5,7 @@
             ...                                     # attack; a good client produces meanwhile
 
 Leaving the block asserts that the good client was served all along, that its longest wait was at most WAIT_CPU_MS_MAX
-of CPU time of the loop, that the broker's memory stayed below the limit, and that it logged no defect. Every case is a
+of CPU time of the loop (more where the same work takes longer), that the memory stayed below the limit, and that it logged no defect. Every case is a
 row of the table that the run prints at its end.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -25,6 +26,8 @@ from hostile.probe import AREA_BYTES, AREA_VARIABLE
 from penstock.testing.broker import Broker, Flag
 
 WAIT_CPU_MS_MAX = 250.0
+CALIBRATION_MS = 11.0
+"""CPU time of `_calibrate` on the machine that the limit was set for, with nothing else running."""
 """No client may wait longer than this for another one, in CPU time of the loop."""
 
 GROWTH_MIB_MAX = 512.0
@@ -102,6 +105,7 @@ class Harness:
         logged = len(broker.output())
         broker.forget_peak()
         before_mib = broker.memory_mib("VmRSS")
+        slowness = _slowness()
         loop_ns, process_s = loop_cpu_ns(broker.pid), broker.cpu_s()
         good.start()
         try:
@@ -122,7 +126,7 @@ class Harness:
             good.answers,
         )
         self.rows.append(row)
-        check(row, growth_mib_max)
+        check(row, growth_mib_max, max(slowness, _slowness()))
         for word in ("Traceback", "defect"):
             assert word in may_log or word not in broker.output()[logged:], broker.output()[logged:][-4000:]
 
@@ -135,10 +139,24 @@ class Harness:
         self.good.close()
 
 
-def check(row: Row, growth_mib_max: float) -> None:
+def _calibrate() -> None:
+    """The kind of work that a broker does for a request with many entries."""
+    found = {}
+    for number in range(20_000):
+        found[f"n{number}"] = (number, [number])
+
+
+def _slowness() -> float:
+    """How much longer the same work takes here and now: other processes share caches and cores."""
+    started = time.thread_time()
+    _calibrate()
+    return max(1.0, (time.thread_time() - started) * 1000 / CALIBRATION_MS)
+
+
+def check(row: Row, growth_mib_max: float, slowness: float = 1.0) -> None:
     """That the attack hurt nobody else."""
-    assert row.wait_cpu_ms <= WAIT_CPU_MS_MAX, (
-        f"a good client waited {row.wait_cpu_ms:.0f} ms of loop CPU: {row}"
+    assert row.wait_cpu_ms <= WAIT_CPU_MS_MAX * slowness, (
+        f"a good client waited {row.wait_cpu_ms:.0f} ms of loop CPU (machine {slowness:.1f} x slower): {row}"
     )
     assert row.growth_mib <= growth_mib_max, f"the broker grew by {row.growth_mib:.0f} MiB: {row}"
 
