@@ -5,8 +5,8 @@
             ...                                     # attack; a good client produces meanwhile
 
 Leaving the block asserts that the good client was served all along, that its longest wait was at most WAIT_CPU_MS_MAX
-of CPU time of the loop (more where the same work takes longer), that the memory stayed below the limit, and that it logged no defect. Every case is a
-row of the table that the run prints at its end.
+of CPU time of the loop (more where the same work takes longer), that the broker's memory stayed below the limit, and
+that it logged no defect. Every case is a row of the table that the run prints at its end.
 """
 
 from __future__ import annotations
