@@ -28,6 +28,7 @@ SEARCHES = 2_000
 MEMBERS = 50
 RECORDS = 100_000
 LATE_MS = 5
+ORDERED = "ordered"
 DEEP, FLAT = "deep", "flat"
 """Topics with one batch of many records each, compressed and not; only the last record is late."""
 
@@ -44,6 +45,7 @@ def broker(broker: ProbedBroker) -> ProbedBroker:
             answer = raw.call(CreateTopicsRequest, 5, topics=wanted, timeout_ms=60_000, validate_only=False)
             assert not any(one.error_code for one in answer.topics)
         raw.call(FindCoordinatorRequest, 1, key="group", key_type=0)
+        raw.create_topic(ORDERED)
         for topic, codec in ((DEEP, GZIP), (FLAT, 0)):
             raw.create_topic(topic)
             assert raw.produce(topic, bytes(_many_records(codec))).error_code == 0
@@ -245,7 +247,7 @@ def test_records_to_many_partitions_are_stored_in_order(harness: Harness) -> Non
     """A large Produce is appended in slices; the small one behind it does not overtake."""
     count = 3 * PARTITIONS // 2
     requests = [
-        encode_request(ApiKey.PRODUCE, 9, 7, "attacker", _produce("topic-1", rows, 1)) for rows in (count, 1)
+        encode_request(ApiKey.PRODUCE, 9, 7, "attacker", _produce(ORDERED, rows, 1)) for rows in (count, 1)
     ]
     frames = _ask(harness, b"".join(requests), 2)
     found = [
