@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge, UnknownTopic, UnknownTopicId
@@ -21,7 +22,7 @@ from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
-from penstock.node.slices import Sliced, chunks
+from penstock.node.slices import Sliced, chunks, once
 from penstock.wire.json.fields import INT32_MAX, Fields, shown
 
 Parts = list[asyncio.Future[list[BrokerError | None] | BrokerError]]
@@ -57,7 +58,7 @@ class GroupHandlers:
         )
         fields.check_empty()
         await self._coordination.open()
-        self._beat(call, group_id, beat)
+        await self._broker.runtime.slices.run(once(lambda: self._beat(call, group_id, beat)))
 
     async def heartbeat(self, call: Call) -> None:
         """The member lives and holds `assignment`; the answer says what it is to hold now."""
@@ -88,7 +89,8 @@ class GroupHandlers:
             else:
                 call.answer({})
 
-        self._coordination.consumer.heartbeat(group_id, beat, answered)
+        leave = partial(self._coordination.consumer.heartbeat, group_id, beat, answered)
+        await self._broker.runtime.slices.run(once(leave))
 
     def _beat(self, call: Call, group_id: str, beat: Beat) -> None:
         def answered(outcome: BeatAnswer | BrokerError) -> None:

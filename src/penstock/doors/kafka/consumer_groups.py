@@ -13,7 +13,7 @@ from penstock.core.machines.consumer_group_targets import preferred_assignor
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.broker import Broker
-from penstock.node.slices import Sliced
+from penstock.node.slices import Sliced, once
 from penstock.wire.kafka import messages
 
 _OWN_ID_FROM = 1
@@ -39,7 +39,20 @@ class ConsumerGroupHandlers:
         def answered(outcome: BeatAnswer | BrokerError) -> None:
             answer(_error(outcome) if isinstance(outcome, BrokerError) else _beaten(outcome))
 
-        self._groups.heartbeat(request.group_id, self._beat(call, request), answered)
+        beat = self._beat(call, request)
+        go = partial(self._groups.heartbeat, request.group_id, beat, answered)
+        if not beat.may_reassign:
+            go()
+            return
+        # Thousands of partitions are assigned in one go, so a hundred members that join must not share one turn.
+        release_hold = call.connection.hold()
+
+        def done(outcome: Exception | None) -> None:
+            release_hold()
+            if outcome is not None:
+                call.connection.close(f"defect: {outcome!r}")
+
+        self._broker.runtime.slices.queue(once(go), done)
 
     def _beat(self, call: Call, request: Any) -> Beat:
         member_id = request.member_id

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from penstock.core.errors import BrokerError, Fenced, InvalidRequest, OffsetOutOfRange
-from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX
+from penstock.core.errors import BrokerError, Fenced, InvalidRequest, OffsetOutOfRange, TornSegment
+from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX, RECORDS_COPIED_BYTES_MAX
+from penstock.core.log.segment import Slice
 from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
@@ -154,12 +155,15 @@ class FetchHandler:
         for topic in request.topics:
             answers: list[Any] = []
             for some in chunks(topic.partitions):
-                answers += [self._read_one(call, topic, one, reading) for one in some]
+                answers += [self._read_one(call, topic, one, reading, reads_small=True) for one in some]
                 yield 1 + len(some)
             reading.body.responses.append(_topic(topic, answers))
         return reading
 
-    def _read_one(self, call: Call, topic: Any, one: Any, reading: Reading) -> Any:
+    def _read_one(
+        self, call: Call, topic: Any, one: Any, reading: Reading, *, reads_small: bool = False
+    ) -> Any:
+        """`reads_small`: short runs are read here, in slices, because all of them would be sent in one turn."""
         left_bytes, isolation = reading.left_bytes, reading.isolation
         answer = messages.FetchResponse.PartitionData(
             partition_index=one.partition,
@@ -174,6 +178,8 @@ class FetchHandler:
             run = partition.read(
                 one.fetch_offset, min(one.partition_max_bytes, max(left_bytes, 0)), isolation
             )
+            is_taken = run is not None and (run.length <= left_bytes or not reading.found_bytes)
+            records = _read_small(run) if run is not None and is_taken and reads_small else run
         except BrokerError as error:
             answer.error_code = code_of(error)
             reading.must_answer = True
@@ -182,8 +188,8 @@ class FetchHandler:
             return answer
         reading.partitions.append(partition)
         _fill(answer, partition)
-        if run is not None and (run.length <= left_bytes or not reading.found_bytes):
-            answer.records = run
+        if run is not None and is_taken:
+            answer.records = records
             reading.found(partition, run.length)
             if isolation is Isolation.READ_COMMITTED:
                 answer.aborted_transactions = _aborted(partition, one.fetch_offset, run.end_offset)
@@ -194,6 +200,15 @@ class FetchHandler:
         if call.version >= _BY_ID_FROM:
             name = self._broker.catalog.topic_by_id(topic.topic_id).name
         return self._broker.partition(name, index)
+
+
+def _read_small(run: Slice) -> Slice | bytes:
+    if run.length > RECORDS_COPIED_BYTES_MAX:
+        return run
+    content = run.read()
+    if len(content) < run.length:
+        raise TornSegment(f"{run.file.path} ended before byte {run.position + run.length}")
+    return content
 
 
 def _entries(request: Any) -> int:

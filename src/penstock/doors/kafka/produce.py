@@ -1,6 +1,7 @@
 """Produce: batches to their partitions; the answer when they are as durable as promised. Never decodes a record.
 
-Batches are admitted before they are appended. Where that takes long a worker does it while the connection is held.
+Batches are admitted before they are appended. Where that takes long a worker does it while the connection is held;
+batches to many partitions are admitted and appended in slices.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.admission import Admitted
 from penstock.node.broker import Broker
+from penstock.node.connections.turns import BYTES_PER_UNIT
 from penstock.node.partition import Appended, Partition
 from penstock.node.publishing import check_written_by_clients
+from penstock.node.slices import CHUNK, Sliced, finish
 from penstock.node.workers import forget_variables
 from penstock.wire.kafka import ErrorCode, encode_produced, messages
 
@@ -77,15 +80,50 @@ class ProduceHandler:
 
     def _finish(self, production: Production, call: Call, request: Any) -> Any:
         """Admit all batches, then append them; nothing is appended before the last one is admitted."""
-        if self._admit_all(production, call, request):
-            return production.finish(self._append(production, call, request))
+        if _is_long(request):
+            self._finish_sliced(production, call, request)
+            return None
+        if finish(self._admit_all(production, call, request)):
+            return production.finish(finish(self._append(production, call, request)))
         self._admit_apart(production, call, request)
         return None
 
-    def _admit_all(self, production: Production, call: Call, request: Any) -> bool:
+    def _finish_sliced(self, production: Production, call: Call, request: Any) -> None:
+        """The same for many partitions, in slices. The connection is held: later batches must not overtake."""
+        if request.acks != Acks.NONE:
+            call.take_place(self._broker.runtime.slices)
+        production.hold()
+        release_hold = call.connection.hold()
+        own_records(request)
+
+        def admitted(outcome: bool | Exception) -> None:
+            if outcome is True:
+                self._append_sliced(production, call, request)
+            elif outcome is False:
+                self._admit_apart(production, call, request)
+            else:
+                call.connection.close(f"defect: {outcome!r}")
+            release_hold()
+
+        self._broker.runtime.slices.queue(self._admit_all(production, call, request), admitted)
+
+    def _append_sliced(self, production: Production, call: Call, request: Any) -> None:
+        release_hold = call.connection.hold()
+
+        def appended(outcome: Any) -> None:
+            release_hold()
+            if isinstance(outcome, Exception):
+                call.connection.close(f"defect: {outcome!r}")
+            else:
+                production.finish(outcome)
+
+        self._broker.runtime.slices.queue(self._append(production, call, request), appended)
+
+    def _admit_all(self, production: Production, call: Call, request: Any) -> Sliced[bool]:
         """Admit every batch of a request on the loop; False when one of them must be opened in a worker."""
         for topic in request.topic_data:
             for one in topic.partition_data:
+                yield 1 + len(one.records or b"") // BYTES_PER_UNIT
                 try:
                     partition = self._target(call, topic, one)
                     admitted = partition.admission.now(one.records, request.acks)
@@ -117,16 +155,20 @@ class ProduceHandler:
                 call.connection.close(f"defect: {outcome!r}")
                 raise outcome
             production.admitted |= outcome
-            production.finish(self._append(production, call, request))
+            if _is_long(request):
+                self._append_sliced(production, call, request)
+            else:
+                production.finish(finish(self._append(production, call, request)))
 
         self._broker.runtime.workers.submit(lambda: run_all(jobs), done)
 
-    def _append(self, production: Production, call: Call, request: Any) -> Any:
+    def _append(self, production: Production, call: Call, request: Any) -> Sliced[Any]:
         topics = []
         for topic in request.topic_data:
-            answers = [
-                self._append_one(production, call, request, topic, one) for one in topic.partition_data
-            ]
+            answers = []
+            for one in topic.partition_data:
+                answers.append(self._append_one(production, call, request, topic, one))
+                yield 1 + len(one.records or b"") // BYTES_PER_UNIT
             topics.append(
                 messages.ProduceResponse.TopicProduceResponse(
                     name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -307,6 +349,11 @@ class Production:
         self._body = body
         self._answer = self._place or self._call.answer_later()
         return None
+
+
+def _is_long(request: Any) -> bool:
+    """Whether there are too many partitions to append to in one turn of the loop."""
+    return sum(len(topic.partition_data) for topic in request.topic_data) > CHUNK
 
 
 def own_records(request: Any) -> None:
