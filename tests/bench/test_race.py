@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import io
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +24,7 @@ from penstock.apps.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_r
 from penstock.apps.race.lanes.nats import Lines, new_inbox
 from penstock.apps.race.lanes.pace import Pace, best_percentile
 from penstock.apps.race.payload import payload
-from penstock.apps.race.servers.installing import Missing, prepared, run
+from penstock.apps.race.servers.installing import Missing, pip_command, prepared, run
 from penstock.apps.race.servers.process import ServerProcess
 from penstock.apps.race.servers.runner import Promise
 from penstock.apps.race.standing import Standing
@@ -306,6 +308,28 @@ def test_a_step_of_installing_that_fails_says_why(tmp_path: Path, monkeypatch: p
     assert list((tmp_path / "race").iterdir()) == []
     made = prepared("thing", "1", lambda room: (room / "whole").touch())
     assert prepared("thing", "1", fail) == made
+
+
+def test_packages_are_installed_with_whatever_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make setup` uses uv where there is one, and leaves no pip in the environment then."""
+    found = {"pip": importlib.machinery.ModuleSpec("pip", None)}
+    monkeypatch.setattr("importlib.util.find_spec", found.get)
+    assert pip_command() == [sys.executable, "-m", "pip", "install"]
+    found.clear()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.base_prefix", str(tmp_path))
+    with pytest.raises(Missing, match="has no pip, and there is no uv"):
+        pip_command()
+    base = tmp_path / "bin" / "python3"
+    base.parent.mkdir()
+    base.write_text("#!/bin/sh\nexit 0\n")
+    base.chmod(0o755)
+    assert pip_command() == [str(base), "-m", "pip", "install"]
+    (tmp_path / "uv").write_text("")
+    (tmp_path / "uv").chmod(0o755)
+    assert pip_command() == [str(tmp_path / "uv"), "pip", "install", "--python", sys.executable]
 
 
 @pytest.fixture(scope="module")
