@@ -79,7 +79,9 @@ def test_a_topic_of_the_same_name_is_not_read_for_another(cluster: Cluster, topi
     with pytest.raises(RecordsLost, match=f"topic id {span.topic_id} is gone, another topic has the name"):
         offsets(cluster, span)
     assert offsets(cluster, span, replace(Terms(), fails_on_loss=False)) == []
-    assert offsets(cluster, span._replace(topic_id="")) == list(range(2, 8)), "without an id, the name decides"
+    assert offsets(cluster, span._replace(topic_id="")) == list(range(2, 8)), (
+        "without an id, the name decides"
+    )
 
 
 def test_a_broker_that_comes_back_is_read_on() -> None:
