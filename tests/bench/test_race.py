@@ -6,6 +6,7 @@ import importlib.machinery
 import io
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from rich.console import Console
 
 from penstock.apps.race import chart, contest, outcome, result, tables
 from penstock.apps.race.course import Course
-from penstock.apps.race.entrants import ENTRANTS
+from penstock.apps.race.entrants import ENTRANTS, Entrant
 from penstock.apps.race.lanes.kafka import KafkaLane
 from penstock.apps.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_rate, ingest_rate, replay_rate
 from penstock.apps.race.lanes.nats import Lines, new_inbox
@@ -308,6 +309,43 @@ def test_a_step_of_installing_that_fails_says_why(tmp_path: Path, monkeypatch: p
     assert list((tmp_path / "race").iterdir()) == []
     made = prepared("thing", "1", lambda room: (room / "whole").touch())
     assert prepared("thing", "1", fail) == made
+
+
+ADDRESSES = re.compile(
+    r"listen|stream\.listen|advertised|controller\.(quorum|listener)|node\.id|log\.dirs|store_dir"
+    r"|(bind|port|queue-port|dir|data-dir|ready-file)$"
+)
+"""Where a server listens and keeps its data, and its name there: nothing that changes a figure."""
+
+
+@pytest.mark.parametrize("entrant", ENTRANTS, ids=lambda one: one.runner.name)
+def test_every_setting_of_a_server_is_in_the_result(
+    entrant: Entrant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: set[str] = set()
+
+    class Noted:
+        def __init__(self, words: list[object], home: Path, *_: object, **__: object) -> None:
+            given.update(re.findall(r"--([a-z-]+)", " ".join(map(str, words))))
+            self._home = home
+
+        def await_ready(self, _is_ready: object) -> None:
+            (self._home / "ready.json").write_text("{}")
+
+    module = sys.modules[type(entrant.runner).__module__]
+    monkeypatch.setattr(module, "ServerProcess", Noted)
+    for name in ("from_debian", "from_pip", "from_maven", "_formatted"):
+        monkeypatch.setattr(module, name, lambda *_: tmp_path / "cache", raising=False)
+    (tmp_path / "cache" / "data").mkdir(parents=True)
+    for promise in Promise:
+        home = tmp_path / promise
+        home.mkdir()
+        entrant.runner.start(home, 0, promise)
+        for file in (*home.glob("*.conf"), *home.glob("*.properties")):
+            given.update(re.findall(r"[a-z][a-z_.]+(?=: | ?=|\.1 =)", file.read_text()))
+    told = " ".join(entrant.runner.settings)
+    assert given
+    assert [name for name in sorted(given) if name not in told and not ADDRESSES.match(name)] == []
 
 
 def test_packages_are_installed_with_whatever_there_is(

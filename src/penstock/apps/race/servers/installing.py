@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 INSTALL_S_MAX = 900
+PATIENTLY = ("-o", "DPkg::Lock::Timeout=300")
+"""Another apt may be at work, such as that of unattended upgrades."""
 POLICY = Path("/usr/sbin/policy-rc.d")
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -106,7 +108,10 @@ def pip_command() -> list[str]:
     for name in ("python3", "python"):
         # The Python that the environment was made of: the same version, so that it installs the same wheels.
         python = Path(sys.base_prefix) / "bin" / name
-        if python.exists() and not subprocess.run([python, "-c", "import pip"], capture_output=True).returncode:
+        if (
+            python.exists()
+            and not subprocess.run([python, "-c", "import pip"], capture_output=True).returncode
+        ):
             return [str(python), "-m", "pip", "install"]
     raise Missing(f"{sys.executable} has no pip, and there is no uv: install one of them")
 
@@ -128,6 +133,7 @@ def from_debian(program: str, package: str) -> str:
             "env",
             "DEBIAN_FRONTEND=noninteractive",
             "apt-get",
+            *PATIENTLY,
             "install",
             "-y",
             "-qq",
