@@ -169,9 +169,11 @@ class TopicHandlers:
 
     async def create_partitions(self, call: Call, request: Any) -> Any:
         """Give topics more partitions."""
-        twice = repeated(topic.name for topic in request.topics)
         quota, pace = _Quota(), Pace()
+        twice = repeated(topic.name for topic in request.topics)
+        await pace.spend(len(request.topics) // 4)
         steps: list[Step] = [partial(self._grow, quota, twice, topic) for topic in request.topics]
+        await pace.spend(len(request.topics) // 4)
         kept = await self._changes.keep(
             steps, timeout_ms=request.timeout_ms, validate_only=request.validate_only
         )
