@@ -240,7 +240,7 @@ class Publisher:
             for one in settled:
                 one(error)
         else:
-            partition.when_durable(appended.end_offset, _telling(partition, appended, settled))
+            partition.when_committed(appended.end_offset, _telling(partition, appended, settled))
 
 
 def _telling(

@@ -186,7 +186,7 @@ class PlacementHandlers:
             partition_index=0,
             error_message="",
             leader_id=identity.node_id,
-            leader_epoch=identity.leader_epoch,
+            leader_epoch=self._broker.metadata_epoch,
             high_watermark=end,
             current_voters=[voter],
             observers=[],

@@ -26,6 +26,7 @@ from penstock.wire.kafka import ErrorCode, encode_produced, messages
 _BY_ID_FROM = 13
 _ACKS = frozenset(int(acks) for acks in Acks)
 _WAITING = _ACKS - {int(Acks.NONE)}
+_ALL = int(Acks.ALL)
 
 
 class ProduceHandler:
@@ -44,7 +45,7 @@ class ProduceHandler:
             and request.acks in _WAITING
         ):
             return self._produce_single(call, request)
-        production = Production(call, request.acks)
+        production = Production(call, request.acks, request.timeout_ms)
         if request.transactional_id is not None:
             return self._produce_in_transaction(production, call, request)
         return self._finish(production, call, request)
@@ -57,12 +58,14 @@ class ProduceHandler:
             partition = self._target(call, topic, one)
             admitted = partition.admission.now(one.records, acks)
             if admitted is None:
-                return self._finish(Production(call, acks), call, request)
+                return self._finish(Production(call, acks, request.timeout_ms), call, request)
             appended = partition.append_admitted(admitted)
         except BrokerError as error:
             return _refusal(call, topic, one, error)
         frame = _encode_single(call, topic, one, partition, appended)
-        if partition.high_watermark >= appended.end_offset:
+        waits_for_all = acks == _ALL
+        reached = partition.high_watermark if waits_for_all else partition.flushed_offset
+        if reached >= appended.end_offset:
             call.connection.answer((frame,))
             return None
         place = call.connection.reserve()
@@ -70,7 +73,8 @@ class ProduceHandler:
         def settled(error: BrokerError | None) -> None:
             place.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
 
-        partition.when_durable(appended.end_offset, settled)
+        when = partition.when_committed if waits_for_all else partition.when_flushed
+        when(appended.end_offset, settled, request.timeout_ms)
         return None
 
     # -- admission
@@ -234,14 +238,16 @@ class Production:
         "_failed",
         "_open",
         "_place",
+        "_timeout_ms",
         "admitted",
         "doubt",
         "unvouched",
     )
 
-    def __init__(self, call: Call, acks: int) -> None:
+    def __init__(self, call: Call, acks: int, timeout_ms: int) -> None:
         self._call = call
         self._acks = acks
+        self._timeout_ms = timeout_ms
         self._open = 0
         self._failed: BrokerError | None = None
         self._body: Any = None
@@ -272,11 +278,11 @@ class Production:
             ]
 
     def appended(self, answer: Any, partition: Partition, appended: Appended) -> None:
-        """Fill in where it went; if it is not durable yet, be told when it is."""
+        """Fill in where it went; be told when it is as safe as the producer asked for, or the time is up."""
         answer.base_offset = appended.base_offset
         answer.log_append_time_ms = appended.append_time_ms
         answer.log_start_offset = partition.start_offset
-        if partition.high_watermark >= appended.end_offset or self._acks == Acks.NONE:
+        if self._acks == Acks.NONE:
             return
         self._open += 1
 
@@ -288,7 +294,8 @@ class Production:
             if not self._open and self._answer is not None:
                 self._answer(self._body)
 
-        partition.when_durable(appended.end_offset, settled)
+        when = partition.when_committed if self._acks == _ALL else partition.when_flushed
+        when(appended.end_offset, settled, self._timeout_ms)
 
     def finish(self, body: Any) -> Any:
         """The answer if it is ready, else None and it follows.
@@ -353,7 +360,7 @@ def _encode_single(call: Call, topic: Any, one: Any, partition: Partition, appen
 def _refusal(call: Call, topic: Any, one: Any, error: BrokerError) -> Any:
     """The answer to a Produce of one partition that was refused."""
     answer = messages.ProduceResponse.PartitionProduceResponse(index=one.index, base_offset=-1)
-    Production(call, Acks.ALL).refused(answer, error)
+    Production(call, _ALL, 0).refused(answer, error)
     return _of_one(topic, answer)
 
 

@@ -16,7 +16,7 @@ from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine,
 from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event, Place
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups
-from penstock.node.partition import Settled
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.slices import Sliced, chunks
 
 logger = logging.getLogger("penstock.groups")

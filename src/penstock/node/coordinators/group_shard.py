@@ -17,7 +17,8 @@ from penstock.core.errors import BrokerError, NotCoordinator, Rebalancing
 from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment, Records, Waiter
 from penstock.core.machines.roster import Roster
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
+from penstock.node.partition import Partition
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
 from penstock.node.slices import Sliced
 
@@ -107,7 +108,7 @@ class GroupShard:
         for event in events:
             self._kept[event.group_id] = end_offset
         self._apply(events)
-        self.partition.when_durable(end_offset, settled)
+        self.partition.when_committed(end_offset, settled)
 
     def _keep(self, group_id: str, events: Iterable[Any]) -> None:
         self._shard.check_ready()
@@ -148,7 +149,7 @@ class GroupShard:
         if end_offset is None:
             settled(None)
         else:
-            self.partition.when_durable(end_offset, settled)
+            self.partition.when_committed(end_offset, settled)
 
     # -- time
 

@@ -29,7 +29,8 @@ from penstock.core.model import NO_PRODUCER
 from penstock.node.coordinators.groups import OpenTopic
 from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
+from penstock.node.partition import Partition
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
 from penstock.node.tasks import Tasks
@@ -98,7 +99,7 @@ class TransactionShard:
         end_offset = self._kept.get(transactional_id, 0)
         if self.partition.high_watermark >= end_offset:
             self._kept.pop(transactional_id, None)
-        self.partition.when_durable(end_offset, settled)
+        self.partition.when_committed(end_offset, settled)
 
     async def kept(self, transactional_id: str) -> None:
         """Wait for the same; raises what went wrong."""

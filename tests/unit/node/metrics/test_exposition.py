@@ -47,7 +47,7 @@ async def make_broker() -> Broker:
     )
     partition = broker.partition("orders", 0)
     partition.append(memoryview(build_batch([NewRecord(None, b"x")] * 5, broker.runtime.clock.now_ms())))
-    await partition.flush()
+    await partition.sync_dirty()
     return broker
 
 
@@ -57,7 +57,7 @@ def commit(broker: Broker, group: str, offset: int) -> Coroutine[Any, Any, None]
         outcomes: list[Any] = []
         new = NewOffset(Place("orders", 0), offset, -1, "")
         broker.coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-        await broker.coordination.groups.shard_of(group).partition.flush()
+        await broker.coordination.groups.shard_of(group).partition.sync_dirty()
         assert outcomes == [[None]]
 
     return commit()
