@@ -19,7 +19,7 @@ from penstock.node.metadata import Metadata
 from penstock.node.partition import Partition
 from penstock.node.replicas.upkeep import compact_partition, retain_partition
 from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
+from penstock.node.storage_settings import StorageSettings
 from penstock.node.tasks import Tasks
 from penstock.node.workers import run_blocking
 
@@ -35,7 +35,7 @@ class Janitor:
     def __init__(
         self,
         runtime: Runtime,
-        settings: Settings,
+        settings: StorageSettings,
         partitions: Callable[[], list[Partition]],
         metadata: Metadata,
         recovery_points: dict[str, int],

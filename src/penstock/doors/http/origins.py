@@ -7,7 +7,7 @@ import re
 import socket
 
 from penstock.node.addresses import is_wildcard
-from penstock.node.settings import Settings
+from penstock.node.server_settings import ServerSettings
 from penstock.wire.http.request import Request
 
 LOOPBACK_NAME = "localhost"
@@ -25,7 +25,7 @@ class Hosts:
     name for that, so every IP address is accepted, and of names only those that are known to be this broker's.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         names = {LOOPBACK_NAME, settings.host, settings.advertised_host}
         if is_wildcard(settings.host):
             names.add(socket.gethostname())
@@ -55,7 +55,7 @@ class Hosts:
 class Origins:
     """The web pages that may use this door from a browser: those of the settings, and those of this door itself."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._allowed = frozenset(_listed(settings.http_cors_origins))
 
     def allows(self, origin: str) -> bool:

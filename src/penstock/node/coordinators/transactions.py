@@ -29,10 +29,10 @@ from penstock.core.model import NO_PRODUCER
 from penstock.node.coordinators.groups import OpenTopic
 from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.shard import Shard
+from penstock.node.coordinators.transaction_settings import TransactionSettings
 from penstock.node.partition import Partition
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
 from penstock.node.tasks import Tasks
 
 logger = logging.getLogger("penstock.transactions")
@@ -115,7 +115,7 @@ class TransactionCoordinator:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TransactionSettings,
         runtime: Runtime,
         open_topic: OpenTopic,
         new_producer_id: Callable[[], Awaitable[int]],
