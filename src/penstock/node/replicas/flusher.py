@@ -66,7 +66,8 @@ class Flusher:
 
     def start(self) -> None:
         """Sync what is dirty, unless a sync is under way: that one is followed by another."""
-        self.unschedule()
+        if self._timer is not None:
+            self.unschedule()
         if self._is_running:
             self._is_due = True
             return
@@ -92,6 +93,7 @@ class Flusher:
     async def sync_once(self) -> None:
         """Wait for the end of the sync under way, or of one that is started now because something is dirty."""
         self.start()
+        assert self._is_running, "nothing is dirty, so nothing would end this wait"
         done = self._loop.create_future()
         self._waiters.append(done)
         await done

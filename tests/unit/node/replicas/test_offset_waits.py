@@ -49,6 +49,19 @@ def test_those_behind_an_offset_fail_and_the_others_wait_on() -> None:
     run(test)
 
 
+def test_a_failure_inside_a_call_tells_everybody_once() -> None:
+    async def test() -> None:
+        waits, first, second, third = OffsetWaits("orders-0", "flushed"), Waiter(), Waiter(), Waiter()
+        gone = NotLeader("gone")
+        waits.add(1, lambda _: waits.fail(gone), 0)
+        for offset, waiter in ((2, first), (3, second), (4, third)):
+            waits.add(offset, waiter, 0)
+        waits.settle(3)
+        assert [waiter.outcomes for waiter in (first, second, third)] == [[gone]] * 3
+
+    run(test)
+
+
 def test_each_times_out_at_its_own_deadline() -> None:
     async def test(machine: Machine) -> None:
         loop = asyncio.get_running_loop()
