@@ -94,7 +94,9 @@ class HttpDoor:
         route = self._route(request, match)
         connection.timing = self._unknown if route is None else self._timings[route.call]
         if "user-agent" in request.headers:
-            connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
+            client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
+            if client_id != connection.session.client_id:
+                connection.session = connection.session.with_client(client_id)
         run = partial(self._run, connection, request, match, route)
         if route is not None and route.is_write and not request.coding:
             connection.turns.beside(run)

@@ -50,7 +50,7 @@ class GroupHandlers:
             epoch=JOIN_EPOCH,
             instance_id=fields.optional_text("instance"),
             client_id=CLIENT_NAME,
-            client_host=f"/{call.connection.address}",
+            client_host=f"/{call.session.address}",
             rebalance_ms=fields.number("rebalance_ms", REBALANCE_MS, low=1, high=INT32_MAX),
             topic_names=topics,
             owned=NOTHING,

@@ -120,11 +120,12 @@ class Dispatch:
         """Start one request. BrokerError means that the connection cannot go on."""
         header = decode_request_header(frame)
         api_key = header.api_key
-        connection.client_id = header.client_id
+        if header.client_id != connection.session.client_id:
+            connection.session = connection.session.with_client(header.client_id)
         if api_key not in self._handlers or header.body_position == UNSUPPORTED:
             self._refuse(connection, header)
             return
-        call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
+        call = Call(connection, api_key, header.version, header.correlation_id, connection.session)
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
         if connection.in_flight and api_key not in _BESIDE:
@@ -180,7 +181,7 @@ class Dispatch:
         name = API[header.api_key].name if header.api_key in API else "unknown"
         connection.close(
             f"API {header.api_key} ({name}) version {header.version} is not spoken here;"
-            f" client {header.client_id!r} {connection.software}"
+            f" client {header.client_id!r} {connection.session.software}"
         )
 
     def release_waiting(self) -> None:

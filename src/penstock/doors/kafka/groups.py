@@ -56,7 +56,7 @@ class GroupHandlers:
         try:
             await self._coordination.open()
         except BrokerError as error:
-            context = {"door": DOOR, "client_id": call.client_id or ""}
+            context = {"door": DOOR, "client_id": call.session.client_id or ""}
             logger.error("groups cannot be coordinated: %s", error, extra=context)
             return await self._broker.runtime.slices.run(self._found(call, request, error))
         return await self._broker.runtime.slices.run(self._found(call, request, None))
@@ -90,13 +90,13 @@ class GroupHandlers:
         """Answered when the round of joining closes."""
         answer = call.answer_later()
         own_rebalance_ms = call.version >= _OWN_REBALANCE_TIMEOUT_FROM and request.rebalance_timeout_ms >= 0
-        name = request.group_instance_id or call.client_id or _ANY_CLIENT
+        name = request.group_instance_id or call.session.client_id or _ANY_CLIENT
         command = JoinCommand(
             member_id=request.member_id,
             fresh_id=self._coordination.classic.fresh_member_id(name),
             instance_id=request.group_instance_id,
-            client_id=call.client_id or "",
-            client_host=f"/{call.connection.address}",
+            client_id=call.session.client_id or "",
+            client_host=f"/{call.session.address}",
             session_ms=request.session_timeout_ms,
             rebalance_ms=request.rebalance_timeout_ms if own_rebalance_ms else request.session_timeout_ms,
             protocol_type=request.protocol_type,

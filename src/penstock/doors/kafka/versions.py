@@ -59,7 +59,7 @@ class VersionsHandler:
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-            call.connection.software = f"{name} {version}"
+            call.connection.session = call.session.with_software(name, version)
         supports_zero = call.version >= _FROM_ZERO_FROM
         return response(
             api_keys=self._keys,

@@ -97,7 +97,7 @@ class QueueConversation:
 
     @property
     def member_id(self) -> str:
-        return f"{self._connection.client_id or 'member'}-{self._number}"
+        return f"{self._connection.session.client_id or 'member'}-{self._number}"
 
     def last_words(self, error: BrokerError) -> Sequence[Piece]:
         return [self._said(error_properties(error))]
@@ -118,8 +118,9 @@ class QueueConversation:
             self._connection.answer([self._said((*error_properties(error), *_echo(request.properties)))])
             return
         client = words.values.get(CLIENT)
-        if client is not None:
-            self._connection.client_id = client
+        session = self._connection.session
+        if client is not None and client != session.client_id:
+            self._connection.session = session.with_client(client)
         if request.type is MessageType.ACK and in_line:
             self._connection.turns.beside(lambda place: self._acknowledge_in_line(request, words, place))
         elif request.type is MessageType.ACK:

@@ -17,6 +17,7 @@ from penstock.node.broker import Broker, start_broker
 from penstock.node.clock import SystemClock, SystemRng
 from penstock.node.memory import MemoryFiles
 from penstock.node.runtime import Runtime
+from penstock.node.session import Session
 from penstock.node.settings import Settings
 from penstock.node.workers import ThreadWorkers
 from penstock.wire.kafka import (
@@ -72,7 +73,9 @@ class Node:
             frame = encode_request(api_key, version, 7, "test", body)[SIZE_BYTES:]
             header = decode_request_header(frame)
             request = decode_request(api_key, version, frame, header.body_position)
-            call = Call(None, api_key, version, header.correlation_id, header.client_id)  # type: ignore[arg-type]
+            call = Call(
+                None, api_key, version, header.correlation_id, Session("kafka", client_id=header.client_id)
+            )  # type: ignore[arg-type]
             answer = handler(call, request)
             if inspect.isgenerator(answer):
                 return await self.broker.runtime.slices.run(answer)

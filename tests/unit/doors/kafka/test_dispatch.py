@@ -28,7 +28,7 @@ def test_api_versions_in_every_version(node: Node, version: int) -> None:
                 client_software_name="penstock-test", client_software_version="1.0"
             )
         answer = await caller.ask(ApiKey.API_VERSIONS, version, body)
-        assert caller.connection.software == ("penstock-test 1.0" if version >= 3 else "")
+        assert caller.connection.session.software == ("penstock-test 1.0" if version >= 3 else "")
         return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
     versions = node.talk(talk)
