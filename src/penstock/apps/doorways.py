@@ -17,6 +17,7 @@ from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.listener import Listener
 from penstock.node.settings import DEFINITION_OF, Settings
+from penstock.node.waist.waist import Waist
 
 KAFKA = "kafka"
 
@@ -61,7 +62,8 @@ class Doorways:
         settings = broker.settings
         self._settings = settings
         self.gate = Gate(settings, broker.runtime.meters)
-        self.kafka = KafkaDoor(broker)
+        self.waist = Waist(broker)
+        self.kafka = KafkaDoor(self.waist)
         self.listeners = {KAFKA: Listener(self.gate, settings.port, lambda: self.kafka)}
         for name, make in LATER_DOORS.items():
             port = getattr(settings, setting_of(name))

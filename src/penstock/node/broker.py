@@ -28,6 +28,7 @@ from penstock.core.machines.catalog_events import (
     TopicSaved,
 )
 from penstock.core.machines.consumer_group_targets import Topics
+from penstock.core.model import TopicRef
 from penstock.core.resource_config import ResourceKind
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
@@ -72,7 +73,7 @@ class Broker:
         self.catalog = Catalog(
             inherited_settings(settings), inherited_group_settings(settings), initial_features(settings)
         )
-        self.changes = 0
+        self.catalog_version = 0
         """Goes up whenever topics change, so that doors may keep what they made of them."""
         self._recovery_points = recovery_points
         self._rows: dict[str, list[Partition]] = {}
@@ -83,7 +84,7 @@ class Broker:
             settings,
             runtime,
             self.internal_topic,
-            lambda: Topics(self.catalog, self.changes),
+            lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
         self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
@@ -191,12 +192,14 @@ class Broker:
     def partitions(self) -> list[Partition]:
         return [partition for row in self._rows.values() for partition in row]
 
-    def row(self, topic: str) -> list[Partition]:
+    def partitions_of(self, topic: str) -> list[Partition]:
         """The partitions of one topic in their order; none if there is no such topic. Not to be changed."""
         return self._rows.get(topic, [])
 
-    def partition(self, topic: str, index: int) -> Partition:
+    def partition(self, topic: TopicRef, index: int) -> Partition:
         """The owner of one partition."""
+        if isinstance(topic, bytes):
+            topic = self.catalog.topic_by_id(topic).name
         row = self._rows.get(topic)
         if row is None or not 0 <= index < len(row):
             raise UnknownTopic(f"there is no partition {index} of a topic {topic!r}")
@@ -235,7 +238,7 @@ class Broker:
         if failed not in row or topic.id != self.catalog.topic(topic.name).id:
             return
         row[failed.index] = partition = self._open_partition(topic, failed.index, failed.config)
-        self.changes += 1
+        self.catalog_version += 1
         if partition.failure is None:
             logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
 
@@ -252,7 +255,7 @@ class Broker:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
             self.catalog.apply(event)
-            self.changes += 1
+            self.catalog_version += 1
             match event:
                 case TopicSaved(topic):
                     yield from self._open_topic(topic)

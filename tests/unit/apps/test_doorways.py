@@ -17,6 +17,7 @@ from penstock.apps.ready import StartError
 from penstock.doors.kafka.server import KafkaDoor
 from penstock.node.broker import Broker
 from penstock.node.connections.gate import Gate
+from penstock.node.waist.waist import Waist
 
 FREE = replace(SETTINGS, port=0, text_port=0)
 
@@ -27,7 +28,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
 
     def make(broker: Broker, gate: Gate) -> KafkaDoor:
-        made.append(KafkaDoor(broker))
+        made.append(KafkaDoor(Waist(broker)))
         return made[-1]
 
     monkeypatch.setattr(doorways, "LATER_DOORS", {"text": make})

@@ -13,11 +13,11 @@ from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
 from penstock.node.broker import Broker
 from penstock.node.metrics.meters import count_error
-from penstock.node.pages import Page, Pages
 from penstock.node.partition import Partition
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Wanted, end_of
 from penstock.node.slices import Sliced
+from penstock.node.waist.pages import Page, Pages
+from penstock.node.waist.publisher import Published, Publisher
+from penstock.node.waist.reader import Reader, Wanted, end_of
 from penstock.wire.http.messages import (
     MESSAGE_FIELDS,
     Show,

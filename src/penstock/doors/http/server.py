@@ -26,10 +26,10 @@ from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.place import Place
-from penstock.node.publishing import Publisher
-from penstock.node.reading import Reader
 from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
+from penstock.node.waist.publisher import Publisher
+from penstock.node.waist.reader import Reader
 from penstock.node.workers import run_blocking
 from penstock.wire.http.inflation import CODINGS, Inflation
 from penstock.wire.http.request import Request

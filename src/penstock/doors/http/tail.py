@@ -24,7 +24,7 @@ from penstock.doors.http.query import LATEST, Field, Number, Offset
 from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.partition import Partition
-from penstock.node.reading import Reader, Wanted
+from penstock.node.waist.reader import Reader, Wanted
 from penstock.wire.http.filters import Filter, read_filter
 from penstock.wire.http.messages import Show, show_message
 from penstock.wire.http.request import Request
@@ -83,7 +83,7 @@ class Tails:
         elif isinstance(query["offset"], int):
             raise InvalidRequest("an offset is one of a partition: say which, or begin at earliest or latest")
         else:
-            partitions = list(self._broker.row(topic))
+            partitions = list(self._broker.partitions_of(topic))
         wanted = [
             Wanted(
                 topic,

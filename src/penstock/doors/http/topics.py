@@ -101,7 +101,9 @@ class TopicHandlers:
         topic = catalog.topic(name)
         head = {"name": topic.name, "id": topic.id.hex(), "internal": topic.internal}
         configs = {entry.name: entry.value for entry in catalog.describe(name)}
-        return json_rows(head, "partitions", map(_partition, self._broker.row(name)), {"configs": configs})
+        return json_rows(
+            head, "partitions", map(_partition, self._broker.partitions_of(name)), {"configs": configs}
+        )
 
 
 def _line(topic: Topic) -> dict[str, Any]:

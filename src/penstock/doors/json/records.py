@@ -9,11 +9,11 @@ from penstock.core.model import Isolation, NewRecord, Record
 from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
 from penstock.node.broker import Broker
-from penstock.node.pages import Page, Pages
 from penstock.node.partition import Partition
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Wanted, end_of, offset_at
 from penstock.node.slices import Sliced, chunks
+from penstock.node.waist.pages import Page, Pages
+from penstock.node.waist.publisher import Published, Publisher
+from penstock.node.waist.reader import Reader, Wanted, end_of, offset_at
 from penstock.wire.json.fields import INT32_MAX, Fields
 from penstock.wire.json.frames import encode_json
 from penstock.wire.json.messages import decode_message, encode_message

@@ -123,7 +123,7 @@ class ClusterHandlers:
     def _known(self, topic: Topic, request: Any) -> Sliced[Any]:
         response = messages.MetadataResponse
         partitions: list[Any] = []
-        for some in chunks(self._broker.row(topic.name)):
+        for some in chunks(self._broker.partitions_of(topic.name)):
             partitions += [response.MetadataResponsePartition(**self._place(one)) for one in some]
             yield 1 + len(some)
         is_open = len(partitions) >= topic.partition_count
@@ -223,7 +223,7 @@ class ClusterHandlers:
                 response.DescribeTopicPartitionsResponsePartition(
                     **self._place(one), eligible_leader_replicas=[], last_known_elr=[]
                 )
-                for one in self._broker.row(topic.name)[first : first + count]
+                for one in self._broker.partitions_of(topic.name)[first : first + count]
             ],
             topic_authorized_operations=_TOPIC_OPERATIONS,
         )

@@ -31,9 +31,9 @@ from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
 from penstock.node.addresses import Address
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.tasks import Tasks
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_request, decode_request_header
 
 logger = logging.getLogger("penstock.kafka")
@@ -62,10 +62,11 @@ deleted while a batch for it is being flushed.
 class Dispatch:
     """The table of handlers of one door."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, waist: Waist) -> None:
+        broker = waist.broker
         self._tasks = Tasks()
         self._large = LargeRequests(broker.runtime.slices)
-        self._fetch = FetchHandler(broker)
+        self._fetch = FetchHandler(waist)
         self._cluster = ClusterHandlers(broker)
         self._groups = GroupHandlers(broker)
         self._configs = ConfigHandlers(broker)
@@ -76,7 +77,7 @@ class Dispatch:
         consumer_groups = ConsumerGroupHandlers(broker)
         transactions = TransactionHandlers(broker)
         self._handlers: dict[int, Handler] = {
-            ApiKey.PRODUCE: ProduceHandler(broker).produce,
+            ApiKey.PRODUCE: ProduceHandler(waist).produce,
             ApiKey.FETCH: self._fetch.fetch,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.epoch_ends,

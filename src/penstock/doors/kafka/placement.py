@@ -82,9 +82,9 @@ class PlacementHandlers:
 
     def _reassign(self, topic: str, index: int, replicas: Sequence[int] | None) -> _Outcome:
         try:
-            if not self._broker.row(topic):
+            if not self._broker.partitions_of(topic):
                 raise UnknownTopic(f"Unable to find a topic named {topic}.")
-            if not 0 <= index < len(self._broker.row(topic)):
+            if not 0 <= index < len(self._broker.partitions_of(topic)):
                 raise UnknownTopic(f"Unable to find partition {topic}:{index}.")
             if replicas is None:
                 return int(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS), None
@@ -133,14 +133,17 @@ class PlacementHandlers:
         if request.topic_partitions is not None:
             return [(one.topic, one.partitions) for one in request.topic_partitions]
         return [
-            (topic.name, [one.index for one in self._broker.row(topic.name) if one.failure is not None])
+            (
+                topic.name,
+                [one.index for one in self._broker.partitions_of(topic.name) if one.failure is not None],
+            )
             for topic in self._broker.catalog.topics
         ]
 
     def _elect(self, topic: str, index: int, kind: int) -> _Outcome:
         if kind not in _OFFLINE:
             return int(ErrorCode.INVALID_REQUEST), f"Unknown election type {kind}"
-        row = self._broker.row(topic)
+        row = self._broker.partitions_of(topic)
         if not row:
             return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), f"No such topic as {topic}"
         if not 0 <= index < len(row):

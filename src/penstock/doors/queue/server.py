@@ -20,7 +20,7 @@ from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import UNKNOWN, Framing
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
-from penstock.node.publishing import Published, Publisher
+from penstock.node.waist.publisher import Published, Publisher
 from penstock.wire.queue.frames import (
     LENGTH_BYTES,
     NO_SEQUENCE,

@@ -16,9 +16,9 @@ from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Run, Wanted, end_of
 from penstock.node.slices import Sliced, chunks
+from penstock.node.waist.publisher import Published, Publisher
+from penstock.node.waist.reader import Reader, Run, Wanted, end_of
 from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_message, encode_ok
 from penstock.wire.text.commands import (
     FIRST,

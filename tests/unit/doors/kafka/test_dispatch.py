@@ -11,6 +11,7 @@ from handheld import turns
 from in_process import Caller, Closed
 from penstock.core.errors import InvalidRequest
 from penstock.doors.kafka.dispatch import Dispatch
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_request, messages
 
 from .conftest import Node
@@ -40,7 +41,7 @@ def test_api_versions_in_every_version(node: Node, version: int) -> None:
 
 
 async def handlers_of(node: Node) -> dict[int, Any]:
-    return Dispatch(node.broker)._handlers
+    return Dispatch(Waist(node.broker))._handlers
 
 
 def test_a_version_of_api_versions_that_is_not_known_is_told_which_are(node: Node) -> None:

@@ -21,7 +21,7 @@ from penstock.node.broker import Broker
 from penstock.node.committed_records import read_committed
 from penstock.node.memory import MemoryFiles
 from penstock.node.partition import Partition
-from penstock.node.reading import Reader, Run, Wanted
+from penstock.node.waist.reader import Reader, Run, Wanted
 from subscription_node import WISH, Member, letters
 from subscription_node import publish as publish_to
 

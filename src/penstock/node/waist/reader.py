@@ -19,7 +19,7 @@ from penstock.node.committed_records import end_of as end_of
 from penstock.node.committed_records import read_records
 from penstock.node.partition import Partition
 from penstock.node.payloads import Opened
-from penstock.node.waiting import Client, Waits
+from penstock.node.waist.waits import Client, Waits
 
 
 class Wanted(NamedTuple):

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, InvalidTopic, Offline, Refused, TopicExists, UnknownTopic
+from penstock.core.errors import BrokerError, Offline, Refused, TopicExists, UnknownTopic
 from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_SHEAF_MAX
 from penstock.core.model import NewRecord, check_topic_name
 from penstock.core.records.partitioner import partition_of
@@ -21,6 +21,7 @@ from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition
 from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
+from penstock.node.waist.produce import check_written_by_clients
 
 RECORD_EXTRA_BYTES_MAX = 36
 """What the lengths and deltas of one record take at most, beside its content."""
@@ -280,9 +281,3 @@ def _bytes_of(record: NewRecord) -> int:
     for name, content in record.headers:
         size += HEADER_EXTRA_BYTES_MAX + len(name.encode()) + len(content or b"")
     return size
-
-
-def check_written_by_clients(partition: Partition) -> None:
-    """Refuse the broker's own topics."""
-    if partition.is_internal:
-        raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")

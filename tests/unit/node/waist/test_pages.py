@@ -13,8 +13,8 @@ from penstock.core.errors import BrokerError, OffsetOutOfRange, UnknownTopic
 from penstock.core.model import NewRecord, Record
 from penstock.core.records.whole import build_batch
 from penstock.node.broker import Broker
-from penstock.node.pages import PORTION_BYTES_MAX, PORTION_RECORDS_MAX, Page, Pages
-from penstock.node.reading import Reader, Wanted
+from penstock.node.waist.pages import PORTION_BYTES_MAX, PORTION_RECORDS_MAX, Page, Pages
+from penstock.node.waist.reader import Reader, Wanted
 
 
 class Client:

@@ -17,7 +17,7 @@ from penstock.core.records.whole import build_batch
 from penstock.node import committed_records
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition
-from penstock.node.reading import Reader, Run, Wanted, end_of, offset_at
+from penstock.node.waist.reader import Reader, Run, Wanted, end_of, offset_at
 
 
 class Client:

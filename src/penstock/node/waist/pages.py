@@ -14,8 +14,8 @@ from penstock.core.errors import BrokerError
 from penstock.core.model import Record
 from penstock.core.records.portion import size_of
 from penstock.node.broker import Broker
-from penstock.node.reading import Reader, Run, Wanted
-from penstock.node.waiting import Client
+from penstock.node.waist.reader import Reader, Run, Wanted
+from penstock.node.waist.waits import Client
 
 PORTION_RECORDS_MAX = 500
 PORTION_BYTES_MAX = 64 << 10

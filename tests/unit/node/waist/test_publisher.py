@@ -20,7 +20,7 @@ from penstock.core.model import Header, NewRecord
 from penstock.core.records.partitioner import partition_of
 from penstock.core.records.whole import open_batches
 from penstock.node.broker import Broker
-from penstock.node.publishing import Published, Publisher
+from penstock.node.waist.publisher import Published, Publisher
 
 
 class Told:
