@@ -190,6 +190,10 @@ class TransactionalIdForbidden(Forbidden):
     """The caller lacks a permission for this transactional id."""
 
 
+class UnknownBroker(Refused):
+    """No broker of that id is registered."""
+
+
 class SecurityDisabled(Refused):
     """The call is about permissions, and no authorizer is configured."""
 

@@ -1,7 +1,7 @@
-"""THE WAIST: every door calls this, and nothing else. Topics, partitions, configs, producer ids; start and stop.
+"""One node put together: catalog, partitions, coordinators, producer ids; start and stop. Never seen by a door.
 
-Never speaks a protocol. A door asks for a partition and appends to it, reads from it or waits on it; everything that
-changes what exists goes through the metadata host and is durable before it is answered.
+The waist (`node/waist`) stands between this and the doors. Everything that changes what exists goes through the
+metadata host and is durable before it is answered.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
 from penstock.node.slices import Sliced, finish
+from penstock.node.topic_creation import NewTopic, TopicCreation
 
 logger = logging.getLogger("penstock.broker")
 
@@ -72,6 +73,9 @@ class Broker:
         self.started_ms = runtime.clock.now_ms()
         self.catalog = Catalog(
             inherited_settings(settings), inherited_group_settings(settings), initial_features(settings)
+        )
+        self.creation = TopicCreation(
+            settings.default_partitions, identity.node_id, runtime.clock, runtime.rng
         )
         self.catalog_version = 0
         """Goes up whenever topics change, so that doors may keep what they made of them."""
@@ -284,13 +288,13 @@ class Broker:
             yield CLOSING_UNITS
         self._remove_directory(row[0].log.directory.rpartition("/")[0])
 
+    async def create_topic(self, new: NewTopic) -> None:
+        """Create a topic; it is durable before this returns."""
+        await self.change(lambda catalog: self.creation.decide(catalog, new))
+
     async def auto_create_topic(self, name: str) -> None:
         """Create a topic because a client asked for it by name."""
-        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
-        count = self.settings.default_partitions
-        await self.change(
-            lambda catalog: catalog.decide_create_topic(name, count, {}, topic_id=topic_id, now_ms=now_ms)
-        )
+        await self.create_topic(NewTopic(name))
 
     async def internal_topic(
         self, name: str, partition_count: int, overrides: Mapping[str, str]
@@ -302,14 +306,10 @@ class Broker:
         self, name: str, partition_count: int, overrides: Mapping[str, str], is_internal: bool
     ) -> list[Partition]:
         """The partitions of a topic that the broker writes to by itself; it is made if it is not there."""
-        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+        new = NewTopic(name, partition_count, overrides, is_internal=is_internal)
 
         def decide(catalog: Catalog) -> Sequence[Event]:
-            if catalog.find(name) is not None:
-                return ()
-            return catalog.decide_create_topic(
-                name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=is_internal
-            )
+            return () if catalog.find(name) is not None else self.creation.decide(catalog, new)
 
         await self.change(decide)
         return list(self._rows[name])

@@ -52,6 +52,7 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.GroupForbidden: HTTPStatus.FORBIDDEN,
     errors.ClusterForbidden: HTTPStatus.FORBIDDEN,
     errors.TransactionalIdForbidden: HTTPStatus.FORBIDDEN,
+    errors.UnknownBroker: HTTPStatus.NOT_FOUND,
     errors.SecurityDisabled: HTTPStatus.CONFLICT,
     errors.IllegalMove: HTTPStatus.CONFLICT,
     errors.InvalidGroup: HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -44,6 +44,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.GroupForbidden: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     errors.ClusterForbidden: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     errors.TransactionalIdForbidden: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    errors.UnknownBroker: ErrorCode.BROKER_ID_NOT_REGISTERED,
     errors.SecurityDisabled: ErrorCode.SECURITY_DISABLED,
     errors.IllegalMove: ErrorCode.INVALID_REQUEST,
     errors.InvalidGroup: ErrorCode.INVALID_GROUP_ID,

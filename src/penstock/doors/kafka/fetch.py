@@ -14,7 +14,7 @@ from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.node.slices import CHUNK, Sliced, chunks
-from penstock.node.waist.fetch import Fetched, Origin
+from penstock.node.waist.fetch import Fetched, FetchSource
 from penstock.node.waist.waist import Waist
 from penstock.node.waist.waits import Waits
 from penstock.wire.kafka import ErrorCode, messages
@@ -34,7 +34,7 @@ class Reading:
         "isolation",
         "left_bytes",
         "must_answer",
-        "origins",
+        "sources",
     )
 
     def __init__(self, request: Any) -> None:
@@ -43,15 +43,15 @@ class Reading:
         self.left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
         self.found_bytes = 0
         self.must_answer = not request.topics
-        self.origins: list[Origin] = []
+        self.sources: list[FetchSource] = []
         """Every partition that was found, to be waited on."""
         self._min_bytes = request.min_bytes
-        self._runs: list[tuple[Origin, int]] = []
+        self._runs: list[tuple[FetchSource, int]] = []
 
-    def found(self, origin: Origin, run_bytes: int) -> None:
+    def found(self, source: FetchSource, run_bytes: int) -> None:
         self.found_bytes += run_bytes
         self.left_bytes -= run_bytes
-        self._runs.append((origin, run_bytes))
+        self._runs.append((source, run_bytes))
 
     @property
     def is_enough(self) -> bool:
@@ -59,8 +59,8 @@ class Reading:
 
     def answer(self) -> Any:
         """The body, to be sent: what is in it counts as read."""
-        for origin, run_bytes in self._runs:
-            origin.traffic.out_bytes += run_bytes
+        for source, run_bytes in self._runs:
+            source.traffic.out_bytes += run_bytes
         return self.body
 
 
@@ -92,7 +92,7 @@ class FetchHandler:
 
         self._waits.start(
             call.connection,
-            reading.origins,
+            reading.sources,
             request.max_wait_ms,
             look,
             lambda: answer(self.read(call, request).answer()),
@@ -147,7 +147,7 @@ class FetchHandler:
             )
 
         wait_ms = max(1, round((until_s - loop.time()) * 1000))
-        self._waits.start(call.connection, list(dict.fromkeys(reading.origins)), wait_ms, look, give_up)
+        self._waits.start(call.connection, list(dict.fromkeys(reading.sources)), wait_ms, look, give_up)
 
     def _read_large(self, call: Call, request: Any) -> Sliced[Reading]:
         reading = Reading(request)
@@ -188,11 +188,11 @@ class FetchHandler:
             answer.error_code = code_of(found.error)
             reading.must_answer = True
             return answer
-        reading.origins.append(found.origin)
+        reading.sources.append(found.source)
         run = found.run
         if run is not None and (run.length <= left_bytes or not reading.found_bytes):
             answer.records = run
-            reading.found(found.origin, run.length)
+            reading.found(found.source, run.length)
             if isolation is Isolation.READ_COMMITTED:
                 answer.aborted_transactions = _aborted(found, one.fetch_offset, run.end_offset)
         return answer
@@ -224,5 +224,5 @@ def _aborted(found: Fetched, start: int, end: int) -> list[Any]:
     """What a reader of committed records must leave out of those from `start` up to `end`."""
     return [
         messages.FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-        for one in found.origin.aborted_between(start, end)
+        for one in found.source.aborted_between(start, end)
     ]

@@ -57,7 +57,7 @@ class ProduceHandler:
         def settled(error: BrokerError | None) -> None:
             place.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
 
-        written.when_acknowledged(request.timeout_ms, settled)
+        written.when_acknowledged(settled, request.timeout_ms)
         return None
 
     def _produce_all(self, call: Call, request: Any) -> Any:
@@ -150,7 +150,7 @@ class Production:
         answer.log_start_offset = written.start_offset
         if self._acks != Acks.NONE and not written.is_acknowledged:
             self._open += 1
-            written.when_acknowledged(self._wait_ms, partial(self._settled, answer))
+            written.when_acknowledged(partial(self._settled, answer), self._wait_ms)
 
     def _settled(self, answer: Any, error: BrokerError | None) -> None:
         if error is not None:

@@ -38,11 +38,12 @@ class KafkaDoor:
     name = DOOR
 
     def __init__(self, waist: Waist) -> None:
+        self._waist = waist
         self._dispatch = Dispatch(waist)
 
     def advertise(self, address: Address) -> None:
         """Clients are told to come to `address`."""
-        self._dispatch.advertise(address)
+        self._waist.cluster.advertised = address
 
     def open(self, connection: Connection) -> KafkaConversation:
         return KafkaConversation(self._dispatch, connection)

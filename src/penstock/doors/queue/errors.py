@@ -42,6 +42,7 @@ CODES: dict[type[BrokerError], str] = {
     errors.GroupForbidden: FORBIDDEN,
     errors.ClusterForbidden: FORBIDDEN,
     errors.TransactionalIdForbidden: FORBIDDEN,
+    errors.UnknownBroker: INVALID_REQUEST,
     errors.SecurityDisabled: INVALID_REQUEST,
     errors.GroupFull: CONFLICT,
     errors.GroupNotEmpty: CONFLICT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.core.access import Operation
@@ -14,18 +14,15 @@ from penstock.node.metrics.meters import Traffic
 from penstock.node.session import Session
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
+from penstock.node.waist.waits import Waitable
 
 _new = tuple.__new__
 
 
-class Origin(Protocol):
+class FetchSource(Waitable, Protocol):
     """Where batches come from: can be waited on, counts what it gives out, knows what was aborted."""
 
     traffic: Traffic
-
-    def add_listener(self, listener: Callable[[], None]) -> None: ...
-
-    def remove_listener(self, listener: Callable[[], None]) -> None: ...
 
     def aborted_between(self, start: int, end: int) -> Sequence[Aborted]: ...
 
@@ -33,7 +30,7 @@ class Origin(Protocol):
 class Fetched(NamedTuple):
     """What a reader finds in one partition."""
 
-    origin: Origin
+    source: FetchSource
     run: Slice | None
     """Whole batches; None when there are none yet."""
     high_watermark: int

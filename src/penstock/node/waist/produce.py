@@ -43,10 +43,10 @@ class Written:
     def is_acknowledged(self) -> bool:
         return self._partition.high_watermark >= self._end_offset
 
-    def when_acknowledged(self, timeout_ms: int, settled: Settled) -> None:
+    def when_acknowledged(self, settled: Settled, timeout_ms: int = 0) -> None:
         """Call back once with None, or with what kept the batch from becoming durable.
 
-        `timeout_ms` is how long the producer waits; partitions do not take a deadline yet.
+        `timeout_ms` is how long the producer waits, 0 for ever; partitions do not take a deadline yet.
         """
         self._partition.when_durable(self._end_offset, settled)
 

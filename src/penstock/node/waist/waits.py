@@ -21,7 +21,7 @@ class Client(Protocol):
     def not_on_close(self, callback: Callable[[], None]) -> None: ...
 
 
-class Source(Protocol):
+class Waitable(Protocol):
     """What is waited on; a partition."""
 
     def add_listener(self, listener: Callable[[], None]) -> None: ...
@@ -38,7 +38,7 @@ class Waits:
     def start(
         self,
         client: Client,
-        sources: Sequence[Source],
+        sources: Sequence[Waitable],
         wait_ms: int,
         look: Callable[[], bool],
         give_up: Callable[[], None],
@@ -63,7 +63,7 @@ class Wait:
         self,
         everyone: dict[Wait, None],
         client: Client,
-        sources: Sequence[Source],
+        sources: Sequence[Waitable],
         look: Callable[[], bool],
         give_up: Callable[[], None],
     ) -> None:

@@ -19,6 +19,7 @@ from penstock.node.memory import MemoryFiles
 from penstock.node.runtime import Runtime
 from penstock.node.session import Session
 from penstock.node.settings import Settings
+from penstock.node.waist.waist import Waist
 from penstock.node.workers import ThreadWorkers
 from penstock.wire.kafka import (
     decode_request,
@@ -62,6 +63,7 @@ class Node:
         self.workers = CountingWorkers(self._runner.get_loop(), 2)
         runtime = Runtime(SystemClock(), SystemRng(), files, self.workers)
         self.broker: Broker = self.run(start_broker(settings, runtime))
+        self.waist = Waist(self.broker)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
@@ -127,6 +129,7 @@ class Node:
         """Stop clean and start again on the same files."""
         self.run(self.broker.stop())
         self.broker = self.run(start_broker(settings, self.broker.runtime))
+        self.waist = Waist(self.broker)
 
     def close(self) -> None:
         self.run(self.broker.stop())
