@@ -7,6 +7,7 @@ a time, beside ordinary tests. Two would starve each other: Spark gives its Pyth
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -17,6 +18,10 @@ settings.register_profile("build", deadline=None, derandomize=True)
 settings.load_profile("build" if os.environ.get("CI") else "here")
 
 SPARK = "tests/spark/"
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs that way, and children inherit it: tests that press Ctrl-C would wait forever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

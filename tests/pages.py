@@ -21,6 +21,8 @@ SECONDS_MAX = 30
 RUN_S_MAX = 120
 TESTS = "def test_"
 ANYTHING = "…"
+ON_SPARK = ("penstock sql", "penstock pipeline", "cd ")
+"""How the commands of README's section on Spark begin; tests/spark runs them."""
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TOKEN = re.compile(r'"([^"]*)"|(\.+)|([0-9a-f]+)')

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.apps.measuring.machine import Cpus
 from penstock.apps.race import tables
-from penstock.apps.race.course import Course, Heat, Lap, WarmUp, is_steady
+from penstock.apps.race.course import WARM_UPS, Course, Heat, Lap, WarmUp, is_steady
 from penstock.apps.race.entrants import ENTRANTS
 from penstock.apps.race.fleet import Fleet
 from penstock.apps.race.row import Line, Row
@@ -149,6 +149,24 @@ def test_a_server_is_warmed_until_its_laps_lie_close_together(
     assert found.values == {"Penstock": [(20.0,)] * 5}
     assert is_steady([9.0, 10.0, 9.5])
     assert not is_steady([10.0, 10.0])
+
+
+def test_kafka_is_loaded_for_twenty_seconds_even_if_it_is_steady_before(
+    course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr("penstock.apps.race.course.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("penstock.apps.race.course.WARM_UPS", WARM_UPS)
+
+    def run(_heat: Heat) -> Lap:
+        now_s[0] += 1.0
+        return Lap((now_s[0],), 1, 0.0)
+
+    found = course.race_warm("a row", Promise.OS, run)
+    began_s = {name: laps[0][0] for name, laps in found.values.items()}
+    cold_s, penstock_s = 3, 2  # three cold laps; one to get warm, and its first lap
+    assert began_s["Penstock"] == cold_s + penstock_s
+    assert began_s["Kafka"] - began_s["Penstock"] == 20 + 1
 
 
 def test_what_laps_share_is_closed_with_the_row(course: Course) -> None:

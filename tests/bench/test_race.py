@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import io
 import json
 import os
+import re
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +19,13 @@ from rich.console import Console
 
 from penstock.apps.race import chart, contest, outcome, result, tables
 from penstock.apps.race.course import Course
-from penstock.apps.race.entrants import ENTRANTS
+from penstock.apps.race.entrants import ENTRANTS, Entrant
 from penstock.apps.race.lanes.kafka import KafkaLane
 from penstock.apps.race.lanes.lane import ack_times_us, end_to_end_us, fan_out_rate, ingest_rate, replay_rate
 from penstock.apps.race.lanes.nats import Lines, new_inbox
 from penstock.apps.race.lanes.pace import Pace, best_percentile
 from penstock.apps.race.payload import payload
-from penstock.apps.race.servers.installing import Missing, prepared, run
+from penstock.apps.race.servers.installing import Missing, pip_command, prepared, run
 from penstock.apps.race.servers.process import ServerProcess
 from penstock.apps.race.servers.runner import Promise
 from penstock.apps.race.standing import Standing
@@ -306,6 +309,65 @@ def test_a_step_of_installing_that_fails_says_why(tmp_path: Path, monkeypatch: p
     assert list((tmp_path / "race").iterdir()) == []
     made = prepared("thing", "1", lambda room: (room / "whole").touch())
     assert prepared("thing", "1", fail) == made
+
+
+ADDRESSES = re.compile(
+    r"listen|stream\.listen|advertised|controller\.(quorum|listener)|node\.id|log\.dirs|store_dir"
+    r"|(bind|port|queue-port|dir|data-dir|ready-file)$"
+)
+"""Where a server listens and keeps its data, and its name there: nothing that changes a figure."""
+
+
+@pytest.mark.parametrize("entrant", ENTRANTS, ids=lambda one: one.runner.name)
+def test_every_setting_of_a_server_is_in_the_result(
+    entrant: Entrant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: set[str] = set()
+
+    class Noted:
+        def __init__(self, words: list[object], home: Path, *_: object, **__: object) -> None:
+            given.update(re.findall(r"--([a-z-]+)", " ".join(map(str, words))))
+            self._home = home
+
+        def await_ready(self, _is_ready: object) -> None:
+            (self._home / "ready.json").write_text("{}")
+
+    module = sys.modules[type(entrant.runner).__module__]
+    monkeypatch.setattr(module, "ServerProcess", Noted)
+    for name in ("from_debian", "from_pip", "from_maven", "_formatted"):
+        monkeypatch.setattr(module, name, lambda *_: tmp_path / "cache", raising=False)
+    (tmp_path / "cache" / "data").mkdir(parents=True)
+    for promise in Promise:
+        home = tmp_path / promise
+        home.mkdir()
+        entrant.runner.start(home, 0, promise)
+        for file in (*home.glob("*.conf"), *home.glob("*.properties")):
+            given.update(re.findall(r"[a-z][a-z_.]+(?=: | ?=|\.1 =)", file.read_text()))
+    told = " ".join(entrant.runner.settings)
+    assert given
+    assert [name for name in sorted(given) if name not in told and not ADDRESSES.match(name)] == []
+
+
+def test_packages_are_installed_with_whatever_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make setup` uses uv where there is one, and leaves no pip in the environment then."""
+    found = {"pip": importlib.machinery.ModuleSpec("pip", None)}
+    monkeypatch.setattr("importlib.util.find_spec", found.get)
+    assert pip_command() == [sys.executable, "-m", "pip", "install"]
+    found.clear()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.base_prefix", str(tmp_path))
+    with pytest.raises(Missing, match="has no pip, and there is no uv"):
+        pip_command()
+    base = tmp_path / "bin" / "python3"
+    base.parent.mkdir()
+    base.write_text("#!/bin/sh\nexit 0\n")
+    base.chmod(0o755)
+    assert pip_command() == [str(base), "-m", "pip", "install"]
+    (tmp_path / "uv").write_text("")
+    (tmp_path / "uv").chmod(0o755)
+    assert pip_command() == [str(tmp_path / "uv"), "pip", "install", "--python", sys.executable]
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,9 @@
 
 A batch that waits for the coordinator must not be overtaken by the next one of the same connection. The clients choose
 partitions and batches as they do by default: then requests with a new partition alternate with requests without.
+
+Java and franz-go fail here when a Produce that waits for the coordinator does not hold its connection. librdkafka would
+not: it registers partitions by AddPartitionsToTxn (protocol V1) and waits for that before it sends batches.
 """
 
 from __future__ import annotations

@@ -9,15 +9,14 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from pages import ROOT, commands, is_same, parsed, play_json, play_queue, play_text, run_blocks
+from pages import ON_SPARK, ROOT, commands, is_same, parsed, play_json, play_queue, play_text, run_blocks
 from penstock.testing import Broker, running_broker
 
-HEAVY = ("penstock sql", "penstock pipeline", "cd shop")
-"""Commands of README's section on Spark."""
 SECONDS_MAX = 120
 NC = """#!{python}
 import socket, sys
@@ -63,7 +62,7 @@ class Reader:
 def check_console(reader: Reader, page: str) -> None:
     """Type the commands of a page. Where it shows an answer, that is the answer; lists may hold what others made."""
     for command, expected in commands(page):
-        if command.startswith(HEAVY):
+        if command.startswith(ON_SPARK):
             continue
         printed = reader.type(command)
         if expected:
@@ -97,25 +96,50 @@ def test_readme_and_all_pages_in_order(tmp_path: Path) -> None:
         run_blocks(broker, "docs/clients.md", tmp_path)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/clients.md", "docs/queue.md", "docs/protocols/http.md"])
+SHARING = ("README.md", *(f"docs/{name}.md" for name in ("clients", "queue", "spark")))
+SHARING += tuple(f"docs/protocols/{name}.md" for name in ("http", "json", "queue", "text"))
+"""Pages whose blocks run on the reader's broker. Those of testing.md start one of their own."""
+CALLS = r"(?:send|send_and_wait|Consumer|create_topic|Record|publish|publish_text)"
+TOPIC = re.compile(
+    rf'{CALLS}\(\s*"([\w.-]+)"|--topic (\w[\w.-]*)|^> PUB (\w[\w.-]*) |/topics/(\w[\w.-]*)'
+    r'|"topic": ?"([\w.-]+)"|"@topic=([\w.-]+)"|"(?:subscribe|topic)", "([\w.-]+)"',
+    re.MULTILINE,
+)
+
+
+def topics(page: str) -> set[str]:
+    text = (ROOT / page).read_text("utf-8")
+    return {name for found in TOPIC.findall(text) for name in found if name}
+
+
+@pytest.mark.parametrize("page", SHARING)
 def test_pages_share_no_topic(page: str) -> None:
     """A name that two pages use is a name that one of them breaks."""
-
-    def topics(path: Path) -> set[str]:
-        text = path.read_text("utf-8")
-        found = re.findall(r'(?:send|send_and_wait|Consumer|create_topic|Record)\(\s*"([\w-]+)"', text)
-        found += re.findall(r"--topic (\w[\w-]*)|PUB (\w[\w-]*) |/topics/(\w[\w-]*)", text)
-        return {name for one in found for name in ([one] if isinstance(one, str) else one) if name}
-
-    pages = [
-        "README.md",
-        "docs/clients.md",
-        "docs/queue.md",
-        "docs/protocols/http.md",
-        "docs/protocols/text.md",
-    ]
-    mine = topics(ROOT / page)
+    mine = topics(page)
     assert mine
-    for other in pages:
+    for other in SHARING:
         if other != page:
-            assert not mine & topics(ROOT / other), f"{page} and {other}"
+            assert not mine & topics(other), f"{page} and {other}"
+
+
+def test_readme_says_how_to_install_before_the_first_command() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    (install,) = re.findall(
+        r"^```bash\n(.*?pip install.*?)^```$", text.partition("## Start it")[0], re.M | re.S
+    )
+    lines = [line.partition("#")[0].strip() for line in install.splitlines()]
+    assert lines == [
+        "python3 -m venv .venv",
+        "source .venv/bin/activate",
+        "pip install .",
+        "penstock --version",
+    ]
+
+
+def test_no_page_installs_from_an_index_that_does_not_have_it() -> None:
+    """Until there is a release, a clone is the only source; extras that pages name exist."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        text = page.read_text("utf-8")
+        assert not re.search(r"install ['\"]?penstock\b", text), page
+        assert set(re.findall(r"install '\.\[(\w+)\]'", text)) <= set(known), page

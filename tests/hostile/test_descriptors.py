@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import CreateTopicsRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from compat.raw import RawConnection, batch
 from hostile.harness import ProbedBroker
@@ -72,11 +73,13 @@ def test_running_out_altogether_is_over_as_soon_as_there_are_descriptors_again(b
         try:
             for number in range(3):
                 connection.call(CreateTopicsRequest, 5, **_creation(f"dry-{number}"))
+            wanted = [{"name": f"auto-{number}"} for number in range(3)]
+            connection.call(MetadataRequest, 4, topics=wanted, allow_auto_topic_creation=True)
         finally:
             resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, allowed)
         until(partial(_is_taken, connection, "before"), "an old topic does not take records again")
-        for number in range(3):
-            name = f"dry-{number}"
+        for name in (f"{kind}-{number}" for kind in ("dry", "auto") for number in range(3)):
+            connection.metadata([name], create=True)  # a topic that was refused then is created now
             until(partial(_is_taken, connection, name), f"{name} stays offline")
     assert "Traceback" not in broker.output()
 

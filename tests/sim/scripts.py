@@ -55,8 +55,9 @@ class KafkaScript:
         self._is_open = False
         self._topics = 0
 
-    def steps(self, count: int) -> list[Step]:
-        kinds: list[Callable[[], list[Step]]] = [
+    def kinds(self) -> list[Callable[[], list[Step]]]:
+        """What makes the next steps; one that is named often is chosen often."""
+        return [
             self._produce,
             self._produce_idempotent,
             self._produce_in_transaction,
@@ -74,6 +75,9 @@ class KafkaScript:
             self._init_producer,
             self._member,
         ]
+
+    def steps(self, count: int) -> list[Step]:
+        kinds = self.kinds()
         steps: list[Step] = []
         while len(steps) < count:
             steps += self._chance.choice(kinds)()
@@ -101,7 +105,13 @@ class KafkaScript:
         return bytes(batch)
 
     def _request(
-        self, topic: str, batches: dict[int, bytes], *, acks: int = -1, txn_id: str | None = None
+        self,
+        topic: str,
+        batches: dict[int, bytes],
+        *,
+        acks: int = -1,
+        txn_id: str | None = None,
+        version: int = 12,
     ) -> Step:
         request = messages.ProduceRequest
         data = [request.PartitionProduceData(index=at, records=batch) for at, batch in batches.items()]
@@ -111,7 +121,7 @@ class KafkaScript:
             timeout_ms=30_000,
             topic_data=[request.TopicProduceData(name=topic, partition_data=data)],
         )
-        return Step(ApiKey.PRODUCE, 12, body, is_answered=acks != 0)
+        return Step(ApiKey.PRODUCE, version, body, is_answered=acks != 0)
 
     def _places(self) -> list[int]:
         return self._chance.sample(range(PARTITIONS), self._chance.randint(1, 3))

@@ -23,7 +23,7 @@ from compat.runtimes import maven_jars
 from compat.vocabulary import MissingRuntime
 from penstock.spark.java import find_java
 
-READY_S_MAX = 120.0
+READY_S_MAX = 300.0
 STOP_S_MAX = 30.0
 POLL_S = 0.1
 SPARK_HOME = Path(pyspark.__file__).parent

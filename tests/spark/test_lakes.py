@@ -160,6 +160,12 @@ def test_what_is_wrong_is_told_before_anything_starts(spark: Any, shop: Shop) ->
                 "steps": [{"sql": "select id, amount from input"}],
                 "sink": {"table": "y", "mode": "upsert", "key": ["customer"]},
             },
+            "function": {
+                "source": {"topics": [orders]},
+                "decode": {"schema": SCHEMA},
+                "steps": [{"python": lambda rows: {}["no such key"]}],
+                "sink": {"table": "z"},
+            },
         }
     )
     with pytest.raises(WrongDefinition) as caught:
@@ -171,7 +177,9 @@ def test_what_is_wrong_is_told_before_anything_starts(spark: Any, shop: Shop) ->
         "pipelines.column.steps[1].sql",
         "pipelines.type.decode.schema",
         "pipelines.key.sink.key",
+        "pipelines.function.steps[0].python",
     ]
+    assert told["pipelines.function.steps[0].python"] == "the function raised KeyError: 'no such key'."
     assert "Did you mean one of the following? [`amount`" in told["pipelines.column.decode.expect.a"]
     assert told["pipelines.column.steps[1].sql"].startswith(
         "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selct'"

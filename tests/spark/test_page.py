@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from pages import ON_SPARK, commands
 from penstock.client.access import OPTIONS as ACCESS_OPTIONS
 from penstock.spark.options import KAFKA_OPTIONS, OPTIONS
-from penstock.testing import Broker
+from penstock.testing import Broker, running_broker
 from spark.shop import Shop, shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
@@ -65,6 +66,19 @@ def test_every_block_runs(
     assert len([line for line in lines if "topic" in line]) == 2, "dead letters"
     assert "nothing wrong" in five_minutes
     assert re.search(r"2026-01-01T10:01:00\S*.*\b1\b.*1\.5", revenue), revenue
+
+
+def test_the_commands_of_readme_run_one_after_the_other(tmp_path: Path) -> None:
+    """On a broker that is new but for what README wrote before; the project is not the one of spark.md."""
+    typed = [command for command, _ in commands("README.md") if command.startswith(ON_SPARK)]
+    assert len(typed) >= 3
+    with running_broker(storage="memory") as new:
+        run("penstock pub --topic sales --message '{}'", new, tmp_path)
+        said = [run(command, new, tmp_path) for command in typed]
+        run("penstock pipeline init shop", new, tmp_path)
+    (next_command,) = re.findall(r"then: (.*)", "".join(said))
+    assert next_command in typed, "what `pipeline init` says is what README says"
+    assert '"pipeline": "orders-lake", "state": "stopped"' in said[-1]
 
 
 def test_every_option_has_its_row() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -66,7 +67,7 @@ def test_the_python_of_the_page_is_a_project(spark: Any, tmp_path: Path) -> None
     assert [one.name for one in project.pipelines] == ["large-orders"]
 
 
-def test_a_signal_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path) -> None:
     orders = shop.topic("orders", 1)
     shop.put(orders, [{"id": 1}])
     pipeline = {"source": {"topics": [orders]}, "decode": {"schema": "id bigint"}, "sink": {"table": "lake"}}
@@ -74,7 +75,9 @@ def test_a_signal_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path)
     (tmp_path / "pipelines.yaml").write_text(yaml.safe_dump(project))
     command = [sys.executable, "-m", "penstock", "pipeline", "run", "--metrics-port", "0"]
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        process = subprocess.Popen(command, cwd=tmp_path, env=shell(broker), stdout=out, stderr=err)
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=shell(broker), stdout=out, stderr=err, start_new_session=True
+        )
     try:
         assert wait_until(lambda: len(shop.rows("lake")) == 1, SECONDS_MAX, 0.2), (
             tmp_path / "err"
@@ -86,7 +89,7 @@ def test_a_signal_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path)
         assert (
             b'penstock_pipeline_up{pipeline="p"} 1.0' in urllib.request.urlopen(address[0], timeout=30).read()
         )
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Spark's Java and its workers as well
         assert process.wait(SECONDS_MAX) == 0, (tmp_path / "err").read_text()[-3000:]
     finally:
         process.kill()

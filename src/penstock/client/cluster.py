@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -25,7 +25,7 @@ from penstock.wire.kafka.classes import Message
 _METADATA_VERSION_MAX = 10
 """The first version that tells topic ids."""
 
-_NO_TOPIC_ID = bytes(16)
+NO_TOPIC_ID = bytes(16)
 _COORDINATOR_VERSION_MAX = 3
 
 MOVED = frozenset(
@@ -388,7 +388,12 @@ def codes_in(answer: Any) -> Iterator[int]:
 
 
 def _id_text(topic_id: bytes) -> str:
-    return "" if topic_id == _NO_TOPIC_ID else urlsafe_b64encode(topic_id).decode().rstrip("=")
+    return "" if topic_id == NO_TOPIC_ID else urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def id_bytes(topic_id: str) -> bytes:
+    """The id of a `TopicFound` as requests carry it."""
+    return urlsafe_b64decode(topic_id + "==") if topic_id else NO_TOPIC_ID
 
 
 def _name_of(target: Target) -> str:

@@ -14,7 +14,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from penstock.client.cluster import API_NAMES, MOVED, RETRIABLE, Attempts, Cluster, Leader, Place
+from penstock.client.cluster import (
+    API_NAMES,
+    MOVED,
+    NO_TOPIC_ID,
+    RETRIABLE,
+    Attempts,
+    Cluster,
+    Leader,
+    Place,
+    id_bytes,
+)
 from penstock.client.connection import Connection, word
 from penstock.client.errors import NotFound, RecordsDamaged, RecordsLost, Refused, TimedOut, Unreachable
 from penstock.client.offsets import EARLIEST, READ_COMMITTED, list_offsets
@@ -24,17 +34,22 @@ from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 FETCH_VERSION_MAX = 12
 """The last version that names topics and not their ids."""
+FETCH_VERSION_BY_ID = 13
 
 _LOG = logging.getLogger("penstock.client")
 
 
 class Span(NamedTuple):
-    """Records of one partition, from the first offset up to the last one, which is not among them."""
+    """Records of one partition, from the first offset up to the last one, which is not among them.
+
+    With an id, in the form of `TopicFound`, only that topic is read and never another one of the same name.
+    """
 
     topic: str
     partition: int
     start_offset: int
     end_offset: int
+    topic_id: str = ""
 
     @property
     def place(self) -> Place:
@@ -58,9 +73,18 @@ class Terms:
 
 
 def fetch_request(
-    offsets: Mapping[Place, int], isolation: int, *, wait_ms: int, bytes_max: int, partition_bytes_max: int
+    offsets: Mapping[Place, int],
+    isolation: int,
+    *,
+    wait_ms: int,
+    bytes_max: int,
+    partition_bytes_max: int,
+    topic_id: bytes = NO_TOPIC_ID,
 ) -> Any:
-    """Asks one broker for what partitions have from these offsets on; it may wait until there is anything."""
+    """Asks one broker for what partitions have from these offsets on; it may wait until there is anything.
+
+    The id is that of the one topic which is asked for; versions up to FETCH_VERSION_MAX leave it out.
+    """
     request = messages.FetchRequest
     topics: dict[str, list[Any]] = {}
     for place, offset in sorted(offsets.items()):
@@ -73,7 +97,10 @@ def fetch_request(
         min_bytes=1,
         max_bytes=bytes_max,
         isolation_level=isolation,
-        topics=[request.FetchTopic(topic=topic, partitions=parts) for topic, parts in topics.items()],
+        topics=[
+            request.FetchTopic(topic=topic, topic_id=topic_id, partitions=parts)
+            for topic, parts in topics.items()
+        ],
     )
 
 
@@ -105,6 +132,10 @@ class _SpanReader:
         part = self._answer()
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._lost(part)
+            return []
+        if part.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
+            self._lose(f"topic id {self._span.topic_id} is gone, another topic has the name now")
+            self._position = self._span.end_offset
             return []
         before = self._position
         wanted = Wanted(
@@ -153,21 +184,36 @@ class _SpanReader:
         if code in RETRIABLE:
             raise TimedOut(word(code), code=word(code))
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise NotFound(f"there is no partition {self._span.partition} of {self._span.topic} any more")
-        if code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
+            raise self._not_there()
+        if code == ErrorCode.UNKNOWN_TOPIC_ID:
+            self._check_id(code)
+        elif code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
             raise Refused(f"{self._span}: {word(code)}", code=word(code))
+
+    def _check_id(self, code: int) -> None:
+        """Returns when another topic has the name. Raises NotFound, or TimedOut: a broker may learn of an id late."""
+        found = self._cluster.topics([self._span.topic]).get(self._span.topic)
+        if found is None:
+            raise self._not_there()
+        if found.topic_id == self._span.topic_id:
+            raise TimedOut(word(code), code=word(code))
+
+    def _not_there(self) -> NotFound:
+        return NotFound(f"there is no partition {self._span.partition} of {self._span.topic} any more")
 
     def _ask(self) -> None:
         connection = self._cluster.connection_to(Leader(*self._span.place))
-        terms = self._terms
+        terms, topic_id = self._terms, id_bytes(self._span.topic_id)
         body = fetch_request(
             {self._span.place: self._position},
             terms.isolation,
             wait_ms=terms.wait_ms,
             bytes_max=terms.fetch_bytes_max,
             partition_bytes_max=terms.partition_bytes_max,
+            topic_id=topic_id,
         )
-        connection.send(ApiKey.FETCH, body, version=connection.version_of(ApiKey.FETCH, FETCH_VERSION_MAX))
+        version_max = FETCH_VERSION_MAX if topic_id == NO_TOPIC_ID else FETCH_VERSION_BY_ID
+        connection.send(ApiKey.FETCH, body, version=connection.version_of(ApiKey.FETCH, version_max))
         self._asked = connection
 
     def _ask_ahead(self) -> None:

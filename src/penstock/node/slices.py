@@ -107,6 +107,12 @@ class Pace:
             await asyncio.sleep(0)
 
 
+def once(work: Callable[[], None]) -> Sliced[None]:
+    """A work that cannot be cut and takes milliseconds: it gets a turn of the loop for itself."""
+    yield SLICE_UNITS
+    work()
+
+
 def finish(steps: Sliced[T]) -> T:
     """All of a sliced work at once, where it is known to be short."""
     while True:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from penstock.core.limits import LOOKUP_UNFOLDED_BYTES_MAX
 from penstock.core.log.log import Log, Mark
+from penstock.core.log.segment import Found
 from penstock.core.records.compression import stored_unfolded_bytes_max
 from penstock.core.records.lookup import first_at_or_after
 
@@ -27,13 +28,23 @@ def find_time(log: Log, time_ms: int, limit: Mark, batch_bytes_max: int) -> Time
     found = log.find_time(time_ms, limit)
     if found is None:
         return None
-    header = found.header
+    batch_bytes_max = max(batch_bytes_max, found.header.size)
+    search = partial(_look, found, time_ms, log.start_offset, stored_unfolded_bytes_max(batch_bytes_max))
+    return _look(found, time_ms, log.start_offset, LOOKUP_UNFOLDED_BYTES_MAX, search)
 
-    def look(unfolded_bytes_max: int) -> TimedOffset:
-        nearest = first_at_or_after(found.raw, header, time_ms, start_offset, unfolded_bytes_max)
-        search = None if nearest.is_exact else exact
-        return TimedOffset(nearest.offset, nearest.timestamp_ms, header.leader_epoch, search)
 
-    start_offset = log.start_offset
-    exact = partial(look, stored_unfolded_bytes_max(max(batch_bytes_max, header.size)))
-    return look(LOOKUP_UNFOLDED_BYTES_MAX)
+def _look(
+    found: Found,
+    time_ms: int,
+    start_offset: int,
+    unfolded_bytes_max: int,
+    search: Callable[[], TimedOffset] | None = None,
+) -> TimedOffset:
+    # Not a closure over its own search: such a cycle would hold the batch until the garbage is collected.
+    nearest = first_at_or_after(found.raw, found.header, time_ms, start_offset, unfolded_bytes_max)
+    return TimedOffset(
+        nearest.offset,
+        nearest.timestamp_ms,
+        found.header.leader_epoch,
+        None if nearest.is_exact else search,
+    )

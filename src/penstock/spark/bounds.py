@@ -90,10 +90,12 @@ def _only(given: Mapping[Place, int], places: Sequence[Place], what: str, is_sta
     return {place: given[place] for place in places}
 
 
-def spans_between(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> list[Span]:
-    """One span for each partition that has something between."""
+def spans_between(
+    starts: Mapping[Place, int], ends: Mapping[Place, int], topic_ids: Mapping[str, str]
+) -> list[Span]:
+    """One span for each partition that has something between. A task reads the topic of this id, and no later one."""
     return [
-        Span(place.topic, place.partition, starts[place], end)
+        Span(place.topic, place.partition, starts[place], end, topic_ids.get(place.topic, ""))
         for place, end in sorted(ends.items())
         if end > starts[place]
     ]

@@ -33,7 +33,7 @@ class Reader(DataSourceReader):
 
     def _spans(self, cluster: Cluster) -> list[Span]:
         options = self._options
-        places = select(cluster, options).places
+        places, topic_ids = select(cluster, options)
         starts = resolve(cluster, options.starting, places, options, is_start=True)
         ends = resolve(cluster, options.ending, places, options, is_start=False)
-        return spans_between(starts, ends)
+        return spans_between(starts, ends, topic_ids)

@@ -158,14 +158,14 @@ class Planner:
                 "was not written by this source. Give the query a checkpointLocation of its own."
             )
         there = {place: end for place, end in planned.offsets.items() if end > starts[place]}
-        there = self._not_replaced(there, planned.topic_ids)
+        there, topic_ids = self._not_replaced(there, planned.topic_ids)
         for place, first in self._listed(list(there), EARLIEST).items():
             if first > starts[place]:
                 self._lose(
                     f"{_name(place)}: offset {starts[place]} is gone, the log begins at {first}: retention took it"
                 )
                 starts[place] = min(first, there[place])
-        return spans_between(starts, there)
+        return spans_between(starts, there, topic_ids)
 
     def publish(self, end: Mapping[str, Any]) -> None:
         done = StreamOffset.decode(end)
@@ -190,11 +190,12 @@ class Planner:
         replaced = self._replaced(before.topic_ids, selected.topic_ids)
         return {place: offset for place, offset in before.offsets.items() if place.topic not in replaced}
 
-    def _not_replaced(self, ends: Offsets, topic_ids: Mapping[str, str]) -> Offsets:
-        """The ends of a planned batch, without topics that were created anew after it was planned."""
+    def _not_replaced(self, ends: Offsets, topic_ids: Mapping[str, str]) -> tuple[Offsets, dict[str, str]]:
+        """The ends of a planned batch without topics that were created anew after it was planned; ids of the others."""
         found = self._cluster.topics({place.topic for place in ends})
-        replaced = self._replaced(topic_ids, {name: one.topic_id for name, one in found.items()})
-        return {place: end for place, end in ends.items() if place.topic not in replaced}
+        ids_now = {name: one.topic_id for name, one in found.items()}
+        replaced = self._replaced(topic_ids, ids_now)
+        return {place: end for place, end in ends.items() if place.topic not in replaced}, ids_now
 
     def _replaced(self, before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
         """Topics with another id than before. Raises RecordsLost, or warns once for each of them."""

@@ -27,8 +27,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The one further door here is a second one of Kafka's; remembers whenever it is made."""
     made: list[Any] = []
 
-    def make(broker: Broker, gate: Gate) -> KafkaDoor:
-        made.append(KafkaDoor(Waist(broker)))
+    def make(waist: Waist, gate: Gate) -> KafkaDoor:
+        made.append(KafkaDoor(waist))
         return made[-1]
 
     monkeypatch.setattr(doorways, "LATER_DOORS", {"text": make})

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from feeding import connected, create, forget, numbered, put
+from feeding import connected, create, delete, forget, numbered, put
 from penstock.client.access import read_access
 from penstock.client.cluster import Cluster
 from penstock.client.errors import NotFound, RecordsLost, Unreachable
@@ -65,6 +65,23 @@ def test_offsets_that_never_come_end_it(cluster: Cluster, topic: str) -> None:
 def test_what_is_not_there_is_named(cluster: Cluster, topic: str) -> None:
     with pytest.raises(NotFound, match="partition 9"):
         offsets(cluster, Span(topic, 9, 0, 1))
+
+
+def test_a_topic_of_the_same_name_is_not_read_for_another(cluster: Cluster, topic: str) -> None:
+    put(cluster, topic, numbered(10))
+    span = Span(topic, 0, 2, 8, cluster.topics([topic])[topic].topic_id)
+    assert offsets(cluster, span) == list(range(2, 8))
+    delete(cluster, topic)
+    with pytest.raises(NotFound, match="no partition 0"):
+        offsets(cluster, span)
+    create(cluster, topic)
+    put(cluster, topic, numbered(30))
+    with pytest.raises(RecordsLost, match=f"topic id {span.topic_id} is gone, another topic has the name"):
+        offsets(cluster, span)
+    assert offsets(cluster, span, replace(Terms(), fails_on_loss=False)) == []
+    assert offsets(cluster, span._replace(topic_id="")) == list(range(2, 8)), (
+        "without an id, the name decides"
+    )
 
 
 def test_a_broker_that_comes_back_is_read_on() -> None:

@@ -82,7 +82,7 @@ def test_the_wheels_java_is_wrapped_once() -> None:
 
 def test_a_session_says_why_it_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     # Other tests of this process may have a Spark, which would be returned as it is.
-    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr(sessions, "_running", lambda sql: None)
     with pytest.raises(sessions.CannotStart, match="need bash"):
         sessions.make_session("local[1]", "none", {})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -91,7 +91,7 @@ def test_a_session_says_why_it_cannot_start(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_session_names_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr(sessions, "_running", lambda sql: None)
     home = home_of(tmp_path / "old", "11.0.2")
     (home / "bin" / "bash").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(home / "bin"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeding import NOW_MS, create, numbered, put
+from feeding import NOW_MS, create, delete, numbered, put
 from penstock.client.cluster import Cluster
 from penstock.client.errors import BadArgument, RecordsLost
 from penstock.client.fetching import Span
@@ -49,6 +49,18 @@ def test_tasks_read_what_was_planned(broker: Broker, topic: str) -> None:
             found += list(zip(*columns, strict=True))
     assert sorted(found) == [(0, n) for n in range(100)] + [(1, n) for n in range(10)]
     assert len(reader.partitions()) >= 5
+
+
+def test_a_task_never_reads_a_topic_that_was_created_after_the_plan(
+    broker: Broker, cluster: Cluster, topic: str
+) -> None:
+    reader = Reader(options(broker, topic))
+    tasks = reader.partitions()
+    delete(cluster, topic)
+    create(cluster, topic, 2)
+    put(cluster, topic, numbered(200))
+    with pytest.raises(RecordsLost, match="another topic has the name now"):
+        list(reader.read(tasks[0]))
 
 
 def test_bounds_by_offset_and_by_time(broker: Broker, topic: str) -> None:

@@ -46,7 +46,9 @@ def init(directory: Path) -> None:
 
     written = write_project(directory)
     click.echo(f"Wrote {', '.join(str(file) for file in written)}.")
-    click.echo(f"Next: penstock start, then: cd {directory} && penstock pipeline run --once")
+    click.echo(
+        f"Next: penstock start, then: cd {directory} && sh make_orders.sh && penstock pipeline run --once"
+    )
 
 
 @pipeline.command()

@@ -55,9 +55,9 @@ def _check_topics(project: Project) -> tuple[list[Problem], list[str]]:
     except ClientError as error:
         remedy = "Start the broker, or leave topics out with --offline."
         return [Problem("bootstrap", f"{error}.", remedy)], []
-    return found.problems, [
-        f"the topic {name} does not exist yet; run creates it." for name in found.to_create
-    ]
+    notes = [f"the topic {name} does not exist yet; run creates it." for name in found.to_create]
+    notes += [f"no topic matches the pattern {one} yet." for one in found.unmatched]
+    return found.problems, notes
 
 
 def _check_queries(project: Project) -> list[Problem]:

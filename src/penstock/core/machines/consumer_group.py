@@ -89,6 +89,11 @@ class Beat:
     classic: ClassicSide | None = None
     """Set when the member speaks the classic protocol, and this stands for its joining."""
 
+    @property
+    def may_reassign(self) -> bool:
+        """Whether all targets may have to be worked out anew: the member joins, leaves, or states a subscription."""
+        return self.epoch <= JOIN_EPOCH or self.topic_names is not None or self.topic_regex is not None
+
     def check(self) -> None:
         """Raises when it contradicts itself, whatever the group."""
         for name, value in (("InstanceId", self.instance_id), ("RackId", self.rack_id)):

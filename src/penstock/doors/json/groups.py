@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge
@@ -16,7 +17,7 @@ from penstock.core.machines.offsets import Place
 from penstock.core.model import NO_EPOCH
 from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
-from penstock.node.slices import Sliced, chunks
+from penstock.node.slices import Sliced, chunks, once
 from penstock.node.waist.committed import NO_RETENTION, Committed, Committer, OffsetEntry, Outcomes
 from penstock.node.waist.coordinators import CoordinatorKind
 from penstock.node.waist.groups import JOIN_EPOCH, LEAVE_EPOCH, NOTHING, Assignment, Beat, BeatAnswer
@@ -61,7 +62,7 @@ class GroupHandlers:
         )
         fields.check_empty()
         await self._open(call, group_id)
-        self._beat(call, group_id, beat)
+        await self._slices.run(once(lambda: self._beat(call, group_id, beat)))
 
     async def heartbeat(self, call: Call) -> None:
         """The member lives and holds `assignment`; the answer says what it is to hold now."""
@@ -92,7 +93,8 @@ class GroupHandlers:
             else:
                 call.answer({})
 
-        self._groups.beat(call.session, group_id, beat, answered)
+        leave = partial(self._groups.beat, call.session, group_id, beat, answered)
+        await self._slices.run(once(leave))
 
     def _beat(self, call: Call, group_id: str, beat: Beat) -> None:
         def answered(outcome: BeatAnswer | BrokerError) -> None:

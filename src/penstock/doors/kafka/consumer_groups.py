@@ -8,7 +8,7 @@ from typing import Any
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
-from penstock.node.slices import Sliced
+from penstock.node.slices import Sliced, once
 from penstock.node.waist.group_descriptions import AssignedTopic, ConsumerGroupDescription, ConsumerMember
 from penstock.node.waist.groups import JOIN_EPOCH, Beat, BeatAnswer
 from penstock.node.waist.waist import Waist
@@ -27,6 +27,7 @@ class ConsumerGroupHandlers:
     """Answers members of consumer groups, and those who look at them."""
 
     def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
         self._verbs = waist.groups
 
     def heartbeat(self, call: Call, request: Any) -> None:
@@ -36,7 +37,20 @@ class ConsumerGroupHandlers:
         def answered(outcome: BeatAnswer | BrokerError) -> None:
             answer(_error(outcome) if isinstance(outcome, BrokerError) else _beaten(outcome))
 
-        self._verbs.beat(call.session, request.group_id, self._beat(call, request), answered)
+        beat = self._beat(call, request)
+        go = partial(self._verbs.beat, call.session, request.group_id, beat, answered)
+        if not beat.may_reassign:
+            go()
+            return
+        # Thousands of partitions are assigned in one go, so a hundred members that join must not share one turn.
+        release_hold = call.connection.hold()
+
+        def done(outcome: Exception | None) -> None:
+            release_hold()
+            if outcome is not None:
+                call.connection.close(f"defect: {outcome!r}")
+
+        self._slices.queue(once(go), done)
 
     def _beat(self, call: Call, request: Any) -> Beat:
         member_id = request.member_id

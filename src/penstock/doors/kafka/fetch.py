@@ -14,7 +14,7 @@ from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.node.slices import CHUNK, Sliced, chunks
-from penstock.node.waist.fetch import Fetched, FetchSource
+from penstock.node.waist.fetch import Fetched, FetchSource, read_small
 from penstock.node.waist.waist import Waist
 from penstock.node.waist.waits import Waits
 from penstock.wire.kafka import ErrorCode, messages
@@ -154,12 +154,15 @@ class FetchHandler:
         for topic in request.topics:
             answers: list[Any] = []
             for some in chunks(topic.partitions):
-                answers += [self._read_one(call, topic, one, reading) for one in some]
+                answers += [self._read_one(call, topic, one, reading, reads_small=True) for one in some]
                 yield 1 + len(some)
             reading.body.responses.append(_topic(topic, answers))
         return reading
 
-    def _read_one(self, call: Call, topic: Any, one: Any, reading: Reading) -> Any:
+    def _read_one(
+        self, call: Call, topic: Any, one: Any, reading: Reading, *, reads_small: bool = False
+    ) -> Any:
+        """`reads_small`: short runs are read here, in slices, because all of them would be sent in one turn."""
         left_bytes, isolation = reading.left_bytes, reading.isolation
         answer = messages.FetchResponse.PartitionData(
             partition_index=one.partition,
@@ -177,6 +180,9 @@ class FetchHandler:
                 isolation,
                 one.current_leader_epoch,
             )
+            run = found.run
+            is_taken = run is not None and (run.length <= left_bytes or not reading.found_bytes)
+            records = read_small(run) if run is not None and is_taken and reads_small else run
         except BrokerError as error:
             answer.error_code = code_of(error)
             reading.must_answer = True
@@ -189,9 +195,8 @@ class FetchHandler:
             reading.must_answer = True
             return answer
         reading.sources.append(found.source)
-        run = found.run
-        if run is not None and (run.length <= left_bytes or not reading.found_bytes):
-            answer.records = run
+        if run is not None and is_taken:
+            answer.records = records
             reading.found(found.source, run.length)
             if isolation is Isolation.READ_COMMITTED:
                 answer.aborted_transactions = _aborted(found, one.fetch_offset, run.end_offset)

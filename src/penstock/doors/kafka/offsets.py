@@ -13,7 +13,7 @@ from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.exact_offsets import ExactOffsets
-from penstock.node.slices import Sliced, chunks
+from penstock.node.slices import CHUNK, Sliced, chunks
 from penstock.node.waist.positions import Edge, TimedOffset
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
@@ -30,8 +30,8 @@ _EDGES = {
 }
 """Kafka's numbers that stand for no time; others below zero find nothing."""
 _EPOCH_FROM = 4
-_SEARCH_UNITS = 20
-"""What it costs to look up a time: an index is searched and a batch is read."""
+_SEARCH_UNITS = 100
+"""What it costs to look up a time: an index is searched, and a batch is read, unfolded and walked."""
 _NOTHING = TimedOffset(offset=-1, timestamp_ms=-1, leader_epoch=-1)
 
 
@@ -50,9 +50,14 @@ class OffsetHandlers:
         exact = ExactOffsets()
         for topic in request.topics:
             partitions: list[Any] = []
-            for some in chunks(topic.partitions):
-                partitions += [self._list_one(call, topic.name, one, isolation, exact) for one in some]
-                yield 1 + sum(map(_units, some))
+            units = 1
+            for one in topic.partitions:
+                partitions.append(self._list_one(call, topic.name, one, isolation, exact))
+                units += _units(one)
+                if units >= CHUNK:
+                    yield units
+                    units = 0
+            yield units
             topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         if not exact:
             return response(topics=topics)

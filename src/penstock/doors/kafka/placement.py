@@ -18,6 +18,7 @@ METADATA_TOPIC = "__cluster_metadata"
 LISTENER = "PLAINTEXT"
 
 _PREFERRED, _UNCLEAN = 0, 1
+_ELECTION_ERROR_FROM = 1
 _NODES_FROM = 2
 """The first version of DescribeQuorum that says where the voters listen."""
 _OFFLINE = {
@@ -86,26 +87,23 @@ class PlacementHandlers:
     # -- elections
 
     def elect_leaders(self, call: Call, request: Any) -> Any:
-        response = messages.ElectLeadersResponse
+        named: Sequence[tuple[str, list[int]]] = []
         try:
-            self._verbs.authorize_changes(call.session)
             named = self._elections(call, request)
             check_count(sum(len(indexes) for _, indexes in named))
+            self._verbs.authorize_changes(call.session)
         except BrokerError as error:
-            return response(error_code=code_of(error), replica_election_results=[])
+            return _elections_refused(call, named, code_of(error), words_of(error))
         results = []
         for topic, indexes in named:
             partitions = []
             for index in indexes:
                 outcome = self._verbs.elect(call.session, topic, index)
-                code, words = _elected(outcome, request.election_type)
-                partitions.append(
-                    response.PartitionResult(partition_id=index, error_code=code, error_message=words)
-                )
-            results.append(response.ReplicaElectionResult(topic=topic, partition_result=partitions))
+                partitions.append(_election_result(index, *_elected(outcome, request.election_type)))
+            results.append(_election_results(topic, partitions))
         is_known = request.election_type in _OFFLINE
         code = 0 if is_known else int(ErrorCode.INVALID_REQUEST)
-        return response(error_code=code, replica_election_results=results)
+        return messages.ElectLeadersResponse(error_code=code, replica_election_results=results)
 
     def _elections(self, call: Call, request: Any) -> Sequence[tuple[str, list[int]]]:
         """The partitions asked for by topic; of all partitions only those that are offline matter."""
@@ -152,6 +150,30 @@ def _reassigned(outcome: PlacementOutcome | BrokerError) -> _Coded:
     if isinstance(outcome, BrokerError):
         return code_of(outcome), words_of(outcome)
     return int(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS) if outcome is PlacementOutcome.NO_MOVE else 0, None
+
+
+def _elections_refused(
+    call: Call, named: Sequence[tuple[str, list[int]]], code: int, words: str | None
+) -> Any:
+    """The first version has no place for an error of the whole: it stands with every partition."""
+    response = messages.ElectLeadersResponse
+    if call.version >= _ELECTION_ERROR_FROM:
+        return response(error_code=code, replica_election_results=[])
+    results = [
+        _election_results(topic, [_election_result(index, code, words) for index in indexes])
+        for topic, indexes in named
+    ]
+    return response(replica_election_results=results)
+
+
+def _election_results(topic: str, partitions: list[Any]) -> Any:
+    return messages.ElectLeadersResponse.ReplicaElectionResult(topic=topic, partition_result=partitions)
+
+
+def _election_result(index: int, code: int, words: str | None) -> Any:
+    return messages.ElectLeadersResponse.PartitionResult(
+        partition_id=index, error_code=code, error_message=words
+    )
 
 
 def _elected(outcome: PlacementOutcome | BrokerError, kind: int) -> _Coded:

@@ -10,6 +10,7 @@ from penstock.core.model import Acks
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
+from penstock.node.slices import CHUNK
 from penstock.node.waist.produce import InTransaction, NewBatch, Produced, Written
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, encode_produced, messages
@@ -23,6 +24,7 @@ class ProduceHandler:
     """Answers Produce."""
 
     def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
         self._verbs = waist.produce
 
     def produce(self, call: Call, request: Any) -> Any:
@@ -73,6 +75,8 @@ class ProduceHandler:
         within = None
         if request.transactional_id is not None:
             within = InTransaction(request.transactional_id, speaks_v2(call.api_key, call.version))
+        if len(batches) > CHUNK and request.acks != Acks.NONE:
+            call.take_place(self._slices)
         hold = call.connection.hold
         self._verbs.append_all(call.session, batches, request.acks, within, hold, production.produced)
         return production.finish()

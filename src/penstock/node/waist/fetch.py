@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.core.access import Operation
-from penstock.core.errors import Fenced, OffsetOutOfRange
+from penstock.core.errors import Fenced, OffsetOutOfRange, TornSegment
+from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
 from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.model import NO_EPOCH, Isolation, TopicRef
@@ -79,3 +80,13 @@ class FetchVerbs:
                 error,
             ),
         )
+
+
+def read_small(run: Slice) -> Slice | bytes:
+    """The bytes of a short run; a longer one is sent from its file."""
+    if run.length > RECORDS_COPIED_BYTES_MAX:
+        return run
+    content = run.read()
+    if len(content) < run.length:
+        raise TornSegment(f"{run.file.path} ended before byte {run.position + run.length}")
+    return content

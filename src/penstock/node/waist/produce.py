@@ -1,8 +1,9 @@
 """Produce: batches into partitions, acknowledged as their producer asked for. Never decodes a record.
 
-Batches are admitted before they are appended; where that takes long, a worker does it. What a producer writes in a
-transaction is appended once the transaction's coordinator vouches for it. While either is under way the caller's
-connection is held, so that a later batch cannot overtake.
+Batches are admitted before they are appended; where that takes long, a worker does it, and batches to many partitions
+are admitted and appended in slices. What a producer writes in a transaction is appended once the transaction's
+coordinator vouches for it. While any of this is under way the caller's connection is held, so that a later batch
+cannot overtake.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from penstock.core.model import TopicRef
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.node.admission import Admitted
 from penstock.node.broker import Broker
+from penstock.node.connections.turns import BYTES_PER_UNIT
 from penstock.node.partition import Appended, Partition, Settled
 from penstock.node.session import Session
+from penstock.node.slices import CHUNK, Sliced, finish
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 from penstock.node.workers import forget_variables
@@ -61,6 +64,11 @@ class NewBatch:
         self.index = index
         self.records = records
 
+    @property
+    def units(self) -> int:
+        """What admitting or appending it costs, see SLICE_UNITS."""
+        return 1 + len(self.records or b"") // BYTES_PER_UNIT
+
     def own(self) -> None:
         """Copy the records: their effect is deferred, and the buffer that they lie in is about to be reused."""
         if self.records is not None:
@@ -90,6 +98,7 @@ class ProduceVerbs:
         self.authorization = authorization
         self.find = routes.partition
         self.routes = routes
+        self.slices = broker.runtime.slices
         self.workers = broker.runtime.workers
 
     def append(
@@ -152,6 +161,8 @@ class _Production:
         self._within = within
         self._hold = hold
         self._done = done
+        self._is_long = len(batches) > CHUNK
+        """There are too many batches to append in one turn of the loop."""
         self._admitted: list[Admitted | BrokerError] = []
         """For each batch: the batch, checked, or why it was refused."""
         self._doubt: BrokerError | None = None
@@ -223,15 +234,33 @@ class _Production:
     # -- admission
 
     def _finish(self) -> None:
-        if self._admit_now():
-            self._append()
+        if self._is_long:
+            self._finish_sliced()
+        elif finish(self._admit_now()):
+            self._append_all()
         else:
             self._admit_apart()
 
-    def _admit_now(self) -> bool:
+    def _finish_sliced(self) -> None:
+        release_hold = self._hold()
+        self._own_records()
+
+        def admitted(outcome: bool | Exception) -> None:
+            if outcome is True:
+                self._append_all()
+            elif outcome is False:
+                self._admit_apart()
+            else:
+                self._done(outcome)
+            release_hold()
+
+        self._verbs.slices.queue(self._admit_now(), admitted)
+
+    def _admit_now(self) -> Sliced[bool]:
         """Admit every batch on the loop; False when one of them must be opened in a worker."""
         self._admitted = []
         for batch in self._batches:
+            yield batch.units
             try:
                 partition = self._target(batch)
                 assert batch.records is not None
@@ -255,7 +284,7 @@ class _Production:
                 assert batch.records is not None
                 jobs.append(partition.admission.work(batch.records, self._acks))
             except BrokerError as error:
-                jobs.append(error)
+                jobs.append(error.with_traceback(None))
 
         def admitted(outcome: list[Admitted | BrokerError] | BaseException) -> None:
             release_hold()
@@ -263,7 +292,7 @@ class _Production:
                 self._done(outcome)
                 raise outcome
             self._admitted = outcome
-            self._append()
+            self._append_all()
 
         self._verbs.workers.submit(lambda: run_all(jobs), admitted)
 
@@ -273,12 +302,24 @@ class _Production:
 
     # -- appending
 
-    def _append(self) -> None:
-        outcomes = [
-            self._append_one(batch, admitted)
-            for batch, admitted in zip(self._batches, self._admitted, strict=True)
-        ]
-        self._done(Produced(outcomes, self._doubt))
+    def _append_all(self) -> None:
+        if not self._is_long:
+            self._done(finish(self._append()))
+            return
+        release_hold = self._hold()
+
+        def appended(outcome: Produced | Exception) -> None:
+            release_hold()
+            self._done(outcome)
+
+        self._verbs.slices.queue(self._append(), appended)
+
+    def _append(self) -> Sliced[Produced]:
+        outcomes: list[Written | BrokerError] = []
+        for batch, admitted in zip(self._batches, self._admitted, strict=True):
+            outcomes.append(self._append_one(batch, admitted))
+            yield batch.units
+        return Produced(outcomes, self._doubt)
 
     def _append_one(self, batch: NewBatch, admitted: Admitted | BrokerError) -> Written | BrokerError:
         """The partition is looked up again: a topic may have been deleted while a worker was busy."""

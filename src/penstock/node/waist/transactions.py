@@ -15,8 +15,8 @@ from penstock.core.machines.transactions import Claim as Claim
 from penstock.core.model import NO_EPOCH, NO_PRODUCER
 from penstock.core.records.control import Marker
 from penstock.node.broker import Broker
+from penstock.node.coordinators import groups
 from penstock.node.coordinators.committed import NewOffset
-from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.partition import Partition
 from penstock.node.session import Session
 from penstock.node.slices import Sliced, chunks
@@ -31,6 +31,9 @@ from penstock.node.waist.committed import (
 )
 from penstock.node.waist.produce import Hold
 from penstock.node.waist.routes import Routes
+
+GROUPS_TOPIC = groups.TOPIC
+"""Markers for this topic end what a transaction has pending with groups."""
 
 STATES = frozenset(state.value for state in State)
 """The states of transactional ids, by Kafka's names."""

@@ -171,6 +171,10 @@ class _Look:
             self._problems.add(path, spark_message(str(error)))
         except PipelineError as error:
             self._problems.add(path, str(error))
+        except Exception as error:
+            if not where.endswith(".python"):
+                raise
+            self._problems.add(path, f"the function raised {type(error).__name__}: {error}.")
 
 
 def _kind(step: Step) -> str:

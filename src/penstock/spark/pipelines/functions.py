@@ -27,7 +27,7 @@ def find_function(word: str, path: str, home: Path, problems: Problems) -> Calla
         remedy = f"Put {module_name}.py beside the definition." if is_missing else ""
         problems.add(path, f"cannot import {module_name}: {error}.", remedy)
         return None
-    except (SyntaxError, NameError) as error:
+    except Exception as error:  # noqa: BLE001 - a module of the user may raise anything; it is reported with the rest
         problems.add(path, f"{module_name} does not load: {type(error).__name__}: {error}.")
         return None
     found = getattr(module, name, None)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.client.errors import NotInstalled
 from penstock.spark.pipelines.checking import check_pipeline
 from penstock.spark.pipelines.columns import check_columns
 from penstock.spark.pipelines.conflicts import check_conflicts
@@ -99,7 +100,9 @@ def _load_yaml(file: Path) -> tuple[object, dict[str, int], list[Problem]]:
 def _load_python(file: Path) -> Project:
     try:
         names = runpy.run_path(str(file))
-    except (SyntaxError, NameError, ImportError) as error:
+    except (WrongDefinition, NotInstalled):
+        raise
+    except Exception as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         problem = Problem("", f"does not load: {type(error).__name__}: {error}.", file=file.name, line=line)
         raise WrongDefinition([problem]) from error

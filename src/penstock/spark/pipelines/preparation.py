@@ -6,6 +6,7 @@ exists.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,10 +28,11 @@ BROKER_DECIDES = -1
 
 @dataclass
 class TopicsFound:
-    """What a look at the broker found: problems, and the side topics that a run would create."""
+    """What a look at the broker found: problems, side topics that a run would create, patterns without a topic."""
 
     problems: list[Problem] = field(default_factory=list)
     to_create: list[str] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
 
 
 def find_topics(project: Project, pipelines: Sequence[Pipeline]) -> TopicsFound:
@@ -51,6 +53,10 @@ def find_topics(project: Project, pipelines: Sequence[Pipeline]) -> TopicsFound:
             there = topics_at(source.options)
             for name in source.topics:
                 _require(name, there, f"{path}.source.topics", found)
+        if source.pattern and not any(
+            re.fullmatch(source.pattern, name) for name in topics_at(source.options)
+        ):
+            found.unmatched.append(source.pattern)
         if sink.topic is not None:
             _require(sink.topic, topics_at(sink.options), f"{path}.sink.topic", found)
         for _, target in side_targets(pipeline):

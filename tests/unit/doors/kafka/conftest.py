@@ -54,6 +54,27 @@ class CountingWorkers(ThreadWorkers):
             job()
 
 
+class Busiest:
+    """Counts the calls of a function and knows the most in one turn of the loop."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        self.most = 0
+        self._count = 0
+        called = getattr(owner, name)
+
+        def counted(*args: Any, **more: Any) -> Any:
+            if not self._count:
+                asyncio.get_running_loop().call_soon(self._end)
+            self._count += 1
+            self.most = max(self.most, self._count)
+            return called(*args, **more)
+
+        patch.setattr(owner, name, counted)
+
+    def _end(self) -> None:
+        self._count = 0
+
+
 class Node:
     """A broker, its loop, and a way to ask it."""
 

@@ -13,6 +13,7 @@ from in_process import Caller, Closed
 from making import filled_batch
 from penstock.core.errors import DiskFailed
 from penstock.core.records.batch import decode_header, size_at
+from penstock.node.connections.connection import Connection
 from penstock.node.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode
 
@@ -245,3 +246,27 @@ def test_waits_of_one_connection_are_answered_in_their_order(orders: Node) -> No
         return [(await caller.answer()).responses[0].topic for _ in range(2)]
 
     assert orders.talk(talk) == ["orders", "bills"]
+
+
+@pytest.mark.parametrize(("size", "pieces_max"), [(100, 1), (5_000, 401)], ids=["short", "long"])
+def test_short_runs_of_many_partitions_are_one_piece(
+    orders: Node, monkeypatch: pytest.MonkeyPatch, size: int, pieces_max: int
+) -> None:
+    """Each would be pinned, read and sent by itself, all in one turn of the loop."""
+    write(owner(orders), size=size)
+    kept: list[int] = []
+    keep = Connection.keep
+
+    def counted(connection: Connection, pieces: Any) -> bool:
+        kept.append(len(pieces))
+        return keep(connection, pieces)
+
+    monkeypatch.setattr(Connection, "keep", counted)
+
+    async def talk(caller: Caller) -> Any:
+        return await caller.ask(FETCH, 12, fetch(*[("orders", 0, 0)] * 200))
+
+    answer = orders.talk(talk)
+    found = [one for topic in answer.responses for one in topic.partitions]
+    assert [offsets(bytes(one.records)) for one in found] == [[0]] * 200
+    assert max(kept) == pieces_max

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from penstock.core.limits import LOOKUP_UNFOLDED_BYTES_MAX
 from penstock.core.model import NewRecord
 from penstock.core.records.compression import ZSTD
 from penstock.core.records.whole import build_batch
-from penstock.wire.kafka import ApiKey, ErrorCode
+from penstock.node.partition import Partition
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
-from .conftest import Node
+from .conftest import Busiest, Node
 
 EARLIEST, LATEST, NEWEST, EARLIEST_LOCAL, TIERED = -2, -1, -3, -4, -5
 
@@ -114,3 +116,35 @@ def test_a_record_in_a_batch_that_unfolds_to_much_is_found_exactly(node: Node, t
     offset = {0: 0, 1_002: 2, NEWEST: 4}[time_ms]
     assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.NONE, offset, 1_000 + offset)
     assert latest.offset == 5
+
+
+@pytest.mark.parametrize("time_ms", [101, NEWEST])
+def test_few_batches_are_searched_in_one_turn(
+    orders: Node, monkeypatch: pytest.MonkeyPatch, time_ms: int
+) -> None:
+    """Each of them may have to be unfolded and walked to its end."""
+    busiest = Busiest(monkeypatch, Partition, "find_time")
+    kind = messages.ListOffsetsRequest
+    row = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=time_ms)
+    request = kind(replica_id=-1, topics=[kind.ListOffsetsTopic(name="orders", partitions=[row] * 40)])
+
+    async def talk(caller: Caller) -> Any:
+        return await caller.ask(ApiKey.LIST_OFFSETS, 7, request)
+
+    assert len(node_answers := orders.talk(talk).topics[0].partitions) == 40
+    assert {one.offset for one in node_answers} == {1 if time_ms == 101 else 3}
+    assert busiest.most <= 3
+
+
+def test_a_batch_that_was_searched_is_freed_at_once(orders: Node) -> None:
+    """Held in a cycle, thousands of large ones would wait for the garbage collector."""
+    partition = orders.broker.partition("orders", 0)
+    gc.collect()
+    gc.disable()
+    try:
+        found = partition.find_time(101)
+        assert found is not None and found.search is None
+        del found
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -12,15 +12,16 @@ from handheld import turns
 from in_process import Caller
 from making import filled_batch, keyed_batch, with_header
 from penstock.core.errors import DiskFailed
-from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX
+from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX, SLICE_UNITS
 from penstock.core.model import Durability, NewRecord, Storage
 from penstock.core.records.compression import GZIP, ZSTD
 from penstock.core.records.whole import build_batch
 from penstock.node.memory import MemoryFiles
+from penstock.node.partition import Partition
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
-from .conftest import Node
+from .conftest import Busiest, Node
 
 PRODUCE = ApiKey.PRODUCE
 
@@ -249,3 +250,32 @@ def test_acks_0_and_a_batch_that_is_opened_in_a_worker(quick_node: Node) -> None
         return only(await caller.ask(PRODUCE, 9, produce("orders", batch())))
 
     assert quick_node.talk(talk).base_offset == 2
+
+
+def _to_many(acks: int, codec: int = 0) -> Any:
+    """The same batch so often that one turn of the loop is too short; a packed one makes a worker admit them all."""
+    large = build_batch([NewRecord(None, bytes(2 * LOOP_UNFOLDED_BYTES_MAX))], 1_000, codec)
+    rows = [batch()] * (3 * SLICE_UNITS) + [large] * (codec != 0)
+    data = [messages.ProduceRequest.PartitionProduceData(index=0, records=bytes(one)) for one in rows]
+    topic = messages.ProduceRequest.TopicProduceData(name="orders", partition_data=data)
+    return messages.ProduceRequest(transactional_id=None, acks=acks, timeout_ms=1_000, topic_data=[topic])
+
+
+@pytest.mark.parametrize("codec", [0, ZSTD], ids=["loop", "worker"])
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_many_batches_are_appended_in_slices_and_not_overtaken(
+    quick_node: Node, monkeypatch: pytest.MonkeyPatch, acks: int, codec: int
+) -> None:
+    node = quick_node
+    node.make_topic("orders")
+    busiest = Busiest(monkeypatch, Partition, "append_admitted")
+    count = 3 * SLICE_UNITS + (codec != 0)
+
+    async def talk(caller: Caller) -> list[int]:
+        caller.send(PRODUCE, 9, _to_many(acks, codec), is_answered=acks != 0)
+        caller.send(PRODUCE, 9, produce("orders", batch()))
+        answers = [await caller.answer() for _ in range(2 if acks else 1)]
+        return [row.base_offset for one in answers for row in one.responses[0].partition_responses]
+
+    assert node.talk(talk) == (list(range(count + 1)) if acks else [count])
+    assert SLICE_UNITS // 2 < busiest.most <= SLICE_UNITS

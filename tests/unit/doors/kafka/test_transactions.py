@@ -12,8 +12,10 @@ from penstock.core.machines.transactions import Claim
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
 from penstock.core.records.whole import build_batch
+from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
 from penstock.doors.kafka.transactions import TransactionHandlers, produce_code_of, transaction_code_of
+from penstock.node.session import Session
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
 from .conftest import SETTINGS, Node
@@ -115,7 +117,7 @@ class TestProducerIds:
         init(node)  # reserves a block
         handlers = TransactionHandlers(node.waist)
         request = messages.InitProducerIdRequest(transactional_id=None)
-        call: Any = None
+        call: Any = Call(None, ApiKey.INIT_PRODUCER_ID, 4, 7, Session("kafka"))  # type: ignore[arg-type]
         answers = [handlers.init_producer_id(call, request) for _ in range(200)]
         assert all(type(one) is messages.InitProducerIdResponse for one in answers)
         assert len({one.producer_id for one in answers}) == 200

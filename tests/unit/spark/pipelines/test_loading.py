@@ -153,6 +153,7 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
         ("p.yaml", "bootstrap: a:1", "p.yaml: pipelines: is missing."),
         ("p.py", "x = 1", "p.py: holds 0 projects."),
         ("p.py", "x = 1 +", "p.py:1: does not load: SyntaxError"),
+        ("p.py", "import os; os.environ['NOT_SET']", "p.py: does not load: KeyError: 'NOT_SET'"),
     ],
 )
 def test_files_that_hold_no_project(tmp_path: Path, name: str, content: str, words: str) -> None:
@@ -166,6 +167,21 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         WrongDefinition, match=r"there is no such file\. Write a first project with: penstock pipeline"
     ):
         load_project(tmp_path / "no.yaml")
+
+
+def test_a_module_of_steps_may_fail_in_any_way(tmp_path: Path) -> None:
+    (tmp_path / "failing_steps.py").write_text("{}['no such key']")
+    pipelines = {
+        "a": {**LAKE, "steps": [{"python": "failing_steps:f"}]},
+        "b": {**LAKE, "steps": [{"python": "no_such_module:f"}]},
+    }
+    with pytest.raises(WrongDefinition) as caught:
+        read_project({"pipelines": pipelines}, tmp_path)
+    told = [str(one) for one in caught.value.problems]
+    assert told[0].startswith(
+        "pipelines.a.steps[0].python: failing_steps does not load: KeyError: 'no such key'."
+    )
+    assert told[1].startswith("pipelines.b.steps[0].python: cannot import no_such_module")
 
 
 def test_two_pipelines_of_one_name() -> None:

@@ -48,6 +48,14 @@ def test_missing_topics_are_named_together(broker: Broker, cluster: Cluster) -> 
     ]
 
 
+def test_a_pattern_without_a_topic_is_no_problem_but_is_told(broker: Broker, cluster: Cluster) -> None:
+    create(cluster, "shop-1")
+    for pattern, unmatched in (("shop-.*", []), ("shop", ["shop"])):
+        made = project(broker.bootstrap, source={"pattern": pattern}, decode={"format": "raw"})
+        found = find_topics(made, made.pipelines)
+        assert (found.problems, found.unmatched) == ([], unmatched)
+
+
 def test_a_broker_that_is_not_there_is_no_missing_topic() -> None:
     made = project(
         "127.0.0.1:1", source={"topics": ["in"], "options": {"kafka.default.api.timeout.ms": "200"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 INSTALL_S_MAX = 900
+PATIENTLY = ("-o", "DPkg::Lock::Timeout=300")
+"""Another apt may be at work, such as that of unattended upgrades."""
 POLICY = Path("/usr/sbin/policy-rc.d")
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -90,9 +93,27 @@ def from_pip(name: str, packages: Sequence[str]) -> Path:
     """A directory that holds the packages, to put on a path."""
 
     def build(room: Path) -> None:
-        run(sys.executable, "-m", "pip", "install", "-q", "--target", str(room), *packages)
+        run(*pip_command(), "-q", "--target", str(room), *packages)
 
     return prepared(name, " ".join([*packages, sys.version]), build)
+
+
+def pip_command() -> list[str]:
+    """`pip install` for this Python. An environment that uv made has no pip of its own. Raises Missing."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install"]
+    uv = shutil.which("uv")
+    if uv is not None:
+        return [uv, "pip", "install", "--python", sys.executable]
+    for name in ("python3", "python"):
+        # The Python that the environment was made of: the same version, so that it installs the same wheels.
+        python = Path(sys.base_prefix) / "bin" / name
+        if (
+            python.exists()
+            and not subprocess.run([python, "-c", "import pip"], capture_output=True).returncode
+        ):
+            return [str(python), "-m", "pip", "install"]
+    raise Missing(f"{sys.executable} has no pip, and there is no uv: install one of them")
 
 
 def from_debian(program: str, package: str) -> str:
@@ -112,6 +133,7 @@ def from_debian(program: str, package: str) -> str:
             "env",
             "DEBIAN_FRONTEND=noninteractive",
             "apt-get",
+            *PATIENTLY,
             "install",
             "-y",
             "-qq",

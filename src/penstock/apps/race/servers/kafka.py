@@ -61,7 +61,9 @@ class Kafka:
             f"java -Xms{_heap()} -Xmx{_heap()} {' '.join(JVM)}": "typical arguments of its operations page"
             + ("" if _heap() == HEAP else f", but a heap of {HEAP}, for which this machine is too small"),
             "process.roles=broker,controller": "one KRaft node",
-            "replication factor 1 and min.isr 1 of its internal topics": "one node",
+            "offsets.topic.replication.factor=1, transaction.state.log.replication.factor=1, "
+            "transaction.state.log.min.isr=1, share.coordinator.state.topic.replication.factor=1, "
+            "share.coordinator.state.topic.min.isr=1": "one node",
             "group.initial.rebalance.delay.ms=0": "its own server.properties sets it",
             "broker.session.timeout.ms=3600000": "it is paused while another server runs",
             "log.segment.delete.delay.ms=1000": "the topic of a lap is deleted after it",
