@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.client.access import Access
 from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, Place, Target, codes_in
+from penstock.client.cluster import Cluster, Target, TopicPartition, codes_in
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.client.transactions import open_ids, standing, take
@@ -138,7 +138,10 @@ class Stage:
                     time.sleep(PAUSE_S)
         for partition in range(PARTITIONS):
             with Cluster(self.access) as cluster:
-                found += [value.decode() for value in committed_values(cluster, Place(self.topic, partition))]
+                found += [
+                    value.decode()
+                    for value in committed_values(cluster, TopicPartition(self.topic, partition))
+                ]
         return sorted(found)
 
     def expected(self, batches: int = 1) -> list[str]:
@@ -156,7 +159,7 @@ def _is_being_completed(cluster: Cluster, transactional_id: str) -> bool:
     return found is not None and found.state.startswith("Prepare")
 
 
-def committed_values(cluster: Cluster, place: Place) -> list[bytes]:
+def committed_values(cluster: Cluster, place: TopicPartition) -> list[bytes]:
     """By the markers in the log itself: the records of transactions that end with a commit."""
     open_ones: dict[tuple[int, int], list[bytes]] = {}
     values: list[bytes] = []

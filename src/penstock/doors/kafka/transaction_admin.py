@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.offsets import Place
+from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of, coordinator_code_of
@@ -42,7 +42,7 @@ class TransactionAdminHandlers:
                 codes: list[int] = []
                 for some in chunks(topic.partition_indexes):
                     codes += await asyncio.gather(
-                        *(self._write(call, asked, Place(topic.name, index)) for index in some)
+                        *(self._write(call, asked, TopicPartition(topic.name, index)) for index in some)
                     )
                     await pace.spend(_MARKER_UNITS * len(some))
                 partitions = [
@@ -53,7 +53,7 @@ class TransactionAdminHandlers:
             answers.append(response.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
         return response(markers=answers)
 
-    async def _write(self, call: Call, asked: Any, place: Place) -> int:
+    async def _write(self, call: Call, asked: Any, place: TopicPartition) -> int:
         marker = Marker(asked.transaction_result, asked.coordinator_epoch)
         is_bumped = asked.transaction_version >= _BUMPED_FROM
         new = NewMarker(asked.producer_id, asked.producer_epoch, marker, is_bumped)
