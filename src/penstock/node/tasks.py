@@ -34,9 +34,13 @@ class Tasks:
             if crashed is not None:
                 crashed(error)
 
+    def cancel(self) -> None:
+        """Cancel what still runs, without waiting for it to end."""
+        for task in list(self._running):
+            task.cancel()
+
     async def stop(self) -> None:
         """Cancel what still runs and wait until it has ended."""
         running = list(self._running)
-        for task in running:
-            task.cancel()
+        self.cancel()
         await asyncio.gather(*running, return_exceptions=True)

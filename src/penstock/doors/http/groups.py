@@ -59,7 +59,7 @@ class GroupHandlers:
         if group is None:
             raise UnknownGroup(f"there is no group {group_id!r}")
         shard = self._coordination.groups.shard_of(group_id)
-        await _told(lambda settled: shard.when_kept(group_id, settled))
+        await _told(lambda settled: shard.when_persisted(group_id, settled))
         return group
 
     def _members(self, group: GroupMachine) -> Iterator[dict[str, Any]]:

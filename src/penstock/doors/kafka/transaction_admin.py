@@ -64,7 +64,9 @@ class TransactionAdminHandlers:
         markers = self._broker.markers
         try:
             if place.topic == GROUPS_TOPIC:
-                error = await markers.settle_offsets(asked.producer_id, is_commit=asked.transaction_result)
+                error = await markers.settle_offsets(
+                    place.partition, asked.producer_id, is_commit=asked.transaction_result
+                )
                 return 0 if error is None else coordinator_code_of(error)
             await markers.end(
                 place,
