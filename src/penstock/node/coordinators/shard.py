@@ -88,8 +88,14 @@ class Shard(Generic[MachineT]):
         self.epoch = epoch
         self.stage = Stage.REPLAYING
         self._term += 1
-        if self.partition.failure is None:
-            self._runtime.slices.go(self._take_over(self._term), partial(self._taken_over, self._term))
+        # What an earlier term appended counts once it is durable: replaying before that would miss it for good.
+        self.partition.when_durable(self.partition.end_offset, partial(self._start, self._term))
+
+    def _start(self, term: int, error: BrokerError | None) -> None:
+        if error is not None:
+            self._taken_over(term, None)
+        elif self._term == term:
+            self._runtime.slices.go(self._take_over(term), partial(self._taken_over, term))
 
     def _take_over(self, term: int) -> Sliced[None]:
         for work, stage in ((self._replay, Stage.RESUMING), (self._resume, Stage.LEADING)):
