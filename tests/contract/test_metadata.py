@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from handheld import Hand, PromptWorkers
 from contract.metadata_contract import Ground, MetadataContract
+from handheld import Hand, PromptWorkers
 from penstock.core.errors import DiskFailed, TimedOut
 from penstock.core.log.log import LogLimits
 from penstock.core.log.recovery import open_log
@@ -74,9 +74,7 @@ class FileGround:
 
     async def back_up(self) -> None:
         files = self.disk.mount()
-        self._copy = {
-            name: files.read_whole(f"{DIRECTORY}/{name}") or b"" for name in files.names(DIRECTORY)
-        }
+        self._copy = {name: files.read_whole(f"{DIRECTORY}/{name}") or b"" for name in files.names(DIRECTORY)}
 
     async def restore(self) -> None:
         self.disk, self.log = SimDisk(random.Random(2)), None

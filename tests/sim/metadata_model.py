@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from copy import deepcopy
 from enum import Enum
 
@@ -112,32 +112,33 @@ class ModelStore:
 
 
 class ModelMetadataLog:
-    """One broker's access to the store; every call takes at least a turn of the loop each way."""
+    """One broker's access to the store; every call takes a while each way, a turn of the loop at least."""
 
     is_shared = True
 
-    def __init__(self, store: ModelStore) -> None:
+    def __init__(self, store: ModelStore, delay_s: Callable[[], float] = lambda: 0.0) -> None:
         self._store = store
+        self._delay_s = delay_s
         self.faults: deque[Fault] = deque()
         """What happens to the next appends, one after the other."""
 
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
         assert events, "an append has at least one event"
         fault = self.faults.popleft() if self.faults else None
-        await asyncio.sleep(0)
+        await asyncio.sleep(self._delay_s())
         if fault is Fault.REQUEST_LATE:
             self._store.delay(index, tuple(events))
         elif fault is not Fault.REQUEST_LOST:
             outcome = self._store.take(index, tuple(events))
-            await asyncio.sleep(0)
+            await asyncio.sleep(self._delay_s())
             if fault is None:
                 return outcome
         raise TimedOut("the metadata store does not answer")
 
     async def read(self, from_index: int) -> Sequence[Entry]:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self._delay_s())
         entries = self._store.read(from_index)
-        await asyncio.sleep(0)
+        await asyncio.sleep(self._delay_s())
         return entries
 
     async def follow(self, from_index: int) -> AsyncIterator[Entry]:
@@ -149,5 +150,5 @@ class ModelMetadataLog:
             await self._store.grown_beyond(index)
 
     async def session(self, broker_id: int) -> BrokerSession | Conflict:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self._delay_s())
         return self._store.session(broker_id)

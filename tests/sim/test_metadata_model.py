@@ -26,7 +26,7 @@ class SimBroker:
 
     def __init__(self, store: ModelStore, number: int, chance: random.Random) -> None:
         self.number = number
-        self.log = ModelMetadataLog(store)
+        self.log = ModelMetadataLog(store, lambda: chance.uniform(0, 0.005))
         self.catalog = Catalog()
         self.host = CatalogHost(self.log, self.catalog, Hand(workers=PromptWorkers()).runtime, self._apply)
         self.told: dict[str, bool | None] = {}

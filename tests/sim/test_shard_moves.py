@@ -66,4 +66,3 @@ def test_the_moves_fall_in_the_middle_of_things() -> None:
         moves += count
     assert {"committed", "aborted", "nothing"} <= set(told)
     assert moves > 50
-

@@ -12,6 +12,16 @@ logger = logging.getLogger("penstock.tasks")
 T = TypeVar("T")
 
 
+def settle(future: asyncio.Future[T]) -> Callable[[T], None]:
+    """A callback that gives the future its result, unless whoever waited for it was cancelled meanwhile."""
+
+    def settled(result: T) -> None:
+        if not future.done():
+            future.set_result(result)
+
+    return settled
+
+
 class Tasks:
     """A set of running tasks that belong together."""
 

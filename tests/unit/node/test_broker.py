@@ -17,8 +17,8 @@ from penstock.core.machines.catalog_events import Event
 from penstock.core.model import Storage
 from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, Broker, start_broker
-from penstock.node.disk import DiskFiles
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA
+from penstock.node.disk import DiskFiles
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
 from sim.disk import SimDisk

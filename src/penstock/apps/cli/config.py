@@ -26,8 +26,8 @@ def config() -> None:
 def explain(config_file: str | None, output: str) -> None:
     """Show every setting: its value, where the value comes from, its unit and what it means.
 
-    Reads the same file and environment as `penstock start` does. Settings of the scope `topic default` become the values
-    that topics inherit when a broker that is alone starts; topics and changes at run time go before them.
+    Reads the same file and environment as `penstock start` does. Settings of the scope `topic default` become the
+    values that topics inherit when a broker that is alone starts; topics and changes at run time go before them.
     """
     try:
         loaded = load_settings(config_file, os.environ)
@@ -76,4 +76,6 @@ def _show_tables(loaded: LoadedSettings) -> None:
             for definition in DEFINITIONS
             if definition.section == section
         ]
-        show_table(("setting", "value", "unit", "source", "scope", "meaning"), rows, title=f"{title} ({section})")
+        show_table(
+            ("setting", "value", "unit", "source", "scope", "meaning"), rows, title=f"{title} ({section})"
+        )

@@ -40,10 +40,11 @@ def settings_page() -> str:
         "`7d`, `1w`. An unknown key or a value out of bounds stops the start with exit code 2 and says what is",
         "allowed. `penstock config explain` shows the values in effect and where they come from.",
         "",
-        "A setting of the scope `topic default` is what topics without their own value inherit. These values belong to",
-        "the cluster and are stored with its topics: a broker that is alone stores its settings at every start, brokers",
-        "that share their metadata take them from there. Topics (`penstock topic`) and changes at run time (AlterConfigs for",
-        "all brokers, as `kafka-configs` sends it) go before them. All other settings are the node's own.",
+        "A setting of the scope `topic default` is what topics without their own value inherit. These values belong",
+        "to the cluster and are stored with its topics: a broker that is alone stores its settings at every start,",
+        "brokers that share their metadata take them from there. Topics (`penstock topic`) and changes at run time",
+        "(AlterConfigs for all brokers, as `kafka-configs` sends it) go before them. All other settings are the",
+        "node's own.",
     ]
     for section, title in SECTIONS.items():
         lines += [

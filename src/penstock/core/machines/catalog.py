@@ -1,4 +1,4 @@
-"""The catalog: topics and their defaults, settings of topics, brokers and groups, feature levels, reserved producer ids.
+"""The catalog: topics and their defaults, settings of topics, brokers and groups, feature levels, producer id blocks.
 
 `decide_*` reads the state and returns events, or raises; `apply` writes and never refuses. The host appends
 the events to a log in between, so replaying that log is recovery. Never touches files or partitions.

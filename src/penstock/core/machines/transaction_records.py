@@ -159,5 +159,7 @@ def _decode_places(reader: CompactReader) -> tuple[Enlisted, ...]:
     return tuple(places)
 
 
-TRANSACTION_RECORDS = Records({TransactionSaved: encode, TransactionForgotten: encode}, {_KEY_VERSION: decode})
+TRANSACTION_RECORDS = Records(
+    {TransactionSaved: encode, TransactionForgotten: encode}, {_KEY_VERSION: decode}
+)
 """The record forms of all events of transactional ids."""

@@ -137,9 +137,7 @@ class CatalogHost:
             return tuple(await self._runtime.slices.run(cast("Sliced[Sequence[Event]]", decided)))
         return tuple(decided)
 
-    async def _append(
-        self, events: tuple[Event, ...], unanswered: list[tuple[Event, ...]]
-    ) -> int | Conflict:
+    async def _append(self, events: tuple[Event, ...], unanswered: list[tuple[Event, ...]]) -> int | Conflict:
         """An append without an answer is taken for a conflict: the log tells what became of it."""
         try:
             return await self._log.append(self.index, events)
@@ -166,7 +164,9 @@ class CatalogHost:
             unanswered.clear()
             await self._take(entry)
             if is_unknown:
-                raise TimedOut("whether the change took effect cannot be told any more: look before you try again")
+                raise TimedOut(
+                    "whether the change took effect cannot be told any more: look before you try again"
+                )
         return is_ours
 
     # -- applying
@@ -191,7 +191,9 @@ class CatalogHost:
         if entry.is_snapshot:
             events = self._catalog.decide_catch_up(events)
         elif entry.index != self.index + len(events):
-            gap = TornSegment(f"events are missing from the metadata log between {self.index} and {entry.index}")
+            gap = TornSegment(
+                f"events are missing from the metadata log between {self.index} and {entry.index}"
+            )
             self._fail(gap)
             raise gap
         await self._runtime.slices.run(self._apply(events))

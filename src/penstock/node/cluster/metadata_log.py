@@ -75,6 +75,6 @@ class MetadataLog(Protocol):
 def lost_history(known_index: int, end_index: int) -> TornSegment:
     """The log ends before an index that was seen: it was restored from an older state, or is another log."""
     return TornSegment(
-        f"the metadata log ends at {end_index}, but {known_index} was seen before: it has been replaced by an older one."
+        f"the metadata log ends at {end_index}, but {known_index} was seen before: it was replaced by an older one."
         " Restore the newest copy; acting on an older state would undo what clients were told is done"
     )

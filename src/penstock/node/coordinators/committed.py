@@ -123,7 +123,9 @@ class CommittedOffsets:
                     found[place] = machine.find(group_id, place)
             yield len(some) // 4
         if shard.roster.offsets is not machine:
-            answered(NotCoordinator(f"{shard.partition} was taken over while offsets of {group_id!r} were read"))
+            answered(
+                NotCoordinator(f"{shard.partition} was taken over while offsets of {group_id!r} were read")
+            )
             return
         shard.carry_out(group_id, Decision(answer=found), answered)
 
@@ -177,7 +179,7 @@ class CommittedOffsets:
         shard.carry_out(group_id, _each(offsets, decide, seen), answered)
 
     def settle(self, index: int, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
-        """The producer's transaction has ended: its offsets on one partition of the groups' topic count, or are dropped.
+        """The producer's transaction has ended: its offsets on one partition of the groups' topic count, or are gone.
 
         Called back once that is durable, or with what stood in its way: then repeat it. May be repeated after a crash.
         """
@@ -253,4 +255,3 @@ def _each(offsets: Sequence[NewOffset], decide: Callable[[NewOffset], Event], se
 def _logged(error: BrokerError | None) -> None:
     if error is not None:
         logger.warning("offsets that are over could not be dropped now: %s", error)
-

@@ -59,7 +59,9 @@ class Coordination:
 
     def _forget_lost_topics(self, shard: GroupShard) -> Sliced[None]:
         """Drop the offsets of topics that were deleted while this partition was not coordinated or being read."""
-        yield from self.committed.forget_topics_of(shard, _LostTopics(self._topics().catalog, shard.gone_topics))
+        yield from self.committed.forget_topics_of(
+            shard, _LostTopics(self._topics().catalog, shard.gone_topics)
+        )
 
     async def _sweep_forever(self) -> None:
         while True:

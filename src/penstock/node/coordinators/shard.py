@@ -23,6 +23,7 @@ from penstock.core.records.whole import build_batch, open_batch
 from penstock.node.partition import Partition, Settled
 from penstock.node.runtime import Runtime
 from penstock.node.slices import Sliced, chunks
+from penstock.node.tasks import settle
 
 REPLAY_BYTES = 1 << 16
 """How much of the partition is read at a time while it is replayed."""
@@ -250,7 +251,7 @@ class Shard(Generic[MachineT]):
     async def persisted(self, what: str | int) -> None:
         """Wait for the same; raises what went wrong."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self.when_persisted(what, done.set_result)
+        self.when_persisted(what, settle(done))
         error = await done
         if error is not None:
             raise error

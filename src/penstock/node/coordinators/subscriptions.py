@@ -284,7 +284,9 @@ def _persist_or_leave(shard: SubscriptionShard, events: Sequence[object]) -> Non
     try:
         shard.persist(events)
     except BrokerError as error:
-        logger.warning("cannot persist that a subscription follows its topic; the next start does it: %s", error)
+        logger.warning(
+            "cannot persist that a subscription follows its topic; the next start does it: %s", error
+        )
 
 
 def _start(partition: Partition, offset: int) -> int:

@@ -102,9 +102,7 @@ class TransactionShard(Shard[Transactions]):
         """Work on this shard crashed: nothing that it holds can be trusted any more."""
         self.partition.fail(Offline(f"defect: {bug!r}"))
 
-    async def _carry_out(
-        self, transactional_id: str, attempt: Attempt, attempts: dict[str, Attempt]
-    ) -> None:
+    async def _carry_out(self, transactional_id: str, attempt: Attempt, attempts: dict[str, Attempt]) -> None:
         """Until it is done: a disk may have room again, and an offline partition's topic may be deleted."""
         pause_s = RETRY_S
         try:

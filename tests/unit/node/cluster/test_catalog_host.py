@@ -62,7 +62,9 @@ def test_a_change_is_decided_again_on_what_another_broker_made_of_it() -> None:
         store = ModelStore()
         one, other = Side(store, 1), Side(store, 2)
         await asyncio.gather(one.create("a"), other.create("b"))
-        assert sorted((one.decisions, other.decisions)) == [1, 2], "one of them was too late and decided again"
+        assert sorted((one.decisions, other.decisions)) == [1, 2], (
+            "one of them was too late and decided again"
+        )
         await asyncio.gather(one.create("c"), other.create("d"))
         await one.create("e")
         assert one.names == ["a", "b", "c", "d", "e"]
@@ -70,7 +72,9 @@ def test_a_change_is_decided_again_on_what_another_broker_made_of_it() -> None:
         assert sorted(type(outcome) for outcome in outcomes if outcome is not None) == [TopicExists]
         await other.create("y")
         assert other.names == ["a", "b", "c", "d", "e", "x", "y"]
-        assert one.applied == other.applied[: len(one.applied)], "both apply the same events in the same order"
+        assert one.applied == other.applied[: len(one.applied)], (
+            "both apply the same events in the same order"
+        )
 
     run(test)
 

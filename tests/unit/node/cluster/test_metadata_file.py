@@ -165,7 +165,9 @@ def test_a_directory_of_an_earlier_version_opens_with_all_that_was_in_it() -> No
         assert broker.partition("t3", 0).end_offset == 4
         assert broker.catalog.features["transaction.version"] == 1
         config = broker.catalog.config("t3")
-        assert (config.retention_ms, config.retention_bytes) == (9, 77), "changed at run time; from the settings"
+        assert (config.retention_ms, config.retention_bytes) == (9, 77), (
+            "changed at run time; from the settings"
+        )
         assert await broker.new_producer_id() == 2_000, "the old block belongs to nobody any more"
         assert broker.catalog.producer_ids_upto == 2_000 + PRODUCER_IDS_BLOCK
         assert await broker.stop()
@@ -200,4 +202,3 @@ def test_only_the_owner_of_a_block_hands_out_its_producer_ids() -> None:
         await broker.stop()
 
     run(test)
-

@@ -234,7 +234,9 @@ def test_what_an_earlier_version_stored_without_ids_gets_its_marker_by_name() ->
         writer = Writer(node.broker, "pay")
         await writer.begin()
         await writer.write(T, b"a")
-        (shard,) = [one for one in node.broker.transactions.host.shards if one.machine.find("pay") is not None]
+        (shard,) = [
+            one for one in node.broker.transactions.host.shards if one.machine.find("pay") is not None
+        ]
         stored = shard.machine.get("pay")
         shard.machine.apply(TransactionSaved(replace(stored, places=(Enlisted(*T),))))
         await writer.end(commit=True)
