@@ -1,7 +1,7 @@
 # The same words here and on the build machine. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test spark lint check format docs bench race steady fuzz hostile crash chaos spark-proof clean
+.PHONY: help setup demo test spark lint check format docs stubs bench race steady fuzz hostile crash chaos spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -43,6 +43,9 @@ format: setup ## put the code into its one form
 
 docs: setup ## write the pages that derive from the code
 	@$(PY) -m penstock.apps.cli.reference docs
+
+stubs: setup ## write the types of Kafka's messages from their field tables
+	@$(PY) tools/kafka_stubs.py
 
 bench: setup ## speed and memory, next to what they are compared with
 	@$(PY) -m bench

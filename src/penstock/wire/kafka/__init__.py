@@ -5,10 +5,9 @@ Never does I/O, and never decides which versions are offered.
 
 from penstock.wire.kafka import messages
 from penstock.wire.kafka.api import API, Api, ApiKey
+from penstock.wire.kafka.classes import Buffer, Message, Part, Payload, Request
 from penstock.wire.kafka.codec import (
     UNSUPPORTED,
-    Part,
-    Payload,
     RequestHeader,
     decode_request,
     decode_request_header,
@@ -26,9 +25,12 @@ __all__ = [
     "UNSUPPORTED",
     "Api",
     "ApiKey",
+    "Buffer",
     "ErrorCode",
+    "Message",
     "Part",
     "Payload",
+    "Request",
     "RequestHeader",
     "decode_request",
     "decode_request_header",

@@ -1,15 +1,35 @@
-"""Message classes made from schemas: one slots class per struct, shared by all versions. Never encodes."""
+"""Message classes made from schemas: one slots class per struct, shared by all versions. Never encodes.
+
+Type checkers see these classes through `messages.pyi`, which `make stubs` writes from the same schemas.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar, dataclass_transform
 
 from penstock.wire.kafka.notation import Field, Schema, Struct
 
 UNSET: Any = object()
 """Stands for "a fresh default" where the default is a list or a struct."""
 
+Buffer = bytes | bytearray | memoryview
+"""What a field of bytes holds: decoded, a slice of its frame; encoded, any buffer."""
 
+
+class Payload(Protocol):
+    """Record bytes that lie elsewhere, for instance a slice of a file: only their length matters here."""
+
+    @property
+    def length(self) -> int:
+        """How many bytes they are."""
+        ...
+
+
+Part = Buffer | Payload
+"""A piece of a reply: bytes to write as they are, or a payload to send from where it lies."""
+
+
+@dataclass_transform(kw_only_default=True)
 class Message:
     """What all messages and their structs share: they print and compare by their fields."""
 
@@ -26,6 +46,26 @@ class Message:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
 
+ResponseT_co = TypeVar("ResponseT_co", bound=Message, covariant=True)
+
+
+class Request(Message, Generic[ResponseT_co]):
+    """A message that is answered by a message of type ResponseT_co."""
+
+    __slots__ = ()
+
+
+_classes: dict[str, dict[str, type[Message]]] = {}
+
+
+def classes_of(schema: Schema) -> dict[str, type[Message]]:
+    """The classes of a message and of its structs, by name. Made on first use."""
+    made = _classes.get(schema.name)
+    if made is None:
+        made = _classes[schema.name] = _make_classes(schema)
+    return made
+
+
 def default_source(field: Field) -> str:
     """The Python expression of a field's default.
 
@@ -40,10 +80,8 @@ def default_source(field: Field) -> str:
     return repr(field.default)
 
 
-def make_classes(schema: Schema) -> dict[str, type[Message]]:
-    """The class of the message and of each of its structs, by name.
-
-    The structs are attributes of the message's class, however deep they are nested on the wire:
+def _make_classes(schema: Schema) -> dict[str, type[Message]]:
+    """The structs become attributes of the message's class, however deep they are nested on the wire:
     `ProduceRequest.TopicProduceData`, `ProduceRequest.PartitionProduceData`.
     """
     namespace: dict[str, Any] = {"UNSET": UNSET}
@@ -62,7 +100,8 @@ def _make_class(schema: Schema, struct: Struct, namespace: dict[str, Any]) -> ty
         members["__qualname__"] = f"{schema.name}.{struct.name}"
     if names:
         members["__init__"] = _make_init(struct, namespace)
-    return type(struct.name, (Message,), members)
+    is_request = struct is schema.root and schema.name.endswith("Request")
+    return type(struct.name, (Request if is_request else Message,), members)
 
 
 def _make_init(struct: Struct, namespace: dict[str, Any]) -> Any:

@@ -7,31 +7,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from penstock.core.errors import Malformed, UnsupportedVersion
 from penstock.core.limits import HEADER_TAGS_MAX
-from penstock.wire.kafka import fast, messages
+from penstock.wire.kafka import fast
 from penstock.wire.kafka.api import API, ApiKey
 from penstock.wire.kafka.bounds import elements_max
-from penstock.wire.kafka.decoding import Buffer, Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
+from penstock.wire.kafka.classes import Buffer, Message, Part, classes_of
+from penstock.wire.kafka.decoding import Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
 from penstock.wire.kafka.encoding import Encoder, SlicedEncoder, make_encoder, make_sliced_encoder
 from penstock.wire.kafka.error_codes import ErrorCode
 from penstock.wire.kafka.notation import Schema
 from penstock.wire.kafka.primitives import overrun, read_varint, skip_tags, too_many, unexpected_null
-
-
-class Payload(Protocol):
-    """Record bytes that lie elsewhere, for instance a slice of a file: only their length matters here."""
-
-    @property
-    def length(self) -> int:
-        """How many bytes they are."""
-        ...
-
-
-Part = bytes | bytearray | memoryview | Payload
-"""A piece of a reply: bytes to write as they are, or a payload to send from where it lies."""
 
 UNSUPPORTED = -1
 """The body position of a request whose API or version is not known here: its body cannot be read."""
@@ -108,9 +96,9 @@ def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> 
     decode = _request_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "request")
-        decode = make_decoder(schema, version, messages.classes_of(schema), elements_max(api_key))
+        decode = make_decoder(schema, version, classes_of(schema), elements_max(api_key))
         if api_key == ApiKey.PRODUCE:
-            decode = fast.make_produce_decoder(version, messages.classes_of(schema), decode)
+            decode = fast.make_produce_decoder(version, classes_of(schema), decode)
         _request_decoders[api_key, version] = decode
     return decode(frame, position)
 
@@ -122,12 +110,12 @@ def decode_request_sliced(
     decode = _sliced_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "request")
-        decode = make_sliced_decoder(schema, version, messages.classes_of(schema), elements_max(api_key))
+        decode = make_sliced_decoder(schema, version, classes_of(schema), elements_max(api_key))
         _sliced_decoders[api_key, version] = decode
     return decode(frame, position)
 
 
-def encode_response(api_key: int, version: int, correlation_id: int, body: Any) -> list[Part]:
+def encode_response(api_key: int, version: int, correlation_id: int, body: Message) -> list[Part]:
     """A whole reply, size and header included: one `bytes`, unless it carries records.
 
     Payloads, and record bytes longer than RECORDS_COPIED_BYTES_MAX, are elements of their own: in place,
@@ -151,7 +139,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Any) 
 
 
 def encode_response_sliced(
-    api_key: int, version: int, correlation_id: int, body: Any
+    api_key: int, version: int, correlation_id: int, body: Message
 ) -> Generator[int, None, list[Part]]:
     """The same in slices: yields what it has cost now and then, and returns the reply."""
     encode = _sliced_encoders.get((api_key, version))
@@ -188,7 +176,7 @@ def _assemble(reply: _Reply, correlation_id: int, parts: list[Any], cuts: list[i
 
 
 def encode_request(
-    api_key: int, version: int, correlation_id: int, client_id: str | None, body: Any
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: Message
 ) -> bytes:
     """A whole request, size and header included."""
     encode = _request_encoders.get((api_key, version))
@@ -223,7 +211,7 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any
     decode = _response_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "response")
-        decode = make_decoder(schema, version, messages.classes_of(schema))
+        decode = make_decoder(schema, version, classes_of(schema))
         _response_decoders[api_key, version] = decode
     return correlation_id, decode(frame, position)
 

@@ -15,11 +15,10 @@ from typing import Any
 from penstock.core.errors import Malformed
 from penstock.core.limits import CODEC_ELEMENTS_PER_YIELD, CODEC_UNITS_PER_YIELD, MESSAGE_ELEMENTS_MAX
 from penstock.wire.kafka import primitives
-from penstock.wire.kafka.classes import Message, default_source
+from penstock.wire.kafka.classes import Buffer, Message, default_source
 from penstock.wire.kafka.notation import FIXED, Field, Schema, Struct
 from penstock.wire.kafka.source import Source
 
-Buffer = bytes | bytearray | memoryview
 Decoder = Callable[[Buffer, int], Any]
 SlicedDecoder = Callable[[Buffer, int], Generator[int, None, Any]]
 

@@ -2,6 +2,7 @@
 
 A struct is `messages.ProduceRequest.PartitionProduceData`, however deep it is nested on the wire. Classes
 are made on first use. Constructors take keywords only; what is left out gets Kafka's default. Never encodes.
+Type checkers read `messages.pyi` in place of this file: `make stubs` writes it from the same tables.
 """
 
 from __future__ import annotations
@@ -9,21 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.wire.kafka.api import API
-from penstock.wire.kafka.classes import Message, make_classes
-from penstock.wire.kafka.notation import Schema
+from penstock.wire.kafka.classes import classes_of
 
 _SCHEMAS = {
     f"{api.name}{side}": (api, side.lower()) for api in API.values() for side in ("Request", "Response")
 }
-_classes: dict[str, dict[str, type[Message]]] = {}
-
-
-def classes_of(schema: Schema) -> dict[str, type[Message]]:
-    """The classes of a message and of its structs, by name."""
-    made = _classes.get(schema.name)
-    if made is None:
-        made = _classes[schema.name] = make_classes(schema)
-    return made
 
 
 def __getattr__(name: str) -> Any:
