@@ -15,7 +15,7 @@ from typing import NamedTuple
 from penstock.core.errors import BrokerError, InvalidTopic, Offline, Refused, TopicExists, UnknownTopic
 from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_SHEAF_MAX
 from penstock.core.model import NewRecord, check_topic_name
-from penstock.core.records.partitioner import partition_of
+from penstock.core.records.murmur2 import partition_of
 from penstock.core.records.whole import build_batch
 from penstock.node.broker import Broker
 from penstock.node.partition import Appended, Partition

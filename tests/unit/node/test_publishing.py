@@ -17,7 +17,7 @@ from penstock.core.errors import (
     UnknownTopic,
 )
 from penstock.core.model import Header, NewRecord
-from penstock.core.records.partitioner import partition_of
+from penstock.core.records.murmur2 import partition_of
 from penstock.core.records.whole import open_batches
 from penstock.node.broker import Broker
 from penstock.node.publishing import Published, Publisher

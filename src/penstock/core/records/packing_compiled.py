@@ -10,6 +10,8 @@ import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.string import memcpy
 
+from penstock.core.records.murmur2 import MULTIPLIER, SEED
+
 IS_COMPILED = cython.compiled
 
 
@@ -173,11 +175,12 @@ def hash_rows(
     end: cython.longlong
     mixed: cython.uint
     hashed: cython.uint
-    multiplier: cython.uint = 0x5BD1E995
+    seed: cython.uint = SEED
+    multiplier: cython.uint = MULTIPLIER
     for row in range(count):
         at = starts[row]
         end = at + lengths[row]
-        hashed = cython.cast(cython.uint, 0x9747B28C) ^ cython.cast(cython.uint, lengths[row])
+        hashed = seed ^ cython.cast(cython.uint, lengths[row])
         while end - at >= 4:
             mixed = (
                 data[at]

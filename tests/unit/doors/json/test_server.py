@@ -15,7 +15,7 @@ from in_process import Line, receive
 from node_at_hand import SETTINGS, make_topic, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.core.errors import leaves
-from penstock.core.records.partitioner import partition_of
+from penstock.core.records.murmur2 import partition_of
 from penstock.doors.json.errors import CODES
 from penstock.node.broker import Broker
 
