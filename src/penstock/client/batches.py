@@ -5,9 +5,8 @@ A batch with a producer's id and sequence may be sent again after an unknown out
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Any
 
 from penstock.client.cluster import RETRIABLE, Attempts, Cluster, Leader, Place
 from penstock.client.connection import Connection, word
@@ -15,7 +14,7 @@ from penstock.client.errors import OffsetOutOfRange, Refused, TimedOut, Unreacha
 from penstock.client.transactions import Hold, failure
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.records.batch import BatchHeader, check, size_at
-from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from penstock.wire.kafka import ApiKey, Buffer, ErrorCode, messages
 
 _PRODUCE_VERSION_MAX = 11
 """From the next one on, partitions enter a transaction by being written to."""
@@ -58,7 +57,9 @@ def _by_leader(cluster: Cluster, places: Mapping[Place, Batch]) -> list[tuple[Co
     return list(found.values())
 
 
-def _send(cluster: Cluster, connection: Connection, batches: Mapping[Place, Batch], hold: Hold | None) -> Any:
+def _send(
+    cluster: Cluster, connection: Connection, batches: Mapping[Place, Batch], hold: Hold | None
+) -> messages.ProduceResponse:
     request = messages.ProduceRequest
     body = request(
         transactional_id=None if hold is None else hold.transactional_id,
@@ -79,7 +80,9 @@ def _send(cluster: Cluster, connection: Connection, batches: Mapping[Place, Batc
     return connection.call(ApiKey.PRODUCE, body, version=version)
 
 
-def _answers(answer: Any) -> Iterator[tuple[Place, Any]]:
+def _answers(
+    answer: messages.ProduceResponse,
+) -> Iterator[tuple[Place, messages.ProduceResponse.PartitionProduceResponse]]:
     for topic in answer.responses:
         for one in topic.partition_responses:
             yield Place(topic.name, one.index), one
@@ -101,7 +104,7 @@ def _judge(cluster: Cluster, why: Mapping[Place, int], batches: Mapping[Place, B
         raise TimedOut(", ".join(sorted({word(code) for code in why.values()})))
 
 
-def _forget(cluster: Cluster, places: Any) -> None:
+def _forget(cluster: Cluster, places: Iterable[Place]) -> None:
     for place in places:
         cluster.forget(Leader(*place))
 
@@ -131,7 +134,14 @@ def read_raw(
             return
 
 
-def _fetch(cluster: Cluster, place: Place, offset: int) -> Any:
+def records_of(part: messages.FetchResponse.PartitionData) -> Buffer:
+    """The record bytes of an answer that arrived here: never a payload that lies elsewhere."""
+    records = part.records or b""
+    assert isinstance(records, bytes | memoryview), "decoded records are a slice of their frame"
+    return records
+
+
+def _fetch(cluster: Cluster, place: Place, offset: int) -> Buffer:
     request = messages.FetchRequest
     body = request(
         max_wait_ms=0,
@@ -155,4 +165,4 @@ def _fetch(cluster: Cluster, place: Place, offset: int) -> Any:
         raise OffsetOutOfRange(f"{place.topic} partition {place.partition} has no offset {offset}")
     if found.error_code:
         raise failure(found.error_code, f"{place.topic} partition {place.partition} cannot be read")
-    return found.records or b""
+    return records_of(found)

@@ -14,13 +14,12 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from penstock.client.access import Access, Address
 from penstock.client.connection import Connection, word
 from penstock.client.errors import ClientError, NotFound, Refused, TimedOut, Unreachable
-from penstock.wire.kafka import ApiKey, ErrorCode, messages
-from penstock.wire.kafka.classes import Message
+from penstock.wire.kafka import ApiKey, ErrorCode, Message, Request, ResponseT, messages
 
 _METADATA_VERSION_MAX = 10
 """The first version that tells topic ids."""
@@ -152,14 +151,14 @@ class Cluster:
     def ask(
         self,
         api_key: int,
-        body: Any,
+        body: Request[ResponseT],
         target: Target = ANYONE,
         *,
         version: int | None = None,
         version_max: int | None = None,
         wait_ms: int = 0,
         again_on: frozenset[int] = RETRIABLE,
-    ) -> Any:
+    ) -> ResponseT:
         """Ask whom it concerns, and again after a pause while it is unreachable or answers a code of `again_on`.
 
         The newest version that both sides speak is used, up to `version_max`; `version` is for calls that a
@@ -182,13 +181,13 @@ class Cluster:
     def ask_once(
         self,
         api_key: int,
-        body: Any,
+        body: Request[ResponseT],
         target: Target,
         *,
         version: int | None = None,
         version_max: int | None = None,
         wait_ms: int = 0,
-    ) -> Any:
+    ) -> ResponseT:
         """Ask whom it concerns, without asking again: for those who have their own way of trying."""
         connection = self.connection_to(target)
         chosen = connection.version_of(api_key, version_max) if version is None else version
@@ -296,12 +295,12 @@ class Cluster:
         version = connection.version_of(ApiKey.METADATA, _METADATA_VERSION_MAX)
         return self._learn(connection.call(ApiKey.METADATA, self._metadata_request(topics), version=version))
 
-    def _metadata_request(self, topics: Sequence[str] | None) -> Any:
+    def _metadata_request(self, topics: Sequence[str] | None) -> messages.MetadataRequest:
         named = messages.MetadataRequest.MetadataRequestTopic
         wanted = None if topics is None else [named(name=name) for name in topics]
         return messages.MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
-    def _learn(self, answer: Any) -> dict[str, TopicFound]:
+    def _learn(self, answer: messages.MetadataResponse) -> dict[str, TopicFound]:
         self._brokers = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
         found: dict[str, TopicFound] = {}
         for topic in answer.topics:
@@ -309,6 +308,7 @@ class Cluster:
                 continue
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 raise Refused(f"topic {topic.name}: {word(topic.error_code)}")
+            assert topic.name is not None, "only versions that are not asked for leave the name out"
             leaders = {one.partition_index: one.leader_id for one in topic.partitions}
             found[topic.name] = TopicFound(topic.name, topic.is_internal, leaders, _id_text(topic.topic_id))
             self._leaders.update({Place(topic.name, number): leader for number, leader in leaders.items()})
@@ -375,7 +375,7 @@ class Attempts:
         return longest_ms * random.uniform(0.8, 1.2) / 1000
 
 
-def codes_in(answer: Any) -> Iterator[int]:
+def codes_in(answer: Message) -> Iterator[int]:
     """Every error code of an answer, however deep."""
     for name in answer.__slots__:
         value = getattr(answer, name)

@@ -18,7 +18,16 @@ from penstock.client.access import Access, Address
 from penstock.client.errors import Refused, Unreachable
 from penstock.client.sasl import exchange
 from penstock.core.errors import BrokerError
-from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_request, messages
+from penstock.wire.kafka import (
+    API,
+    ApiKey,
+    ErrorCode,
+    Request,
+    ResponseT,
+    decode_response,
+    encode_request,
+    messages,
+)
 
 ANSWER_BYTES_MAX = 256 << 20
 """No broker answers more than it was asked for; a larger size means that it is not one."""
@@ -56,12 +65,15 @@ class Connection:
 
     # -- calls
 
-    def call(self, api_key: int, body: Any, *, version: int | None = None, wait_ms: int = 0) -> Any:
+    def call(
+        self, api_key: int, body: Request[ResponseT], *, version: int | None = None, wait_ms: int = 0
+    ) -> ResponseT:
         """Send a request and wait for its answer. `wait_ms` is how long the broker was asked to hold it."""
         self.send(api_key, body, version=version)
-        return self.receive(wait_ms=wait_ms)
+        answer: ResponseT = self.receive(wait_ms=wait_ms)
+        return answer
 
-    def send(self, api_key: int, body: Any, *, version: int | None = None) -> None:
+    def send(self, api_key: int, body: Request[Any], *, version: int | None = None) -> None:
         """Send without waiting; `receive` gives the answers in the same order."""
         chosen = self.version_of(api_key) if version is None else version
         self._calls += 1

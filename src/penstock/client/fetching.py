@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from penstock.client.batches import records_of
 from penstock.client.cluster import (
     API_NAMES,
     MOVED,
@@ -80,13 +81,13 @@ def fetch_request(
     bytes_max: int,
     partition_bytes_max: int,
     topic_id: bytes = NO_TOPIC_ID,
-) -> Any:
+) -> messages.FetchRequest:
     """Asks one broker for what partitions have from these offsets on; it may wait until there is anything.
 
     The id is that of the one topic which is asked for; versions up to FETCH_VERSION_MAX leave it out.
     """
     request = messages.FetchRequest
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[messages.FetchRequest.FetchPartition]] = {}
     for place, offset in sorted(offsets.items()):
         part = request.FetchPartition(
             partition=place.partition, fetch_offset=offset, partition_max_bytes=partition_bytes_max
@@ -143,7 +144,7 @@ class _SpanReader:
         )
         aborted = [Aborted(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()]
         try:
-            unfolded = decode_columns(part.records or b"", wanted, aborted, self._loops)
+            unfolded = decode_columns(records_of(part), wanted, aborted, self._loops)
         except BrokerError as error:
             raise RecordsDamaged(
                 f"{self._span}: what arrived at offset {before} is damaged: {error}. Check it with "
@@ -160,7 +161,7 @@ class _SpanReader:
 
     # -- one question at a time, sent as early as possible
 
-    def _answer(self) -> Any:
+    def _answer(self) -> messages.FetchResponse.PartitionData:
         for attempt in Attempts(self._cluster.access, f"{API_NAMES[ApiKey.FETCH]} of {self._span}"):
             with attempt:
                 if self._asked is None:
@@ -168,7 +169,7 @@ class _SpanReader:
                 assert self._asked is not None
                 connection, self._asked = self._asked, None
                 try:
-                    answer = connection.receive(wait_ms=self._terms.wait_ms)
+                    answer: messages.FetchResponse = connection.receive(wait_ms=self._terms.wait_ms)
                 except Unreachable:
                     self._cluster.forget(Leader(*self._span.place))
                     raise
@@ -225,7 +226,7 @@ class _SpanReader:
 
     # -- when there is less than there should be
 
-    def _check_stuck(self, part: Any) -> None:
+    def _check_stuck(self, part: messages.FetchResponse.PartitionData) -> None:
         visible = part.last_stable_offset if self._terms.isolation == READ_COMMITTED else part.high_watermark
         idle_ms = (time.monotonic() - self._progress_s) * 1000
         if idle_ms > self._terms.progress_ms_max:
@@ -235,7 +236,7 @@ class _SpanReader:
             )
             self._position = self._span.end_offset
 
-    def _lost(self, part: Any) -> None:
+    def _lost(self, part: messages.FetchResponse.PartitionData) -> None:
         earliest = list_offsets(self._cluster, {self._span.place: EARLIEST}, self._terms.isolation)
         begin = earliest[self._span.place]
         if begin > self._position:

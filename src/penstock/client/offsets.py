@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from penstock.client.cluster import (
     API_NAMES,
@@ -46,9 +45,9 @@ def list_offsets(cluster: Cluster, times_ms: Mapping[Place, int], isolation: int
     return found
 
 
-def _list_request(times_ms: Mapping[Place, int], isolation: int) -> Any:
+def _list_request(times_ms: Mapping[Place, int], isolation: int) -> messages.ListOffsetsRequest:
     request = messages.ListOffsetsRequest
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[messages.ListOffsetsRequest.ListOffsetsPartition]] = {}
     for place, time_ms in times_ms.items():
         part = request.ListOffsetsPartition(partition_index=place.partition, timestamp=time_ms)
         topics.setdefault(place.topic, []).append(part)
@@ -56,7 +55,9 @@ def _list_request(times_ms: Mapping[Place, int], isolation: int) -> Any:
     return request(replica_id=_CLIENT, isolation_level=isolation, topics=wanted)
 
 
-def _take_listed(cluster: Cluster, answer: Any, found: dict[Place, int]) -> None:
+def _take_listed(
+    cluster: Cluster, answer: messages.ListOffsetsResponse, found: dict[Place, int]
+) -> None:
     late: list[int] = []
     for topic in answer.topics:
         for part in topic.partitions:
@@ -78,7 +79,7 @@ def _take_listed(cluster: Cluster, answer: Any, found: dict[Place, int]) -> None
 def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Place, int]) -> None:
     """Make these the committed offsets of a group that has no members. Raises ClientError."""
     request = messages.OffsetCommitRequest
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[messages.OffsetCommitRequest.OffsetCommitRequestPartition]] = {}
     for place, offset in sorted(offsets.items()):
         part = request.OffsetCommitRequestPartition(
             partition_index=place.partition, committed_offset=offset, committed_metadata=""

@@ -20,7 +20,7 @@ from penstock.client.cluster import Cluster, Coordinator, Node, Place
 from penstock.client.connection import word
 from penstock.client.errors import Aborted, ClientError, Fenced, NotFound, Refused
 from penstock.client.positions import Committed
-from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, Request, ResponseT, messages
 
 _INIT_VERSION_MAX = 4
 _ADD_VERSION_MAX = 3
@@ -214,5 +214,11 @@ def _check(code: int, what: str) -> None:
         raise failure(code, what)
 
 
-def _ask(cluster: Cluster, api_key: ApiKey, body: Any, transactional_id: str, version_max: int | None) -> Any:
+def _ask(
+    cluster: Cluster,
+    api_key: ApiKey,
+    body: Request[ResponseT],
+    transactional_id: str,
+    version_max: int | None,
+) -> ResponseT:
     return cluster.ask(api_key, body, Coordinator.of_transaction(transactional_id), version_max=version_max)

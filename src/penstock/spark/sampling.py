@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.client.batches import records_of
 from penstock.client.cluster import Cluster, Leader, Place
 from penstock.client.fetching import FETCH_VERSION_MAX, Terms, fetch_request
 from penstock.core.records.batch import PREFIX_BYTES, decode_header, size_at
@@ -28,8 +29,7 @@ def _sample(cluster: Cluster, place: Place, start: int, terms: Terms) -> tuple[i
         {place: start}, terms.isolation, wait_ms=0, bytes_max=SAMPLE_BYTES, partition_bytes_max=SAMPLE_BYTES
     )
     answer = cluster.ask(ApiKey.FETCH, body, Leader(*place), version_max=FETCH_VERSION_MAX)
-    records = answer.responses[0].partitions[0].records if answer.responses else None
-    content = memoryview(records or b"")
+    content = memoryview(records_of(answer.responses[0].partitions[0]) if answer.responses else b"")
     position = offsets = 0
     while len(content) - position >= PREFIX_BYTES and len(content) - position >= size_at(content, position):
         header = decode_header(content, position)

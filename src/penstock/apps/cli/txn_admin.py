@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.apps.cli.client import check, connect_cluster, translated
 from penstock.apps.cli.failures import NotFound, RefusedByBroker
 from penstock.client.cluster import RETRIABLE, Coordinator, Leader, Node, Target
-from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, Request, ResponseT, messages
 
 _INIT_VERSION_MAX = 4
 _MARKERS_VERSION = 1
@@ -168,6 +167,6 @@ class TransactionAdmin:
             )
         check(answer.markers[0].topics[0].partitions[0].error_code, f"{one.topic} partition {one.partition}")
 
-    def _ask(self, api_key: int, body: Any, target: Target) -> Any:
+    def _ask(self, api_key: int, body: Request[ResponseT], target: Target) -> ResponseT:
         with translated(self._bootstrap):
             return self._cluster.ask(api_key, body, target)

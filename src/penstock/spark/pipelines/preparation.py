@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from penstock.client.access import nearest, read_access
 from penstock.client.cluster import Cluster
@@ -92,7 +91,7 @@ def _require(name: str, there: set[str], path: str, found: TopicsFound) -> None:
 
 def _create(cluster: Cluster, name: str) -> None:
     request = messages.CreateTopicsRequest
-    wanted: Any = request.CreatableTopic(
+    wanted = request.CreatableTopic(
         name=name,
         num_partitions=BROKER_DECIDES,
         replication_factor=BROKER_DECIDES,

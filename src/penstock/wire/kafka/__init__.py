@@ -5,7 +5,7 @@ Never does I/O, and never decides which versions are offered.
 
 from penstock.wire.kafka import messages
 from penstock.wire.kafka.api import API, Api, ApiKey
-from penstock.wire.kafka.classes import Buffer, Message, Part, Payload, Request
+from penstock.wire.kafka.classes import Buffer, Message, Part, Payload, Request, ResponseT
 from penstock.wire.kafka.codec import (
     UNSUPPORTED,
     RequestHeader,
@@ -32,6 +32,7 @@ __all__ = [
     "Payload",
     "Request",
     "RequestHeader",
+    "ResponseT",
     "decode_request",
     "decode_request_header",
     "decode_request_sliced",

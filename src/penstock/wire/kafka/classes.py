@@ -46,11 +46,11 @@ class Message:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
 
-ResponseT_co = TypeVar("ResponseT_co", bound=Message, covariant=True)
+ResponseT = TypeVar("ResponseT", bound=Message)
 
 
-class Request(Message, Generic[ResponseT_co]):
-    """A message that is answered by a message of type ResponseT_co."""
+class Request(Message, Generic[ResponseT]):
+    """A message that is answered by a message of type ResponseT."""
 
     __slots__ = ()
 
