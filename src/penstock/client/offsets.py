@@ -55,9 +55,7 @@ def _list_request(times_ms: Mapping[Place, int], isolation: int) -> messages.Lis
     return request(replica_id=_CLIENT, isolation_level=isolation, topics=wanted)
 
 
-def _take_listed(
-    cluster: Cluster, answer: messages.ListOffsetsResponse, found: dict[Place, int]
-) -> None:
+def _take_listed(cluster: Cluster, answer: messages.ListOffsetsResponse, found: dict[Place, int]) -> None:
     late: list[int] = []
     for topic in answer.topics:
         for part in topic.partitions:

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.core.errors import BrokerError, FencedInstance, Rebalancing, UnknownMember
 from penstock.core.limits import GROUP_COMING_MS
 from penstock.core.machines.group_kinds import Answer, Decision, Moment, Waiter
-from penstock.core.machines.group_state import GroupState, State
+from penstock.core.machines.group_state import NEXT, GroupState, State
 from penstock.core.machines.group_values import (
     JOIN,
     SYNC,
@@ -36,8 +36,11 @@ class Round:
         self.decision = Decision()
 
     def emit(self, event: Any) -> None:
+        before = self.state.state
         self.decision.events.append(event)
         self.state.apply(event)
+        after = self.state.state
+        assert after is before or (before, after) in NEXT, f"{event} moves a group from {before} to {after}"
 
     def reply(self, slot: str, member_id: str, answer: Answer | BrokerError) -> None:
         self.decision.replies.append((Waiter(slot, member_id), answer))

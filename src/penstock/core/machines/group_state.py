@@ -50,17 +50,16 @@ class State(StrEnum):
     DEAD = "Dead"
 
 
-NEXT: dict[tuple[State, str], State] = {
-    (State.EMPTY, "open a round"): State.PREPARING,
-    (State.COMPLETING, "open a round"): State.PREPARING,
-    (State.STABLE, "open a round"): State.PREPARING,
-    (State.PREPARING, "close the round"): State.COMPLETING,
-    (State.PREPARING, "nobody is left"): State.EMPTY,
-    (State.COMPLETING, "the leader assigns"): State.STABLE,
-    (State.STABLE, "a static member is replaced"): State.STABLE,
-    (State.EMPTY, "remove"): State.DEAD,
+NEXT: dict[tuple[State, State], str] = {
+    (State.EMPTY, State.PREPARING): "a round opens",
+    (State.COMPLETING, State.PREPARING): "a round opens",
+    (State.STABLE, State.PREPARING): "a round opens",
+    (State.PREPARING, State.COMPLETING): "the round closes",
+    (State.PREPARING, State.EMPTY): "nobody is left",
+    (State.COMPLETING, State.STABLE): "the leader assigns",
+    (State.EMPTY, State.DEAD): "the group is removed",
 }
-"""Every move there is. From PREPARING nothing opens a round: it is open."""
+"""Every change of state that may be decided. `apply` is not bound by it: a replayed log leaves states out."""
 
 _MAPPINGS = (
     "members",

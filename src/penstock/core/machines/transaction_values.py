@@ -72,7 +72,6 @@ class Enlisted(NamedTuple):
 
 
 PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
-RESTING = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 
 @dataclass(frozen=True, slots=True)

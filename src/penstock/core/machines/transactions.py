@@ -26,7 +26,6 @@ from penstock.core.machines.transaction_values import (
     NEXT,
     NO_TIME,
     PREPARED,
-    RESTING,
     Enlisted,
     Event,
     Move,
@@ -227,7 +226,11 @@ class Transactions:
 
     def decide_expire(self, now_ms: int, expiry_ms: int) -> list[Event]:
         """Forget ids that nobody has used for longer than `expiry_ms`."""
-        idle = [one for one in self.all if one.state in RESTING and now_ms - one.changed_ms > expiry_ms]
+        idle = [
+            one
+            for one in self.all
+            if (one.state, Move.FORGET) in NEXT and now_ms - one.changed_ms > expiry_ms
+        ]
         return [TransactionForgotten(one.transactional_id) for one in idle]
 
     # -- applying

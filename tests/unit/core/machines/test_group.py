@@ -17,8 +17,9 @@ from penstock.core.errors import (
     UnknownMember,
 )
 from penstock.core.machines.group import Group
+from penstock.core.machines.group_round import Round
 from penstock.core.machines.group_state import NEXT, State
-from penstock.core.machines.group_values import Assigned, Joined, SyncCommand
+from penstock.core.machines.group_values import Assigned, Joined, RoundClosed, SyncCommand
 
 
 def state_of(group: Group) -> object:
@@ -385,9 +386,15 @@ def test_the_sync_of_a_stated_protocol_must_match() -> None:
         play.group.decide_sync(SyncCommand("ann", None, 1, "consumer", "sticky", {}), play.moment)
 
 
-def test_no_move_leads_out_of_dead_and_a_round_never_opens_twice() -> None:
+def test_no_move_leads_out_of_dead() -> None:
     assert not [source for source, _ in NEXT if source is State.DEAD]
-    assert (State.PREPARING, "open a round") not in NEXT
+
+
+def test_a_decision_that_leaves_the_table_of_moves_is_a_defect() -> None:
+    play = Play()
+    round = Round(play.group, LIMITS, play.moment)
+    with pytest.raises(AssertionError, match="from Empty to CompletingRebalance"):
+        round.emit(RoundClosed("g", 1, "range", "ann", 0, 1))
 
 
 def test_a_round_of_many_members_costs_events_in_proportion() -> None:
