@@ -220,7 +220,7 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- heartbeats
 
-    def decide_heartbeat(self, beat: Beat, topics: Topics, moment: Moment) -> Decision:
+    def decide_heartbeat(self, beat: Beat, topics: Topics, moment: Moment) -> Decision[BeatAnswer]:
         """A member joins, lives, changes its mind, acknowledges a revocation, or leaves."""
         beat.check()
         if beat.epoch < 0:
@@ -336,7 +336,7 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- leaving
 
-    def _decide_leave(self, beat: Beat, moment: Moment) -> Decision:
+    def _decide_leave(self, beat: Beat, moment: Moment) -> Decision[BeatAnswer]:
         self.check_member(beat.member_id, beat.instance_id)
         answer = BeatAnswer(beat.member_id, beat.epoch, 0, None)
         if beat.epoch == LEAVE_EPOCH:
@@ -377,7 +377,7 @@ class ConsumerGroup(ConsumerGroupState):
         session_ms = self.terms.session_ms if member.classic is None else member.classic.session_ms
         return Heard(self.id, member_id, moment.now_ms + session_ms)
 
-    def decide_tick(self, moment: Moment) -> Decision:
+    def decide_tick(self, moment: Moment) -> Decision[None]:
         """Members that fell silent, or did not give up in time what they were asked to, are gone."""
         late = {
             member_id
@@ -396,7 +396,7 @@ class ConsumerGroup(ConsumerGroupState):
         draft.record(Woken(self.id, min(left, default=NEVER_MS)))
         return Decision(draft.events)
 
-    def decide_revive(self, moment: Moment) -> Decision:
+    def decide_revive(self, moment: Moment) -> Decision[None]:
         """After a restart everybody gets a whole session, and a whole rebalance timeout where one was running."""
         events: list[Any] = []
         for member_id, member in self.members.items():

@@ -43,7 +43,9 @@ from penstock.core.machines.group_values import (
 NOBODY_LEADS = ""
 
 
-def decide_join(group: ConsumerGroup, command: JoinCommand, topics: Topics, moment: Moment) -> Decision:
+def decide_join(
+    group: ConsumerGroup, command: JoinCommand, topics: Topics, moment: Moment
+) -> Decision[Joined]:
     """A classic member comes, or takes its next step. Answered at once."""
     _check_join(group, command)
     if not command.member_id and command.instance_id is None and command.needs_known_id:
@@ -51,13 +53,10 @@ def decide_join(group: ConsumerGroup, command: JoinCommand, topics: Topics, mome
     member_id = command.member_id or command.fresh_id
     if command.member_id and command.instance_id is not None:
         group.check_member(member_id, command.instance_id)
-    decision = group.decide_heartbeat(_as_beat(group, member_id, command, topics.catalog), topics, moment)
-    beaten = decision.answer
-    assert isinstance(beaten, BeatAnswer)
-    decision.answer = Joined(
-        member_id, beaten.epoch, CONSUMERS, command.protocols[0].name, NOBODY_LEADS, members=()
-    )
-    return decision
+    beaten = group.decide_heartbeat(_as_beat(group, member_id, command, topics.catalog), topics, moment)
+    assert isinstance(beaten.answer, BeatAnswer)
+    epoch, protocol = beaten.answer.epoch, command.protocols[0].name
+    return Decision(beaten.events, Joined(member_id, epoch, CONSUMERS, protocol, NOBODY_LEADS, members=()))
 
 
 def _check_join(group: ConsumerGroup, command: JoinCommand) -> None:
@@ -96,7 +95,7 @@ def _as_beat(group: ConsumerGroup, member_id: str, command: JoinCommand, catalog
 
 def decide_sync(
     group: ConsumerGroup, command: SyncCommand, catalog: TopicCatalog, moment: Moment
-) -> Decision:
+) -> Decision[Assigned]:
     """A member fetches what it has been given."""
     member = _checked(group, command.member_id, command.instance_id, command.generation)
     assert member.classic is not None
@@ -119,10 +118,10 @@ def decide_sync(
 
 def decide_heartbeat(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, moment: Moment
-) -> Decision:
+) -> Decision[None]:
     """A member shows that it lives, and is told to join again when there is a step for it to take."""
     member = _checked(group, member_id, instance_id, generation)
-    decision = Decision([group.heard(member_id, member, moment)])
+    decision: Decision[None] = Decision([group.heard(member_id, member, moment)])
     if _has_a_step(group, member_id):
         decision.answer = Rebalancing(f"group {group.id!r} is rebalancing")
         if member_id not in group.revocations:
@@ -143,7 +142,9 @@ def _has_a_step(group: ConsumerGroup, member_id: str) -> bool:
     )
 
 
-def decide_leave(group: ConsumerGroup, commands: list[LeaveCommand], moment: Moment) -> Decision:
+def decide_leave(
+    group: ConsumerGroup, commands: list[LeaveCommand], moment: Moment
+) -> Decision[list[BrokerError | None]]:
     """Members go. The answer is, for each of them, None or why it could not."""
     outcomes: list[BrokerError | None] = []
     going: list[str] = []

@@ -38,6 +38,7 @@ from penstock.core.machines.group_values import (
     GroupSaved,
     JoinAwaited,
     JoinCommand,
+    Joined,
     LeaveCommand,
     Member,
     MemberPut,
@@ -80,7 +81,7 @@ class Group(GroupState):
 
     # -- joining
 
-    def decide_join(self, command: JoinCommand, moment: Moment) -> Decision:
+    def decide_join(self, command: JoinCommand, moment: Moment) -> Decision[Joined]:
         """A member comes, or comes back."""
         limits = self._limits
         if not limits.session_ms_min <= command.session_ms <= limits.session_ms_max:
@@ -131,8 +132,8 @@ class Group(GroupState):
         if member_id not in self.members:
             raise UnknownMember(f"group {self.id!r} has no member {member_id!r}")
 
-    def _decide_join_new(self, command: JoinCommand, moment: Moment) -> Decision:
-        round = Round(self, self._limits, moment)
+    def _decide_join_new(self, command: JoinCommand, moment: Moment) -> Decision[Joined]:
+        round: Round[Joined] = Round(self, self._limits, moment)
         if command.instance_id is not None:
             holder = self.statics.get(command.instance_id)
             if holder is not None:
@@ -146,14 +147,14 @@ class Group(GroupState):
             return round.decision
         return _enter(round, _member(command, command.fresh_id), command)
 
-    def _decide_join_pending(self, command: JoinCommand, moment: Moment) -> Decision:
-        round = Round(self, self._limits, moment)
+    def _decide_join_pending(self, command: JoinCommand, moment: Moment) -> Decision[Joined]:
+        round: Round[Joined] = Round(self, self._limits, moment)
         round.emit(PendingGone(self.id, command.member_id))
         return _enter(round, _member(command, command.member_id), command)
 
-    def _decide_join_again(self, command: JoinCommand, moment: Moment) -> Decision:
+    def _decide_join_again(self, command: JoinCommand, moment: Moment) -> Decision[Joined]:
         """A member of this group joins: into the open round, or because it changed, or because an answer got lost."""
-        round = Round(self, self._limits, moment)
+        round: Round[Joined] = Round(self, self._limits, moment)
         known = self.members[command.member_id]
         is_same = known.protocols == _protocols(command)
         leads_stable = self.state is State.STABLE and self.leader == known.id
@@ -168,7 +169,7 @@ class Group(GroupState):
         )
         return _await_join(round, member.id)
 
-    def _decide_replace(self, round: Round, old_id: str, command: JoinCommand) -> Decision:
+    def _decide_replace(self, round: Round[Joined], old_id: str, command: JoinCommand) -> Decision[Joined]:
         """A static member is back under a new id. In a stable group nothing moves unless the protocol would."""
         state, moment = round.state, round.moment
         leader_before = state.leader or ""
@@ -188,7 +189,7 @@ class Group(GroupState):
 
     # -- assigning
 
-    def decide_sync(self, command: SyncCommand, moment: Moment) -> Decision:
+    def decide_sync(self, command: SyncCommand, moment: Moment) -> Decision[Assigned]:
         """A member asks for its assignment; the leader's call brings everybody's and makes the group stable."""
         self._check_member(command.member_id, command.instance_id)
         self._check_generation(command.generation)
@@ -200,7 +201,7 @@ class Group(GroupState):
                 raise InconsistentProtocol(f"group {self.id!r} goes by {actual!r}, not by {stated!r}")
         if self.state is State.PREPARING:
             raise Rebalancing(f"group {self.id!r} is rebalancing")
-        round = Round(self, self._limits, moment)
+        round: Round[Assigned] = Round(self, self._limits, moment)
         member = self.members[command.member_id]
         round.emit(Touched(self.id, member.id, moment.now_ms + member.session_ms))
         if self.state is State.STABLE:
@@ -213,7 +214,7 @@ class Group(GroupState):
             self._assign(round, command.assignments)
         return round.decision
 
-    def _assign(self, round: Round, assignments: dict[str, bytes]) -> None:
+    def _assign(self, round: Round[Assigned], assignments: dict[str, bytes]) -> None:
         waiting = list(round.state.syncing)
         round.emit(GroupSaved(self.id, round.state.snapshot(round.moment.wall_ms, assignments)))
         for member_id in waiting:
@@ -231,11 +232,11 @@ class Group(GroupState):
 
     def decide_heartbeat(
         self, member_id: str, instance_id: str | None, generation: int, moment: Moment
-    ) -> Decision:
+    ) -> Decision[None]:
         """A member shows that it lives; while a round is open it is told to join it."""
         self._check_member(member_id, instance_id)
         self._check_generation(generation)
-        decision = Decision(self.decide_seen(member_id, moment))
+        decision: Decision[None] = Decision(self.decide_seen(member_id, moment))
         if self.state is State.PREPARING:
             decision.answer = Rebalancing(f"group {self.id!r} is rebalancing")
         return decision
@@ -246,9 +247,11 @@ class Group(GroupState):
             return []
         return [Touched(self.id, member_id, moment.now_ms + member.session_ms)]
 
-    def decide_leave(self, commands: list[LeaveCommand], moment: Moment) -> Decision:
+    def decide_leave(
+        self, commands: list[LeaveCommand], moment: Moment
+    ) -> Decision[list[BrokerError | None]]:
         """Members go. The answer is, for each of them, None or why it could not."""
-        round = Round(self, self._limits, moment)
+        round: Round[list[BrokerError | None]] = Round(self, self._limits, moment)
         outcomes: list[BrokerError | None] = []
         for command in commands:
             try:
@@ -263,9 +266,9 @@ class Group(GroupState):
 
     # -- time
 
-    def decide_tick(self, moment: Moment) -> Decision:
+    def decide_tick(self, moment: Moment) -> Decision[None]:
         """What is due by now: ids nobody used, silent members, members that do not fetch their assignment, rounds."""
-        round = Round(self, self._limits, moment)
+        round: Round[None] = Round(self, self._limits, moment)
         state, now_ms = round.state, moment.now_ms
         for member_id in [one for one, deadline_ms in self.pending.items() if deadline_ms <= now_ms]:
             round.emit(PendingGone(self.id, member_id))
@@ -281,7 +284,7 @@ class Group(GroupState):
         round.emit(Woken(self.id, _next_deadline_ms(state, syncs_are_due), syncs_are_due))
         return round.decision
 
-    def _after_losses(self, round: Round) -> None:
+    def _after_losses(self, round: Round[Any]) -> None:
         """Members went, or ids that were waited for: open a round, or see whether the open one can close."""
         if round.state.state is State.PREPARING:
             round.gather(has_grown=False)
@@ -289,7 +292,7 @@ class Group(GroupState):
         elif len(round.state.members) < len(self.members):
             round.open()
 
-    def _expire(self, round: Round, member_id: str) -> None:
+    def _expire(self, round: Round[None], member_id: str) -> None:
         """A session has ended, unless the member is known to wait for us rather than we for it."""
         waits = member_id in self.joining or member_id in self.syncing
         if waits and member_id not in self.newcomers:
@@ -298,7 +301,7 @@ class Group(GroupState):
         else:
             round.drop(member_id)
 
-    def decide_revive(self, moment: Moment) -> Decision:
+    def decide_revive(self, moment: Moment) -> Decision[None]:
         """After a restart every member has a whole session to show up."""
         members = self.members.values()
         return Decision([Touched(self.id, one.id, moment.now_ms + one.session_ms) for one in members])
@@ -372,14 +375,14 @@ def _session_end(member: Member, moment: Moment, is_new: bool) -> int:
     return moment.now_ms + (GROUP_NEWCOMER_MS if is_new else member.session_ms)
 
 
-def _enter(round: Round, member: Member, command: JoinCommand) -> Decision:
+def _enter(round: Round[Joined], member: Member, command: JoinCommand) -> Decision[Joined]:
     deadline_ms = _session_end(member, round.moment, True)
     round.emit(MemberPut(round.state.id, member, command.protocol_type, deadline_ms, is_new=True))
     round.gather(has_grown=True)
     return _await_join(round, member.id)
 
 
-def _await_join(round: Round, member_id: str) -> Decision:
+def _await_join(round: Round[Joined], member_id: str) -> Decision[Joined]:
     """The member has joined the round, which opens with it if need be, and waits for it to close."""
     round.decision.waits = Waiter(JOIN, member_id)
     if round.state.state is not State.PREPARING:
@@ -389,7 +392,7 @@ def _await_join(round: Round, member_id: str) -> Decision:
     return round.decision
 
 
-def _leave(round: Round, command: LeaveCommand, group: Group) -> None:
+def _leave(round: Round[Any], command: LeaveCommand, group: Group) -> None:
     state = round.state
     if not command.member_id and command.instance_id is not None:
         holder = state.statics.get(command.instance_id)

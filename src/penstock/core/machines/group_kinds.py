@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from penstock.core.errors import BrokerError, TornSegment
 
@@ -49,22 +49,22 @@ class Waiter(NamedTuple):
     member_id: str
 
 
-Answer = Any
-"""What a call is answered with: a value of the machine's own, or a BrokerError."""
+AnswerT = TypeVar("AnswerT")
+"""What a call is answered with when it is not refused: a value of the machine's own."""
 
 
 @dataclass(slots=True)
-class Decision:
+class Decision(Generic[AnswerT]):
     """What is to happen. The host keeps and applies `events`, then answers once what was kept is durable.
 
     `answer` is for whoever asked; None with `waits` set means: not yet, file the call under that waiter. `replies`
-    answer calls filed earlier, or the one just filed.
+    answer calls filed earlier, or the one just filed, each with what a call of its kind is answered with.
     """
 
     events: list[Any] = field(default_factory=list)
-    answer: Answer | BrokerError | None = None
+    answer: AnswerT | BrokerError | None = None
     waits: Waiter | None = None
-    replies: list[tuple[Waiter, Answer | BrokerError]] = field(default_factory=list)
+    replies: list[tuple[Waiter, Any]] = field(default_factory=list)
 
 
 class GroupMachine(Protocol):
@@ -102,10 +102,10 @@ class GroupMachine(Protocol):
 
     def apply(self, event: Any) -> None: ...
 
-    def decide_tick(self, moment: Moment) -> Decision:
+    def decide_tick(self, moment: Moment) -> Decision[None]:
         """Time has passed: sessions and rounds that end with it."""
 
-    def decide_revive(self, moment: Moment) -> Decision:
+    def decide_revive(self, moment: Moment) -> Decision[None]:
         """The node has just replayed its log: sessions of known members start now."""
 
     def decide_remove(self) -> list[Any]:

@@ -5,11 +5,11 @@ Holds what several commands share: how a round of joining opens, waits, closes a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
 
-from penstock.core.errors import BrokerError, FencedInstance, Rebalancing, UnknownMember
+from penstock.core.errors import FencedInstance, Rebalancing, UnknownMember
 from penstock.core.limits import GROUP_COMING_MS
-from penstock.core.machines.group_kinds import Answer, Decision, Moment, Waiter
+from penstock.core.machines.group_kinds import AnswerT, Decision, Moment, Waiter
 from penstock.core.machines.group_state import NEXT, GroupState, State
 from penstock.core.machines.group_values import (
     JOIN,
@@ -26,14 +26,14 @@ from penstock.core.machines.group_values import (
 )
 
 
-class Round:
+class Round(Generic[AnswerT]):
     """One decision: `state` is the draft, `decision` what has been decided so far."""
 
     def __init__(self, group: GroupState, limits: GroupLimits, moment: Moment) -> None:
         self.state = group.draft()
         self.limits = limits
         self.moment = moment
-        self.decision = Decision()
+        self.decision: Decision[AnswerT] = Decision()
 
     def emit(self, event: Any) -> None:
         before = self.state.state
@@ -42,7 +42,7 @@ class Round:
         after = self.state.state
         assert after is before or (before, after) in NEXT, f"{event} moves a group from {before} to {after}"
 
-    def reply(self, slot: str, member_id: str, answer: Answer | BrokerError) -> None:
+    def reply(self, slot: str, member_id: str, answer: Any) -> None:
         self.decision.replies.append((Waiter(slot, member_id), answer))
 
     # -- members going

@@ -32,7 +32,7 @@ from penstock.core.machines.group_values import CONSUMERS, JOIN, SYNC, GroupRemo
 from penstock.core.machines.group_values import Member as ClassicMember
 
 
-def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decision:
+def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decision[None]:
     """The events that turn the group into a consumer group, and what its members that wait are told."""
     if group.protocol_type != CONSUMERS:
         raise UnknownGroup(f"Group {group.id} is not a consumer group.")

@@ -112,7 +112,7 @@ class Subscription(SubscriptionState):
         assert window >= 0, window
         return [MemberPut(self.feed, member_id, window)]
 
-    def decide_leave(self, member_id: str, *, is_counted: bool) -> Decision:
+    def decide_leave(self, member_id: str, *, is_counted: bool) -> Decision[list[DeadLetter]]:
         """A member goes, and what it holds is for others. `is_counted`: it may have died of one of these messages."""
         self._check_member(member_id)
         offsets = [offset for offset, hold in self.held.items() if hold.member_id == member_id]
@@ -126,17 +126,21 @@ class Subscription(SubscriptionState):
 
     # -- delivering
 
-    def decide_dispatch(self, available: Available, now_ms: int, count_max: int) -> Decision:
+    def decide_dispatch(self, available: Available, now_ms: int, count_max: int) -> Decision[list[Delivery]]:
         """Deal messages out to all members in strict turn, passing over those whose window is full."""
         return self._deliver(self.members.turns(), available, now_ms, count_max)
 
-    def decide_acquire(self, member_id: str, available: Available, now_ms: int, count_max: int) -> Decision:
+    def decide_acquire(
+        self, member_id: str, available: Available, now_ms: int, count_max: int
+    ) -> Decision[list[Delivery]]:
         """Give messages to the one member that asks."""
         self._check_member(member_id)
         room = self.members.windows[member_id] - self.members.holding[member_id]
         return self._deliver(iter([member_id] * max(room, 0)), available, now_ms, count_max)
 
-    def _deliver(self, turns: Iterator[str], available: Available, now_ms: int, count_max: int) -> Decision:
+    def _deliver(
+        self, turns: Iterator[str], available: Available, now_ms: int, count_max: int
+    ) -> Decision[list[Delivery]]:
         events: list[Event] = []
         deliveries: list[Delivery] = []
         given: list[tuple[int, str]] = []
@@ -177,11 +181,11 @@ class Subscription(SubscriptionState):
 
     # -- settling
 
-    def decide_settle(self, member_id: str, outcomes: Mapping[int, Outcome]) -> Decision:
+    def decide_settle(self, member_id: str, outcomes: Mapping[int, Outcome]) -> Decision[list[DeadLetter]]:
         """A member says what became of messages; all of them, or none if one is not its own. Answers dead letters."""
         return self.decide_settle_all({one: Claim(member_id, outcome) for one, outcome in outcomes.items()})
 
-    def decide_settle_all(self, claims: Mapping[int, Claim]) -> Decision:
+    def decide_settle_all(self, claims: Mapping[int, Claim]) -> Decision[list[DeadLetter]]:
         """The same for what any number of members say at once: far less is written than for each alone."""
         for offset, claim in claims.items():
             self.check_held(claim.member_id, offset)
@@ -227,7 +231,7 @@ class Subscription(SubscriptionState):
             self.check_held(member_id, offset)
         return [Held(self.feed, [(offset, member_id) for offset in wanted], now_ms + self.terms.hold_ms)]
 
-    def decide_tick(self, now_ms: int) -> Decision:
+    def decide_tick(self, now_ms: int) -> Decision[list[DeadLetter]]:
         """Messages whose time is up come back."""
         late: dict[int, Mark] = {}
         for offset, hold in self.held.items():
@@ -241,7 +245,7 @@ class Subscription(SubscriptionState):
         dying = [offset for offset in offsets if self.mark(offset).state is MarkState.DYING]
         return self._settle({one: Mark(MarkState.DONE, self.mark(one).deliveries) for one in dying}).events
 
-    def _settle(self, verdicts: Mapping[int, Mark]) -> Decision:
+    def _settle(self, verdicts: Mapping[int, Mark]) -> Decision[list[DeadLetter]]:
         """New marks for these offsets; the start moves on over what is done. Answers which have to be buried."""
         if not verdicts:
             return Decision(answer=[])

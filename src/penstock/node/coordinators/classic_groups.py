@@ -13,14 +13,14 @@ from penstock.core.machines import consumer_group_classic
 from penstock.core.machines.consumer_group import ConsumerGroup
 from penstock.core.machines.consumer_group_targets import Topics
 from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import Decision, GroupKind, Moment
-from penstock.core.machines.group_values import JoinCommand, LeaveCommand, SyncCommand
+from penstock.core.machines.group_kinds import AnswerT, Decision, GroupKind, Moment
+from penstock.core.machines.group_values import Assigned, JoinCommand, Joined, LeaveCommand, SyncCommand
 from penstock.core.ports import Rng
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups, check_group_id
 
-Decide = Callable[[Group, Moment], Decision]
-DecideAmong = Callable[[ConsumerGroup, Moment], Decision]
+Decide = Callable[[Group, Moment], Decision[AnswerT]]
+DecideAmong = Callable[[ConsumerGroup, Moment], Decision[AnswerT]]
 """The same for a member of the classic protocol in a consumer group."""
 
 
@@ -36,7 +36,7 @@ class ClassicGroups:
         """An id that nobody had: the client's or the static member's own name, and chance."""
         return f"{name}-{UUID(bytes=self._rng.bytes(16), version=4)}"
 
-    def join(self, group_id: str, command: JoinCommand, answered: Answered) -> None:
+    def join(self, group_id: str, command: JoinCommand, answered: Answered[Joined]) -> None:
         """Answered with Joined when the round closes, or with MemberIdRequired at once."""
         try:
             shard = self._groups.shard_of(check_group_id(group_id))
@@ -46,7 +46,7 @@ class ClassicGroups:
             return
         shard.carry_out(group_id, decision, answered)
 
-    def _decide_join(self, shard: GroupShard, group_id: str, command: JoinCommand) -> Decision:
+    def _decide_join(self, shard: GroupShard, group_id: str, command: JoinCommand) -> Decision[Joined]:
         """A consumer group takes classic members in; any other kind makes room only once it is empty."""
         group = shard.roster.find_or_make(group_id, GroupKind.CLASSIC)
         if isinstance(group, Group):
@@ -62,7 +62,7 @@ class ClassicGroups:
         decision.events[:0] = removal
         return decision
 
-    def sync(self, group_id: str, command: SyncCommand, answered: Answered) -> None:
+    def sync(self, group_id: str, command: SyncCommand, answered: Answered[Assigned]) -> None:
         """Answered with Assigned once the leader has assigned."""
         self._with_group(
             group_id,
@@ -74,7 +74,12 @@ class ClassicGroups:
         )
 
     def heartbeat(
-        self, group_id: str, member_id: str, instance_id: str | None, generation: int, answered: Answered
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        answered: Answered[None],
     ) -> None:
         """Answered with None, or with why the member has to do something."""
         self._with_group(
@@ -86,7 +91,9 @@ class ClassicGroups:
             answered,
         )
 
-    def leave(self, group_id: str, commands: list[LeaveCommand], answered: Answered) -> None:
+    def leave(
+        self, group_id: str, commands: list[LeaveCommand], answered: Answered[list[BrokerError | None]]
+    ) -> None:
         """Answered with a list: for each member None, or why it could not leave."""
         self._with_group(
             group_id,
@@ -96,7 +103,11 @@ class ClassicGroups:
         )
 
     def _with_group(
-        self, group_id: str, decide: Decide, decide_among: DecideAmong, answered: Answered
+        self,
+        group_id: str,
+        decide: Decide[AnswerT],
+        decide_among: DecideAmong[AnswerT],
+        answered: Answered[AnswerT],
     ) -> None:
         try:
             shard = self._groups.shard_of(check_group_id(group_id))
@@ -112,6 +123,6 @@ class ClassicGroups:
             return
         shard.carry_out(group_id, decision, answered)
 
-    def describe(self, group_id: str, answered: Answered) -> None:
+    def describe(self, group_id: str, answered: Answered[Group]) -> None:
         """Answered with the Group, to be read at once and not kept; UnknownGroup if there is none of this kind."""
         self._groups.describe(group_id, GroupKind.CLASSIC, answered)

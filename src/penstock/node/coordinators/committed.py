@@ -23,6 +23,9 @@ logger = logging.getLogger("penstock.groups")
 
 NO_RETENTION = -1
 
+Outcomes = list[BrokerError | None]
+"""For each offset of a call None, or why it was refused."""
+
 
 @dataclass(frozen=True, slots=True)
 class Committer:
@@ -55,7 +58,7 @@ class CommittedOffsets:
         by: Committer,
         offsets: Sequence[NewOffset],
         retention_ms: int,
-        answered: Answered,
+        answered: Answered[Outcomes],
     ) -> None:
         """Answered with a list: for each offset None, or why it was not taken."""
         try:
@@ -92,7 +95,7 @@ class CommittedOffsets:
         group_id: str,
         by: Committer,
         wanted: Sequence[Place] | None,
-        answered: Answered,
+        answered: Answered[dict[Place, Committed | UnstableOffset | None]],
         *,
         require_stable: bool,
     ) -> Sliced[None]:
@@ -117,7 +120,7 @@ class CommittedOffsets:
             yield len(some) // 4
         shard.carry_out(group_id, Decision(answer=found), answered)
 
-    def remove(self, group_id: str, wanted: Sequence[Place], answered: Answered) -> None:
+    def remove(self, group_id: str, wanted: Sequence[Place], answered: Answered[Outcomes]) -> None:
         """Answered with a list: for each place None, or why its offset has to stay."""
         try:
             shard = self._groups.shard_of(group_id)
@@ -128,7 +131,8 @@ class CommittedOffsets:
         except BrokerError as error:
             answered(error)
             return
-        decision, outcomes = Decision(), list[BrokerError | None]()
+        decision: Decision[Outcomes] = Decision()
+        outcomes: Outcomes = []
         for place in wanted:
             if group.is_subscribed(place.topic):
                 outcomes.append(GroupSubscribed(f"members of group {group_id!r} read {place.topic!r}"))
@@ -146,7 +150,7 @@ class CommittedOffsets:
         by: Committer,
         producer: tuple[int, int],
         offsets: Sequence[NewOffset],
-        answered: Answered,
+        answered: Answered[Outcomes],
     ) -> None:
         """Keep offsets until the transaction of this (producer id, epoch) ends. Answered like `commit`.
 
@@ -214,9 +218,12 @@ def _committed(one: NewOffset, moment: Moment, expire_ms: int) -> Committed:
     return Committed(one.offset, one.leader_epoch, one.metadata, moment.wall_ms, expire_ms)
 
 
-def _each(offsets: Sequence[NewOffset], decide: Callable[[NewOffset], Event], seen: list[object]) -> Decision:
+def _each(
+    offsets: Sequence[NewOffset], decide: Callable[[NewOffset], Event], seen: list[object]
+) -> Decision[Outcomes]:
     """One decision for many offsets, of which some may be refused."""
-    decision, outcomes = Decision(seen), list[BrokerError | None]()
+    decision: Decision[Outcomes] = Decision(seen)
+    outcomes: Outcomes = []
     for one in offsets:
         try:
             decision.events.append(decide(one))

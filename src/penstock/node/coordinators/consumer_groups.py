@@ -9,7 +9,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from penstock.core.errors import BrokerError, UnknownGroup
-from penstock.core.machines.consumer_group import Beat, ConsumerGroup
+from penstock.core.machines.consumer_group import Beat, BeatAnswer, ConsumerGroup
 from penstock.core.machines.consumer_group_events import JOIN_EPOCH
 from penstock.core.machines.consumer_group_targets import Topics
 from penstock.core.machines.group import Group
@@ -32,7 +32,7 @@ class ConsumerGroups:
         """An id that nobody had, for clients that let the broker choose."""
         return str(UUID(bytes=self._rng.bytes(16), version=4))
 
-    def heartbeat(self, group_id: str, beat: Beat, answered: Answered) -> None:
+    def heartbeat(self, group_id: str, beat: Beat, answered: Answered[BeatAnswer]) -> None:
         """Answered with BeatAnswer."""
         try:
             shard = self._groups.shard_of(check_group_id(group_id))
@@ -43,7 +43,7 @@ class ConsumerGroups:
             return
         shard.carry_out(group_id, decision, answered)
 
-    def _decide(self, shard: GroupShard, group_id: str, beat: Beat) -> Decision:
+    def _decide(self, shard: GroupShard, group_id: str, beat: Beat) -> Decision[BeatAnswer]:
         """A classic group of consumers becomes a consumer group; any other makes room only once it is empty."""
         group, topics, moment = shard.roster.find(group_id), self._topics(), shard.moment()
         if isinstance(group, ConsumerGroup):
@@ -61,12 +61,12 @@ class ConsumerGroups:
         decision.replies = before.replies
         return decision
 
-    def describe(self, group_id: str, answered: Answered) -> None:
+    def describe(self, group_id: str, answered: Answered[ConsumerGroup]) -> None:
         """Answered with the ConsumerGroup, to be read at once and not kept; UnknownGroup if it is not of this kind."""
         self._groups.describe(group_id, GroupKind.CONSUMER, answered)
 
 
-def _cleared(group: GroupMachine | None, topics: Topics, moment: Moment) -> Decision:
+def _cleared(group: GroupMachine | None, topics: Topics, moment: Moment) -> Decision[None]:
     """What becomes of the group that stands where a consumer group is wanted."""
     if group is None:
         return Decision()

@@ -14,7 +14,15 @@ from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, NotCoordinator, Rebalancing
-from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment, Records, Waiter
+from penstock.core.machines.group_kinds import (
+    NEVER_MS,
+    AnswerT,
+    Decision,
+    GroupMachine,
+    Moment,
+    Records,
+    Waiter,
+)
 from penstock.core.machines.roster import Roster
 from penstock.node.coordinators.shard import Shard
 from penstock.node.partition import Partition, Settled
@@ -29,7 +37,7 @@ TICK_UNITS = 12
 RETRY_MS = 1_000
 """When time's work could not be written, it is tried again this much later."""
 
-Answered = Callable[[Any], None]
+Answered = Callable[[AnswerT | BrokerError], None]
 """Called once, with the machine's answer or with a BrokerError."""
 
 
@@ -43,7 +51,7 @@ class GroupShard:
         self._runtime = runtime
         self._shard: Shard[Any] = Shard(partition, roster, records.encode, records.decode, runtime)
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[str, dict[Waiter, Answered]] = {}
+        self._waiting: dict[str, dict[Waiter, Answered[Any]]] = {}
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self._due: deque[str] = deque()
         self._kept: dict[str, int] = {}
@@ -78,7 +86,9 @@ class GroupShard:
 
     # -- changing
 
-    def carry_out(self, group_id: str, decision: Decision, answered: Answered | None = None) -> None:
+    def carry_out(
+        self, group_id: str, decision: Decision[AnswerT], answered: Answered[AnswerT] | None = None
+    ) -> None:
         """Make a decision happen and answer whom it concerns. If it cannot be kept, nothing happens but that answer."""
         try:
             self._keep(group_id, decision.events)
@@ -119,7 +129,7 @@ class GroupShard:
         for event in events:
             self.roster.apply(event)
 
-    def _file(self, group_id: str, waiter: Waiter, answered: Answered) -> None:
+    def _file(self, group_id: str, waiter: Waiter, answered: Answered[Any]) -> None:
         """A call that repeats one still waiting takes its place; the earlier one, whose client gave up, is let go."""
         calls = self._waiting.setdefault(group_id, {})
         earlier = calls.pop(waiter, None)
@@ -135,7 +145,7 @@ class GroupShard:
         if answered is not None:
             self._tell(group_id, answered, answer)
 
-    def _tell(self, group_id: str, answered: Answered, answer: Any) -> None:
+    def _tell(self, group_id: str, answered: Answered[Any], answer: Any) -> None:
         """Answer once all that is kept of the group is durable: what is said must survive."""
         self.when_kept(group_id, lambda error: answered(answer if error is None else error))
 

@@ -8,7 +8,7 @@ the first client looks for a coordinator. What one kind of group can do is in it
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from penstock.core.errors import BrokerError, CoordinatorUnavailable, InvalidGroup, UnknownGroup
@@ -124,7 +124,7 @@ class Groups:
                 yield len(group_ids) // 2
         return sorted(listed)
 
-    def describe(self, group_id: str, kind: GroupKind, answered: Answered) -> None:
+    def describe(self, group_id: str, kind: GroupKind, answered: Answered[Any]) -> None:
         """Answered with the group, to be read at once and not kept; UnknownGroup if there is none of this kind."""
         try:
             shard = self.shard_of(group_id)
@@ -138,7 +138,7 @@ class Groups:
             return
         shard.carry_out(group_id, Decision(answer=group), answered)
 
-    def remove(self, group_id: str, answered: Answered) -> None:
+    def remove(self, group_id: str, answered: Answered[None]) -> None:
         """Remove a group that has no members, with its offsets."""
         try:
             shard = self.shard_of(check_group_id(group_id))

@@ -249,7 +249,7 @@ class LiveSubscription:
             if trimmed:
                 self._carry_out([(feed, Decision(list(trimmed), []))])
 
-    def _carry_out(self, decisions: Sequence[tuple[SubscriptionFeed, Decision]]) -> None:
+    def _carry_out(self, decisions: Sequence[tuple[SubscriptionFeed, Decision[list[DeadLetter]]]]) -> None:
         events = [event for _, decision in decisions for event in decision.events]
         if not events:
             return
