@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from penstock.client.access import Access
 from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, Place, Target, codes_in
-from penstock.client.connection import Connection
+from penstock.client.cluster import Cluster, Target, TopicPartition, codes_in
+from penstock.client.connection import BrokerConnection
 from penstock.client.errors import ClientError
 from penstock.client.transactions import open_ids, standing, take
 from penstock.core.records.packing import Author
 from penstock.core.records.whole import open_batch
-from penstock.spark.decisions import Decisions, Written, last_batch, mark, task_name
+from penstock.spark.decisions import Decisions, TaskWrites, last_batch, mark, task_name
 from penstock.spark.writing import Shape, TaskWriter
 from penstock.wire.kafka import ApiKey, messages
 
@@ -52,7 +52,7 @@ class Mortal(Cluster):
 
 
 class _MortalConnection:
-    def __init__(self, real: Connection, owner: Mortal) -> None:
+    def __init__(self, real: BrokerConnection, owner: Mortal) -> None:
         self._real = real
         self._owner = owner
         self.version_of = real.version_of
@@ -79,7 +79,7 @@ class Stage:
             answer = cluster.ask(ApiKey.CREATE_TOPICS, request(topics=[wanted], timeout_ms=10_000))
             assert set(codes_in(answer)) == {0}
 
-    def task(self, cluster: Cluster, batch: int, task: int) -> Written | None:
+    def task(self, cluster: Cluster, batch: int, task: int) -> TaskWrites | None:
         """What a task does; None if the batch counts already."""
         if last_batch(cluster, self.name, TIMEOUT_MS) >= batch:
             return None
@@ -91,7 +91,7 @@ class Stage:
             for part in (rows[:3], rows[3:]):
                 columns = [pa.array(part, pa.binary()), pa.array(part, pa.binary())]
                 writer.write(pa.RecordBatch.from_arrays(columns, ["key", "value"]))
-            written = Written(task, hold, writer.finish())
+            written = TaskWrites(task, hold, writer.finish())
         finally:
             writer.close()
         mark(cluster, batch, written, hold)
@@ -138,7 +138,10 @@ class Stage:
                     time.sleep(PAUSE_S)
         for partition in range(PARTITIONS):
             with Cluster(self.access) as cluster:
-                found += [value.decode() for value in committed_values(cluster, Place(self.topic, partition))]
+                found += [
+                    value.decode()
+                    for value in committed_values(cluster, TopicPartition(self.topic, partition))
+                ]
         return sorted(found)
 
     def expected(self, batches: int = 1) -> list[str]:
@@ -156,7 +159,7 @@ def _is_being_completed(cluster: Cluster, transactional_id: str) -> bool:
     return found is not None and found.state.startswith("Prepare")
 
 
-def committed_values(cluster: Cluster, place: Place) -> list[bytes]:
+def committed_values(cluster: Cluster, place: TopicPartition) -> list[bytes]:
     """By the markers in the log itself: the records of transactions that end with a commit."""
     open_ones: dict[tuple[int, int], list[bytes]] = {}
     values: list[bytes] = []

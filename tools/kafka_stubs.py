@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.wire.kafka.api import API, Api
 from penstock.wire.kafka.classes import default_source
-from penstock.wire.kafka.notation import NEVER, Field, Schema, Struct
+from penstock.wire.kafka.notation import NEVER, Schema, SchemaField, Struct
 
 STUB = Path(__file__).resolve().parent.parent / "src/penstock/wire/kafka/messages.pyi"
 LINE_CHARACTERS_MAX = 110
@@ -25,7 +25,7 @@ The comment after a field names the versions that have it, if some lack it. `Non
 allows it.
 """
 
-from penstock.wire.kafka.classes import Buffer, Message, Part, Request
+from penstock.wire.kafka.classes import Buffer, KafkaMessage, KafkaRequest, Part
 '''
 
 TYPES = {
@@ -48,7 +48,7 @@ def stub_text() -> str:
 
 def message_lines(api: Api, schema: Schema) -> Iterator[str]:
     """One message with its structs."""
-    base = f"Request[{api.name}Response]" if schema is api.request else "Message"
+    base = f"KafkaRequest[{api.name}Response]" if schema is api.request else "KafkaMessage"
     yield f"class {schema.name}({base}):"
     yield f'    """API {int(api.key)}, versions {api.version_min} to {api.version_max}."""'
     if schema.root.fields:
@@ -56,7 +56,7 @@ def message_lines(api: Api, schema: Schema) -> Iterator[str]:
     yield from field_lines(schema, schema.root, "    ")
     for struct in schema.structs.values():
         yield ""
-        yield f"    class {struct.name}(Message):"
+        yield f"    class {struct.name}(KafkaMessage):"
         yield from field_lines(schema, struct, "        ")
 
 
@@ -71,7 +71,7 @@ def field_lines(schema: Schema, struct: Struct, indent: str) -> Iterator[str]:
         yield line
 
 
-def type_source(schema: Schema, field: Field) -> str:
+def type_source(schema: Schema, field: SchemaField) -> str:
     """The annotation of a field."""
     if field.struct is not None:
         kind = f"{schema.name}.{field.type}"
@@ -84,12 +84,12 @@ def type_source(schema: Schema, field: Field) -> str:
     return f"{kind} | None" if is_nullable(field) else kind
 
 
-def is_nullable(field: Field) -> bool:
+def is_nullable(field: SchemaField) -> bool:
     """May the field hold None in any version? A tagged struct may: None means that it is absent."""
     return field.null_from != NEVER or default_source(field) == "None"
 
 
-def version_text(schema: Schema, field: Field) -> str:
+def version_text(schema: Schema, field: SchemaField) -> str:
     """The versions of the message that have this field; empty if all have it."""
     low, high = max(field.version_min, schema.version_min), min(field.version_max, schema.version_max)
     if (low, high) == (schema.version_min, schema.version_max):

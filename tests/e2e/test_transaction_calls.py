@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.access import Access, Address
-from penstock.client.connection import Connection
+from penstock.client.access import Access
+from penstock.client.connection import BrokerConnection
 from penstock.core.machines.transactions import Claim
+from penstock.core.model import Address
 from penstock.core.records.whole import open_batches
 from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_request, messages
@@ -34,7 +35,7 @@ class Desk:
     def __init__(self, broker: Broker, number: int) -> None:
         self.broker = broker
         address = Address(broker.host, broker.port)
-        self.client = Connection(address, Access((address,)))
+        self.client = BrokerConnection(address, Access((address,)))
         self.topic, self.name, self.group = f"orders-{number}", f"pay-{number}", f"readers-{number}"
         self.by = Claim(-1, -1)
         request = messages.CreateTopicsRequest

@@ -15,10 +15,10 @@ from penstock.core.machines.transaction_values import (
     PREPARED,
     Enlisted,
     Event,
-    State,
     Transaction,
     TransactionForgotten,
     TransactionSaved,
+    TransactionState,
 )
 from penstock.core.machines.transactions import Claim, Transactions
 
@@ -123,7 +123,7 @@ def _check_move(machine: Transactions, event: Event) -> None:
         assert now.producer_epoch >= was.producer_epoch, "an epoch came back"
     else:
         assert now.producer_epoch == 0 and was.producer_epoch >= EPOCH_MAX - 1
-    if now.state is State.ONGOING:
+    if now.state is TransactionState.ONGOING:
         assert now.places and now.started_ms >= 0
         names = [(at.topic, at.partition) for at in now.places]
         assert len(set(names)) == len(names), "a partition is in twice"

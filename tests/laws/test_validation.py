@@ -17,7 +17,7 @@ from penstock.core.model import Header, NewRecord
 from penstock.core.records import walk_loops
 from penstock.core.records.admission import admit, admit_now
 from penstock.core.records.batch import Buffer, check, check_produced, stamp_checksum
-from penstock.core.records.columns import Wanted, decode_columns
+from penstock.core.records.columns import WantedRows, decode_columns
 from penstock.core.records.compression import compress
 from penstock.core.records.loops import compiled_loops, load_loops
 from penstock.core.records.records import encode_records
@@ -52,7 +52,7 @@ def read_everywhere(batch: Buffer) -> None:
     assert [one.offset for one in ours] == list(range(header.count))
     assert max([-1, *(one.timestamp_ms for one in ours)]) == header.max_timestamp_ms
     pairs = [(one.key, one.value) for one in ours]
-    wanted = Wanted("orders", 0, 0, 2**62, with_headers=True)
+    wanted = WantedRows("orders", 0, 0, 2**62, with_headers=True)
     unfolded = decode_columns(bytes(batch), wanted, [], load_loops("columns"))
     keys, values = (
         [one.as_py() for part in unfolded.batches for one in part[name]] for name in ("key", "value")

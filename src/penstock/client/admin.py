@@ -38,7 +38,7 @@ from penstock.client.described import (
 )
 from penstock.client.errors import AlreadyThere, IllegalState, NotFound
 from penstock.client.library import configure, create, knock
-from penstock.client.messages import Place
+from penstock.client.messages import Position
 from penstock.client.options import ConnectionOptions, resolve
 from penstock.client.translation import cause, translate
 
@@ -166,12 +166,12 @@ class Admin:
         kind, state = found.type.name.lower(), found.state.name.lower()
         return GroupDescription(group, kind, state, found.partition_assignor, members)
 
-    def committed(self, group: str) -> list[Place]:
+    def committed(self, group: str) -> list[Position]:
         """Every offset that a group has committed. Raises NotFound for a group that is not there."""
         asked = [ConsumerGroupTopicPartitions(group)]
         (future,) = self._ask("list_consumer_group_offsets", asked).values()
         places = self._settle(future, group).topic_partitions
-        found = sorted(Place(one.topic, one.partition, one.offset) for one in places if one.offset >= 0)
+        found = sorted(Position(one.topic, one.partition, one.offset) for one in places if one.offset >= 0)
         if not found:
             self.describe_group(group)
         return found
@@ -189,7 +189,7 @@ class Admin:
                 rows.append(Lag(topic, number, own, end, max(0, end - at)))
         return rows
 
-    def move_group(self, group: str, places: Sequence[Place]) -> None:
+    def move_group(self, group: str, places: Sequence[Position]) -> None:
         """Commit other offsets for a group. Refused while it has members."""
         wanted = [TopicPartition(one.topic, one.partition, one.offset) for one in places]
         (future,) = self._ask(

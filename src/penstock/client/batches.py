@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from penstock.client.cluster import RETRIABLE, Attempts, Cluster, Leader, Place
-from penstock.client.connection import Connection, word
+from penstock.client.cluster import RETRIABLE, Attempts, Cluster, Leader, TopicPartition
+from penstock.client.connection import BrokerConnection, word
 from penstock.client.errors import OffsetOutOfRange, Refused, TimedOut, Unreachable
-from penstock.client.transactions import Hold, failure
+from penstock.client.transactions import TransactionHold, failure
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.records.batch import BatchHeader, check, size_at
 from penstock.wire.kafka import ApiKey, Buffer, ErrorCode, messages
@@ -25,12 +25,14 @@ _FETCH_BYTES = 8 << 20
 Batch = bytes | bytearray
 
 
-def produce(cluster: Cluster, batches: Mapping[Place, Batch], hold: Hold | None = None) -> dict[Place, int]:
+def produce(
+    cluster: Cluster, batches: Mapping[TopicPartition, Batch], hold: TransactionHold | None = None
+) -> dict[TopicPartition, int]:
     """One batch for each partition, to its leader, until all are acknowledged. Returns the first offset of each."""
-    left, offsets = dict(batches), dict[Place, int]()
+    left, offsets = dict(batches), dict[TopicPartition, int]()
     for attempt in Attempts(cluster.access, "produce"):
         with attempt:
-            why: dict[Place, int] = {}
+            why: dict[TopicPartition, int] = {}
             for connection, places in _by_leader(cluster, left):
                 try:
                     answer = _send(cluster, connection, {place: left[place] for place in places}, hold)
@@ -49,8 +51,10 @@ def produce(cluster: Cluster, batches: Mapping[Place, Batch], hold: Hold | None 
     raise AssertionError("attempts end with an answer or an error")
 
 
-def _by_leader(cluster: Cluster, places: Mapping[Place, Batch]) -> list[tuple[Connection, list[Place]]]:
-    found: dict[int, tuple[Connection, list[Place]]] = {}
+def _by_leader(
+    cluster: Cluster, places: Mapping[TopicPartition, Batch]
+) -> list[tuple[BrokerConnection, list[TopicPartition]]]:
+    found: dict[int, tuple[BrokerConnection, list[TopicPartition]]] = {}
     for place in sorted(places):
         connection = cluster.connection_to(Leader(*place))
         found.setdefault(id(connection), (connection, []))[1].append(place)
@@ -58,7 +62,10 @@ def _by_leader(cluster: Cluster, places: Mapping[Place, Batch]) -> list[tuple[Co
 
 
 def _send(
-    cluster: Cluster, connection: Connection, batches: Mapping[Place, Batch], hold: Hold | None
+    cluster: Cluster,
+    connection: BrokerConnection,
+    batches: Mapping[TopicPartition, Batch],
+    hold: TransactionHold | None,
 ) -> messages.ProduceResponse:
     request = messages.ProduceRequest
     body = request(
@@ -82,13 +89,15 @@ def _send(
 
 def _answers(
     answer: messages.ProduceResponse,
-) -> Iterator[tuple[Place, messages.ProduceResponse.PartitionProduceResponse]]:
+) -> Iterator[tuple[TopicPartition, messages.ProduceResponse.PartitionProduceResponse]]:
     for topic in answer.responses:
         for one in topic.partition_responses:
-            yield Place(topic.name, one.index), one
+            yield TopicPartition(topic.name, one.index), one
 
 
-def _judge(cluster: Cluster, why: Mapping[Place, int], batches: Mapping[Place, Batch]) -> None:
+def _judge(
+    cluster: Cluster, why: Mapping[TopicPartition, int], batches: Mapping[TopicPartition, Batch]
+) -> None:
     """Raise for what was not taken: at once if that stays so, to be tried again if it passes."""
     for place, code in sorted(why.items()):
         if code == ErrorCode.MESSAGE_TOO_LARGE:
@@ -104,13 +113,13 @@ def _judge(cluster: Cluster, why: Mapping[Place, int], batches: Mapping[Place, B
         raise TimedOut(", ".join(sorted({word(code) for code in why.values()})))
 
 
-def _forget(cluster: Cluster, places: Iterable[Place]) -> None:
+def _forget(cluster: Cluster, places: Iterable[TopicPartition]) -> None:
     for place in places:
         cluster.forget(Leader(*place))
 
 
 def read_raw(
-    cluster: Cluster, place: Place, first: int, last: int
+    cluster: Cluster, place: TopicPartition, first: int, last: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The batches from one offset to another as they lie in the log, those of aborted transactions and markers too."""
     offset = first
@@ -141,7 +150,7 @@ def records_of(part: messages.FetchResponse.PartitionData) -> Buffer:
     return records
 
 
-def _fetch(cluster: Cluster, place: Place, offset: int) -> Buffer:
+def _fetch(cluster: Cluster, place: TopicPartition, offset: int) -> Buffer:
     request = messages.FetchRequest
     body = request(
         max_wait_ms=0,

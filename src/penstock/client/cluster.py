@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Self
 
-from penstock.client.access import Access, Address
-from penstock.client.connection import Connection, word
+from penstock.client.access import Access
+from penstock.client.connection import BrokerConnection, word
 from penstock.client.errors import ClientError, NotFound, Refused, TimedOut, Unreachable
-from penstock.wire.kafka import ApiKey, ErrorCode, Message, Request, ResponseT, messages
+from penstock.core.model import Address
+from penstock.wire.kafka import ApiKey, ErrorCode, KafkaMessage, KafkaRequest, ResponseT, messages
 
 _METADATA_VERSION_MAX = 10
 """The first version that tells topic ids."""
@@ -57,7 +58,7 @@ RETRIABLE = MOVED | {
 """The same question may be answered a little later."""
 
 
-class Kind(IntEnum):
+class CoordinatorKind(IntEnum):
     """What a coordinator is asked about, in Kafka's numbers."""
 
     GROUP = 0
@@ -74,7 +75,7 @@ class Node(NamedTuple):
     node_id: int
 
 
-class Place(NamedTuple):
+class TopicPartition(NamedTuple):
     """One partition of one topic."""
 
     topic: str
@@ -91,16 +92,16 @@ class Leader(NamedTuple):
 class Coordinator(NamedTuple):
     """The broker that keeps a group or a transactional id."""
 
-    kind: Kind
+    kind: CoordinatorKind
     key: str
 
     @classmethod
     def of_group(cls, group: str) -> Self:
-        return cls(Kind.GROUP, group)
+        return cls(CoordinatorKind.GROUP, group)
 
     @classmethod
     def of_transaction(cls, transactional_id: str) -> Self:
-        return cls(Kind.TRANSACTION, transactional_id)
+        return cls(CoordinatorKind.TRANSACTION, transactional_id)
 
 
 Target = Anyone | Node | Leader | Coordinator
@@ -130,9 +131,9 @@ class Cluster:
 
     def __init__(self, access: Access) -> None:
         self.access = access
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
         self._brokers: dict[int, Address] = {}
-        self._leaders: dict[Place, int] = {}
+        self._leaders: dict[TopicPartition, int] = {}
         self._coordinators: dict[Coordinator, Address] = {}
 
     def __enter__(self) -> Self:
@@ -151,7 +152,7 @@ class Cluster:
     def ask(
         self,
         api_key: int,
-        body: Request[ResponseT],
+        body: KafkaRequest[ResponseT],
         target: Target = ANYONE,
         *,
         version: int | None = None,
@@ -181,7 +182,7 @@ class Cluster:
     def ask_once(
         self,
         api_key: int,
-        body: Request[ResponseT],
+        body: KafkaRequest[ResponseT],
         target: Target,
         *,
         version: int | None = None,
@@ -197,7 +198,7 @@ class Cluster:
             self.forget(target)
             raise
 
-    def connection_to(self, target: Target = ANYONE) -> Connection:
+    def connection_to(self, target: Target = ANYONE) -> BrokerConnection:
         """An open connection to the broker in question. Raises ClientError; never retries."""
         if isinstance(target, Anyone):
             return self._any_connection()
@@ -208,7 +209,7 @@ class Cluster:
         if isinstance(target, Coordinator):
             self._coordinators.pop(target, None)
         elif isinstance(target, Leader):
-            self._leaders.pop(Place(*target), None)
+            self._leaders.pop(TopicPartition(*target), None)
         else:
             self._brokers.clear()
         for connection in [one for one in self._connections.values() if one.is_closed]:
@@ -229,12 +230,12 @@ class Cluster:
         )
         return self._learn(answer)
 
-    def led_by(self, places: Iterable[Place]) -> dict[int, list[Place]]:
+    def led_by(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """These partitions by the number of the broker that leads them; all are looked up if one is not known."""
         wanted = sorted(set(places))
         if any(self._leaders.get(place) not in self._brokers for place in wanted):
             self._refresh(sorted({place.topic for place in wanted}))
-        by_leader: dict[int, list[Place]] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
         for place in wanted:
             node_id = self._leaders.get(place, -1)
             if node_id not in self._brokers:
@@ -253,7 +254,7 @@ class Cluster:
         if isinstance(target, Coordinator):
             return self._coordinators.get(target) or self._find_coordinator(target)
         if isinstance(target, Leader):
-            node_id = self._leaders.get(Place(*target))
+            node_id = self._leaders.get(TopicPartition(*target))
             if node_id is None or node_id not in self._brokers:
                 node_id = self._find_leader(target)
             return self._brokers[node_id]
@@ -311,12 +312,14 @@ class Cluster:
             assert topic.name is not None, "only versions that are not asked for leave the name out"
             leaders = {one.partition_index: one.leader_id for one in topic.partitions}
             found[topic.name] = TopicFound(topic.name, topic.is_internal, leaders, _id_text(topic.topic_id))
-            self._leaders.update({Place(topic.name, number): leader for number, leader in leaders.items()})
+            self._leaders.update(
+                {TopicPartition(topic.name, number): leader for number, leader in leaders.items()}
+            )
         return found
 
     # -- connections
 
-    def _any_connection(self) -> Connection:
+    def _any_connection(self) -> BrokerConnection:
         for connection in self._connections.values():
             if not connection.is_closed and not connection.in_flight:
                 return connection
@@ -328,15 +331,15 @@ class Cluster:
                 failures.append(error)
         raise failures[0] if len(failures) == 1 else Unreachable("; ".join(str(one) for one in failures))
 
-    def _connection_at(self, address: Address) -> Connection:
+    def _connection_at(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)
         if connection is None or connection.is_closed or connection.in_flight:
             if connection is not None:
                 self._drop(connection)
-            connection = self._connections[address] = Connection(address, self.access)
+            connection = self._connections[address] = BrokerConnection(address, self.access)
         return connection
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: BrokerConnection) -> None:
         connection.close()
         self._connections.pop(connection.address, None)
 
@@ -375,7 +378,7 @@ class Attempts:
         return longest_ms * random.uniform(0.8, 1.2) / 1000
 
 
-def codes_in(answer: Message) -> Iterator[int]:
+def codes_in(answer: KafkaMessage) -> Iterator[int]:
     """Every error code of an answer, however deep."""
     for name in answer.__slots__:
         value = getattr(answer, name)
@@ -383,7 +386,7 @@ def codes_in(answer: Message) -> Iterator[int]:
             yield value
         elif isinstance(value, list):
             for one in value:
-                if isinstance(one, Message):
+                if isinstance(one, KafkaMessage):
                     yield from codes_in(one)
 
 
@@ -402,7 +405,7 @@ def _name_of(target: Target) -> str:
             return f"broker {node_id}"
         case Leader(topic, partition):
             return f"the leader of {topic} partition {partition}"
-        case Coordinator(Kind.GROUP, key):
+        case Coordinator(CoordinatorKind.GROUP, key):
             return f"the coordinator of group {key}"
         case Coordinator(_, key):
             return f"the coordinator of transactional id {key}"

@@ -14,15 +14,16 @@ from collections import deque
 from struct import Struct
 from typing import Any, Self
 
-from penstock.client.access import Access, Address
+from penstock.client.access import Access
 from penstock.client.errors import Refused, Unreachable
 from penstock.client.sasl import exchange
 from penstock.core.errors import BrokerError
+from penstock.core.model import Address
 from penstock.wire.kafka import (
     API,
     ApiKey,
     ErrorCode,
-    Request,
+    KafkaRequest,
     ResponseT,
     decode_response,
     encode_request,
@@ -35,7 +36,7 @@ ANSWER_BYTES_MAX = 256 << 20
 _SIZE = Struct(">i")
 
 
-class Connection:
+class BrokerConnection:
     """A socket, wrapped and authenticated as the access says, and the versions that the broker at its end speaks."""
 
     def __init__(self, address: Address, access: Access) -> None:
@@ -66,14 +67,14 @@ class Connection:
     # -- calls
 
     def call(
-        self, api_key: int, body: Request[ResponseT], *, version: int | None = None, wait_ms: int = 0
+        self, api_key: int, body: KafkaRequest[ResponseT], *, version: int | None = None, wait_ms: int = 0
     ) -> ResponseT:
         """Send a request and wait for its answer. `wait_ms` is how long the broker was asked to hold it."""
         self.send(api_key, body, version=version)
         answer: ResponseT = self.receive(wait_ms=wait_ms)
         return answer
 
-    def send(self, api_key: int, body: Request[Any], *, version: int | None = None) -> None:
+    def send(self, api_key: int, body: KafkaRequest[Any], *, version: int | None = None) -> None:
         """Send without waiting; `receive` gives the answers in the same order."""
         chosen = self.version_of(api_key) if version is None else version
         self._calls += 1

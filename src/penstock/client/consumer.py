@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from penstock.client.incoming import Incoming, Silence
-from penstock.client.messages import Message, Place
+from penstock.client.messages import Message, Position
 from penstock.client.options import ConsumerOptions
 
 
@@ -63,7 +63,7 @@ class Consumer:
         """Commit up to these messages, or up to everything handed out; returns once it is durable."""
         self.incoming.commit(messages or None)
 
-    def committed(self) -> list[Place]:
+    def committed(self) -> list[Position]:
         """What the group has committed for the partitions of this consumer."""
         return self.incoming.committed()
 
@@ -71,7 +71,7 @@ class Consumer:
         """The topics and partitions that this consumer has now; a member of a group gets them while it polls."""
         return self.incoming.assignment()
 
-    def positions(self) -> list[Place]:
+    def positions(self) -> list[Position]:
         """The offset after the last message handed out, of each partition that one came from."""
         return self.incoming.positions()
 

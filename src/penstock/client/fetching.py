@@ -23,14 +23,14 @@ from penstock.client.cluster import (
     Attempts,
     Cluster,
     Leader,
-    Place,
+    TopicPartition,
     id_bytes,
 )
-from penstock.client.connection import Connection, word
+from penstock.client.connection import BrokerConnection, word
 from penstock.client.errors import NotFound, RecordsDamaged, RecordsLost, Refused, TimedOut, Unreachable
 from penstock.client.offsets import EARLIEST, READ_COMMITTED, list_offsets
 from penstock.core.errors import BrokerError
-from penstock.core.records.columns import Aborted, Loops, Wanted, decode_columns
+from penstock.core.records.columns import AbortedProducer, ColumnLoops, WantedRows, decode_columns
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 FETCH_VERSION_MAX = 12
@@ -53,15 +53,15 @@ class Span(NamedTuple):
     topic_id: str = ""
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.partition)
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition}, offsets {self.start_offset} to {self.end_offset}"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class FetchTerms:
     """How spans are read. `progress_ms_max` is how long nothing may arrive before reading is given up."""
 
     isolation: int = READ_COMMITTED
@@ -74,7 +74,7 @@ class Terms:
 
 
 def fetch_request(
-    offsets: Mapping[Place, int],
+    offsets: Mapping[TopicPartition, int],
     isolation: int,
     *,
     wait_ms: int,
@@ -105,19 +105,19 @@ def fetch_request(
     )
 
 
-def fetch_span(cluster: Cluster, span: Span, terms: Terms, loops: Loops) -> Iterator[Any]:
+def fetch_span(cluster: Cluster, span: Span, terms: FetchTerms, loops: ColumnLoops) -> Iterator[Any]:
     """The span's records as Arrow batches, in order. Raises RecordsLost, RecordsDamaged, Unreachable."""
     return _SpanReader(cluster, span, terms, loops).batches()
 
 
 class _SpanReader:
-    def __init__(self, cluster: Cluster, span: Span, terms: Terms, loops: Loops) -> None:
+    def __init__(self, cluster: Cluster, span: Span, terms: FetchTerms, loops: ColumnLoops) -> None:
         self._cluster = cluster
         self._span = span
         self._terms = terms
         self._loops = loops
         self._position = span.start_offset
-        self._asked: Connection | None = None
+        self._asked: BrokerConnection | None = None
         self._progress_s = time.monotonic()
 
     def batches(self) -> Iterator[Any]:
@@ -139,10 +139,12 @@ class _SpanReader:
             self._position = self._span.end_offset
             return []
         before = self._position
-        wanted = Wanted(
+        wanted = WantedRows(
             self._span.topic, self._span.partition, before, self._span.end_offset, self._terms.with_headers
         )
-        aborted = [Aborted(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()]
+        aborted = [
+            AbortedProducer(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()
+        ]
         try:
             unfolded = decode_columns(records_of(part), wanted, aborted, self._loops)
         except BrokerError as error:

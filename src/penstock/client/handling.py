@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from penstock.client.errors import ClientError
-from penstock.client.queue_session import Held, Message
+from penstock.client.queue_session import HeldMessage, Message
 
 logger = logging.getLogger("penstock.client")
 
@@ -16,9 +16,9 @@ class Reject(Exception):
     """Raise it in a handler: this message will never be good, put it into the dead letter topic."""
 
 
-def held_by(message: Message) -> Held:
+def held_by(message: Message) -> HeldMessage:
     """The place of a message, by which it is settled."""
-    return Held(message.subscription, message.partition, message.offset)
+    return HeldMessage(message.subscription, message.partition, message.offset)
 
 
 def failure_on(message: Message) -> str:
@@ -29,7 +29,7 @@ def failure_on(message: Message) -> str:
     )
 
 
-def tell_refused(held: Held, error: ClientError) -> None:
+def tell_refused(held: HeldMessage, error: ClientError) -> None:
     """The broker does not take what was said of a message."""
     logger.warning(
         "%r: the message at %d-%d was settled too late and is delivered again: %s",

@@ -23,7 +23,7 @@ from confluent_kafka import Message as LibraryMessage
 
 from penstock.client.errors import BadArgument, ClientError, IllegalState, NotFound, SerializationFailed
 from penstock.client.library import configure, create, knock, ms
-from penstock.client.messages import Message, Place
+from penstock.client.messages import Message, Position
 from penstock.client.options import ConsumerOptions, resolve
 from penstock.client.serializers import decode, serializer
 from penstock.client.translation import cause, translate
@@ -218,9 +218,9 @@ class Incoming:
         """The topics and partitions that this consumer has now."""
         return sorted(_where(place) for place in self._opened().assignment())
 
-    def positions(self) -> list[Place]:
+    def positions(self) -> list[Position]:
         """The offset after the last message handed out, of each partition that one came from."""
-        return sorted(Place(*where, offset) for where, offset in self._next.items())
+        return sorted(Position(*where, offset) for where, offset in self._next.items())
 
     @property
     def is_finished(self) -> bool:
@@ -376,10 +376,10 @@ class Incoming:
             if place.error is not None:
                 raise translate(place.error, f"commit of {place.topic} partition {place.partition}")
 
-    def committed(self) -> list[Place]:
+    def committed(self) -> list[Position]:
         """What the group has committed for the partitions that this consumer has."""
         places = self._asked("committed offsets", self._opened().committed, self._opened().assignment())
-        return sorted(Place(one.topic, one.partition, one.offset) for one in places if one.offset >= 0)
+        return sorted(Position(one.topic, one.partition, one.offset) for one in places if one.offset >= 0)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Go on at another offset of a partition that this consumer has."""

@@ -70,7 +70,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Position:
     """One position: the offset that is read or committed next."""
 
     topic: str

@@ -13,7 +13,7 @@ from penstock.client.cluster import (
     Coordinator,
     Leader,
     Node,
-    Place,
+    TopicPartition,
 )
 from penstock.client.connection import word
 from penstock.client.errors import NotFound, Refused, TimedOut
@@ -31,9 +31,11 @@ _CLIENT = -1
 _COMMIT_VERSION_MAX = 8
 
 
-def list_offsets(cluster: Cluster, times_ms: Mapping[Place, int], isolation: int) -> dict[Place, int]:
+def list_offsets(
+    cluster: Cluster, times_ms: Mapping[TopicPartition, int], isolation: int
+) -> dict[TopicPartition, int]:
     """The offset of the first record at or after each time; LATEST and EARLIEST are times too."""
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     for attempt in Attempts(cluster.access, API_NAMES[ApiKey.LIST_OFFSETS]):
         if len(found) == len(times_ms):
             break
@@ -45,7 +47,7 @@ def list_offsets(cluster: Cluster, times_ms: Mapping[Place, int], isolation: int
     return found
 
 
-def _list_request(times_ms: Mapping[Place, int], isolation: int) -> messages.ListOffsetsRequest:
+def _list_request(times_ms: Mapping[TopicPartition, int], isolation: int) -> messages.ListOffsetsRequest:
     request = messages.ListOffsetsRequest
     topics: dict[str, list[messages.ListOffsetsRequest.ListOffsetsPartition]] = {}
     for place, time_ms in times_ms.items():
@@ -55,11 +57,13 @@ def _list_request(times_ms: Mapping[Place, int], isolation: int) -> messages.Lis
     return request(replica_id=_CLIENT, isolation_level=isolation, topics=wanted)
 
 
-def _take_listed(cluster: Cluster, answer: messages.ListOffsetsResponse, found: dict[Place, int]) -> None:
+def _take_listed(
+    cluster: Cluster, answer: messages.ListOffsetsResponse, found: dict[TopicPartition, int]
+) -> None:
     late: list[int] = []
     for topic in answer.topics:
         for part in topic.partitions:
-            place = Place(topic.name, part.partition_index)
+            place = TopicPartition(topic.name, part.partition_index)
             if part.error_code in RETRIABLE:
                 late.append(part.error_code)
                 if part.error_code in MOVED:
@@ -74,7 +78,7 @@ def _take_listed(cluster: Cluster, answer: messages.ListOffsetsResponse, found: 
         raise TimedOut(word(late[0]), code=word(late[0]))
 
 
-def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Place, int]) -> None:
+def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Make these the committed offsets of a group that has no members. Raises ClientError."""
     request = messages.OffsetCommitRequest
     topics: dict[str, list[messages.OffsetCommitRequest.OffsetCommitRequestPartition]] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.client.cluster import RETRIABLE, Cluster, Coordinator, Place
+from penstock.client.cluster import RETRIABLE, Cluster, Coordinator, TopicPartition
 from penstock.client.connection import word
 from penstock.client.errors import Pending, Refused
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
@@ -16,14 +16,14 @@ _ONE_GROUP_VERSION_MAX = 7
 """The last version that asks about one group, and the first that can wait for open transactions."""
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     """What a group has committed for one partition."""
 
     offset: int
     metadata: str
 
 
-def committed(cluster: Cluster, group: str, *, waits: bool = True) -> dict[Place, Committed]:
+def committed(cluster: Cluster, group: str, *, waits: bool = True) -> dict[TopicPartition, CommittedOffset]:
     """Everything that a group has committed; nothing if nobody ever heard of it.
 
     Unless it waits, a transaction that is about to change it is a Pending at once.
@@ -43,7 +43,7 @@ def committed(cluster: Cluster, group: str, *, waits: bool = True) -> dict[Place
         if code:
             raise Refused(f"the offsets of group {group} are not told: {word(code)}", code=word(code))
     return {
-        Place(name, one.partition_index): Committed(one.committed_offset, one.metadata or "")
+        TopicPartition(name, one.partition_index): CommittedOffset(one.committed_offset, one.metadata or "")
         for name, one in partitions
         if one.committed_offset >= 0
     }

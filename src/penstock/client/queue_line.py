@@ -14,7 +14,7 @@ from concurrent.futures import Future
 
 from penstock.client.errors import ClientError, TimedOut, Unreachable
 from penstock.client.queue_requests import Asked
-from penstock.client.queue_session import Answer, Held, Message, QueueSession
+from penstock.client.queue_session import Answer, HeldMessage, Message, QueueSession
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.words import CLIENT
 
@@ -53,7 +53,7 @@ class QueueLine:
         self.send(raw)
         return answer
 
-    def settle(self, held: Held, outcome: str, reason: str = "") -> None:
+    def settle(self, held: HeldMessage, outcome: str, reason: str = "") -> None:
         with self._thinking:
             raw = self._session.settle(held, outcome, reason)
         self.send(raw or b"")
@@ -117,7 +117,7 @@ def open_line(
     *,
     deliver: Callable[[Message], None],
     end: Callable[[str, ClientError], None],
-    refuse: Callable[[Held, ClientError], None],
+    refuse: Callable[[HeldMessage, ClientError], None],
 ) -> QueueLine:
     """Connect and say hello. Raises Unreachable, in words, when nobody answers there in the queue protocol."""
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.client.errors import BadArgument, ClientError, IllegalState
-from penstock.client.queue_requests import Terms, queue_address
+from penstock.client.queue_requests import MemberTerms, queue_address
 
 logger = logging.getLogger("penstock.client")
 
@@ -45,7 +45,7 @@ class QueueMember(Generic[H]):
         self._on_end = on_end
         self._is_open = False
         self._subscribed: dict[str, Subscribed[H]] = {}
-        self._terms = Terms()
+        self._terms = MemberTerms()
         self._prepare()
 
     def _prepare(self) -> None:

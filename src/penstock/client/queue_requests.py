@@ -140,15 +140,15 @@ def described_in(answer: Answer) -> dict[str, Any]:
     return found
 
 
-class Terms(NamedTuple):
+class MemberTerms(NamedTuple):
     """What a member has to keep to: how often to give a sign of life, how long it may hold a message."""
 
     heartbeat_s: float = 30.0
     hold_s: float = 30.0
 
-    def joined(self, answer: Answer) -> Terms:
+    def joined(self, answer: Answer) -> MemberTerms:
         """The strictest of all subscriptions so far and this one."""
-        return Terms(
+        return MemberTerms(
             min(self.heartbeat_s, int(answer.words[HEARTBEAT_MS]) / 1000),
             min(self.hold_s, int(answer.words[HOLD_MS]) / 1000),
         )

@@ -80,7 +80,7 @@ class Message:
         return self.body.decode()
 
 
-class Held(NamedTuple):
+class HeldMessage(NamedTuple):
     """A message by its place: what is acknowledged."""
 
     subscription: str
@@ -115,7 +115,7 @@ class QueueSession:
         self,
         deliver: Callable[[Message], None],
         end: Callable[[str, ClientError], None],
-        refuse: Callable[[Held, ClientError], None],
+        refuse: Callable[[HeldMessage, ClientError], None],
     ) -> None:
         self._deliver = deliver
         self._end = end
@@ -123,7 +123,7 @@ class QueueSession:
         self._stream = FrameStream(FRAME_BYTES_MAX)
         self._waiting: dict[str, Answered] = {}
         self._requests = 0
-        self.held: dict[Held, float] = {}
+        self.held: dict[HeldMessage, float] = {}
         """What the handlers have not settled yet, and when the broker last knew that it is being worked on."""
 
     # -- out
@@ -147,7 +147,7 @@ class QueueSession:
         self._waiting[mark] = answered
         return raw
 
-    def settle(self, held: Held, outcome: str, reason: str = "") -> bytes | None:
+    def settle(self, held: HeldMessage, outcome: str, reason: str = "") -> bytes | None:
         """The bytes that say what became of a message; None when it is not held on this connection."""
         if self.held.pop(held, None) is None:
             return None
@@ -188,7 +188,7 @@ class QueueSession:
     def _take(self, frame: Frame, now_s: float) -> None:
         if frame.type is MessageType.DATA:
             message = _message(frame)
-            self.held[Held(message.subscription, message.partition, message.offset)] = now_s
+            self.held[HeldMessage(message.subscription, message.partition, message.offset)] = now_s
             self._deliver(message)
         else:
             self._take_answer(frame)
@@ -200,14 +200,16 @@ class QueueSession:
         if answered is not None:
             answered(error or Answer(frame.sequence, words, frame.body))
         elif error is not None and frame.sequence != NO_SEQUENCE and SUBSCRIPTION in words:
-            self._refuse(Held(words[SUBSCRIPTION], int(words.get(PARTITION, "0")), frame.sequence), error)
+            self._refuse(
+                HeldMessage(words[SUBSCRIPTION], int(words.get(PARTITION, "0")), frame.sequence), error
+            )
         elif error is not None and SUBSCRIPTION in words:
             self._end(words[SUBSCRIPTION], error)
         elif error is not None:
             raise Unreachable(f"the broker ends the connection: {error.message}")
 
 
-def _acknowledgement(held: Held, outcome: str, reason: str) -> bytes:
+def _acknowledgement(held: HeldMessage, outcome: str, reason: str) -> bytes:
     words = [(SUBSCRIPTION, held.subscription), (PARTITION, str(held.partition))]
     if outcome != "accept":
         words.append((OUTCOME, outcome))

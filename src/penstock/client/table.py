@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.access import nearest, read_access
-from penstock.client.cluster import Cluster, Place
+from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, NotFound, SerializationFailed
 from penstock.client.extras import extras
 from penstock.client.offsets import EARLIEST, LATEST, list_offsets
@@ -72,11 +72,11 @@ class Table:
     def _read(self, headers: bool) -> Any:
         import pyarrow as pa
 
-        from penstock.client.fetching import Terms, fetch_span
+        from penstock.client.fetching import FetchTerms, fetch_span
         from penstock.client.loops import chosen_loops
         from penstock.core.records.columns import SCHEMA, SCHEMA_WITH_HEADERS
 
-        terms = Terms(with_headers=headers)
+        terms = FetchTerms(with_headers=headers)
         with Cluster(self._access) as cluster:
             spans = self._spans(cluster, terms.isolation)
             batches = [one for span in spans for one in fetch_span(cluster, span, terms, chosen_loops())]
@@ -88,7 +88,7 @@ class Table:
         found = cluster.topics([self.topic]).get(self.topic)
         if found is None:
             raise NotFound(f"there is no topic {self.topic!r}.{nearest(self.topic, cluster.topics())}")
-        places = [Place(self.topic, number) for number in found.partitions]
+        places = [TopicPartition(self.topic, number) for number in found.partitions]
         starts = list_offsets(cluster, dict.fromkeys(places, EARLIEST), isolation)
         ends = list_offsets(cluster, dict.fromkeys(places, LATEST), isolation)
         return [Span(*place, starts[place], ends[place]) for place in places if ends[place] > starts[place]]

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from penstock.client.cluster import Cluster, Coordinator, Node, Place
+from penstock.client.cluster import Cluster, Coordinator, Node, TopicPartition
 from penstock.client.connection import word
 from penstock.client.errors import Aborted, ClientError, Fenced, NotFound, Refused
-from penstock.client.positions import Committed
-from penstock.wire.kafka import ApiKey, ErrorCode, Request, ResponseT, messages
+from penstock.client.positions import CommittedOffset
+from penstock.wire.kafka import ApiKey, ErrorCode, KafkaRequest, ResponseT, messages
 
 _INIT_VERSION_MAX = 4
 _ADD_VERSION_MAX = 3
@@ -39,7 +39,7 @@ _FENCED = {
 _ABORTED = {ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE}
 
 
-class Hold(NamedTuple):
+class TransactionHold(NamedTuple):
     """The right to write under a transactional id, until somebody else takes it."""
 
     transactional_id: str
@@ -47,18 +47,18 @@ class Hold(NamedTuple):
     producer_epoch: int
 
 
-class Standing(NamedTuple):
+class TransactionStatus(NamedTuple):
     """How it stands with a transactional id: Kafka's word, and who holds it."""
 
     state: str
-    hold: Hold
+    hold: TransactionHold
 
-    def is_open_for(self, hold: Hold) -> bool:
+    def is_open_for(self, hold: TransactionHold) -> bool:
         """Can this hold still commit?"""
         return self.state == ONGOING and self.hold == hold
 
 
-def take(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Hold:
+def take(cluster: Cluster, transactional_id: str, timeout_ms: int) -> TransactionHold:
     """Hold a transactional id: whoever held it is fenced, and what he left open is aborted before this returns."""
     answer = _ask(
         cluster,
@@ -74,7 +74,7 @@ def take(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Hold:
             code=word(answer.error_code),
         )
     _check(answer.error_code, f"transactional id {transactional_id} is not given")
-    return Hold(transactional_id, answer.producer_id, answer.producer_epoch)
+    return TransactionHold(transactional_id, answer.producer_id, answer.producer_epoch)
 
 
 def new_producer(cluster: Cluster) -> tuple[int, int]:
@@ -85,7 +85,7 @@ def new_producer(cluster: Cluster) -> tuple[int, int]:
     return answer.producer_id, answer.producer_epoch
 
 
-def add_partitions(cluster: Cluster, hold: Hold, places: Iterable[Place]) -> None:
+def add_partitions(cluster: Cluster, hold: TransactionHold, places: Iterable[TopicPartition]) -> None:
     """Take partitions into the transaction; opens it if it is not."""
     topic = messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
     answer = _ask(
@@ -104,7 +104,7 @@ def add_partitions(cluster: Cluster, hold: Hold, places: Iterable[Place]) -> Non
         _ADD_VERSION_MAX,
     )
     refused = [
-        (one.partition_error_code, Place(topic.name, one.partition_index))
+        (one.partition_error_code, TopicPartition(topic.name, one.partition_index))
         for topic in answer.results_by_topic_v3_and_below
         for one in topic.results_by_partition
         if one.partition_error_code
@@ -113,7 +113,9 @@ def add_partitions(cluster: Cluster, hold: Hold, places: Iterable[Place]) -> Non
         _check(code, f"partition {place.partition} of {place.topic} is not taken into the transaction")
 
 
-def commit_offsets(cluster: Cluster, hold: Hold, group: str, offsets: Mapping[Place, Committed]) -> None:
+def commit_offsets(
+    cluster: Cluster, hold: TransactionHold, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> None:
     """Offsets of a group that count if the transaction commits; opens it if it is not."""
     identity: dict[str, Any] = {**hold._asdict(), "group_id": group}
     answer = _ask(
@@ -153,7 +155,7 @@ def commit_offsets(cluster: Cluster, hold: Hold, group: str, offsets: Mapping[Pl
             _check(one.error_code, f"the offset of group {group} for {topic.name} is not taken")
 
 
-def end(cluster: Cluster, hold: Hold, *, commit: bool) -> None:
+def end(cluster: Cluster, hold: TransactionHold, *, commit: bool) -> None:
     """Commit or abort. Asked again after an unknown outcome, it answers what became of it."""
     answer = _ask(
         cluster,
@@ -168,7 +170,7 @@ def end(cluster: Cluster, hold: Hold, *, commit: bool) -> None:
     )
 
 
-def standing(cluster: Cluster, transactional_id: str) -> Standing | None:
+def standing(cluster: Cluster, transactional_id: str) -> TransactionStatus | None:
     """How it stands with a transactional id; None if the broker knows none of that name."""
     answer = _ask(
         cluster,
@@ -181,7 +183,9 @@ def standing(cluster: Cluster, transactional_id: str) -> Standing | None:
     if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return None
     _check(found.error_code, f"transactional id {transactional_id} is not described")
-    return Standing(found.transaction_state, Hold(transactional_id, found.producer_id, found.producer_epoch))
+    return TransactionStatus(
+        found.transaction_state, TransactionHold(transactional_id, found.producer_id, found.producer_epoch)
+    )
 
 
 def open_ids(cluster: Cluster, prefix: str) -> list[str]:
@@ -217,7 +221,7 @@ def _check(code: int, what: str) -> None:
 def _ask(
     cluster: Cluster,
     api_key: ApiKey,
-    body: Request[ResponseT],
+    body: KafkaRequest[ResponseT],
     transactional_id: str,
     version_max: int | None,
 ) -> ResponseT:

@@ -72,6 +72,16 @@ class NewRecord(NamedTuple):
     timestamp_ms: int = NO_TIMESTAMP
 
 
+class Address(NamedTuple):
+    """A host and a port as clients use them."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
 def check_topic_name(name: str) -> str:
     """Kafka's rules for topic names; returns the name or raises InvalidTopic saying which rule it breaks."""
     if not name:

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from typing import NamedTuple
 
+from penstock.core.model import Address as Address
 from penstock.node.settings import Settings
 
 _ANY_ADDRESS_OUTSIDE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses reserved for documentation: a datagram socket 'connected' to them learns its own side, sends nothing."""
-
-
-class Address(NamedTuple):
-    """A host and a port as clients use them."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def is_wildcard(host: str) -> bool:

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from penstock.client.cluster import Cluster, Place
+from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, RecordsLost
 from penstock.client.fetching import Span
 from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
 from penstock.spark.options import Bound, ReadOptions
 
-Offsets = dict[Place, int]
+Offsets = dict[TopicPartition, int]
 
 
 class Selection(NamedTuple):
     """The partitions that a read selects now, and the ids of their topics."""
 
-    places: list[Place]
+    places: list[TopicPartition]
     topic_ids: dict[str, str]
 
 
@@ -34,7 +34,7 @@ def select(cluster: Cluster, options: ReadOptions) -> Selection:
 
 
 def resolve(
-    cluster: Cluster, bound: Bound, places: Sequence[Place], options: ReadOptions, *, is_start: bool
+    cluster: Cluster, bound: Bound, places: Sequence[TopicPartition], options: ReadOptions, *, is_start: bool
 ) -> Offsets:
     """An offset for each of the partitions. Raises BadArgument when the bound leaves one out."""
     isolation = options.terms.isolation
@@ -61,7 +61,7 @@ def resolve(
     return {**found, **list_offsets(cluster, late, isolation)}
 
 
-def _held(cluster: Cluster, offsets: Mapping[Place, int], options: ReadOptions) -> Offsets:
+def _held(cluster: Cluster, offsets: Mapping[TopicPartition, int], options: ReadOptions) -> Offsets:
     """The same offsets if the logs have them; the nearest that they have if records may be lost. Raises RecordsLost."""
     first = list_offsets(cluster, dict.fromkeys(offsets, EARLIEST), options.terms.isolation)
     last = list_offsets(cluster, dict.fromkeys(offsets, LATEST), options.terms.isolation)
@@ -74,7 +74,9 @@ def _held(cluster: Cluster, offsets: Mapping[Place, int], options: ReadOptions) 
     return {place: min(max(offset, first[place]), last[place]) for place, offset in offsets.items()}
 
 
-def _only(given: Mapping[Place, int], places: Sequence[Place], what: str, is_start: bool) -> Offsets:
+def _only(
+    given: Mapping[TopicPartition, int], places: Sequence[TopicPartition], what: str, is_start: bool
+) -> Offsets:
     name = ("starting" if is_start else "ending") + what
     missing = sorted(set(places) - set(given))
     if missing:
@@ -91,7 +93,7 @@ def _only(given: Mapping[Place, int], places: Sequence[Place], what: str, is_sta
 
 
 def spans_between(
-    starts: Mapping[Place, int], ends: Mapping[Place, int], topic_ids: Mapping[str, str]
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, str]
 ) -> list[Span]:
     """One span for each partition that has something between. A task reads the topic of this id, and no later one."""
     return [

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client.cluster import Place
+from penstock.client.cluster import TopicPartition
 from penstock.client.errors import BadArgument
 from penstock.spark.bounds import Offsets
 
@@ -63,7 +63,7 @@ def _encode(offsets: Offsets) -> dict[str, Any]:
 
 def _decode(text: Mapping[str, Any]) -> Offsets:
     return {
-        Place(topic, int(number)): int(offset)
+        TopicPartition(topic, int(number)): int(offset)
         for topic, partitions in text.items()
         if not topic.startswith("#")
         for number, offset in partitions.items()

@@ -20,10 +20,18 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from penstock.client.batches import produce, read_raw
-from penstock.client.cluster import Cluster, Place
+from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import Aborted, Fenced, OffsetOutOfRange, Pending, Refused
-from penstock.client.positions import Committed, committed
-from penstock.client.transactions import Hold, add_partitions, commit_offsets, end, open_ids, standing, take
+from penstock.client.positions import CommittedOffset, committed
+from penstock.client.transactions import (
+    TransactionHold,
+    add_partitions,
+    commit_offsets,
+    end,
+    open_ids,
+    standing,
+    take,
+)
 from penstock.core.records.batch import BatchHeader
 from penstock.core.records.packing import Author, resealed
 
@@ -40,7 +48,7 @@ _PAUSE_S = 0.02
 _SEQUENCES = 1 << 31
 
 
-class Span(NamedTuple):
+class WrittenSpan(NamedTuple):
     """Where records of one transaction lie in one partition; others may lie between them."""
 
     topic: str
@@ -50,28 +58,28 @@ class Span(NamedTuple):
     records: int
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.partition)
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
-class Written(NamedTuple):
+class TaskWrites(NamedTuple):
     """What one task wrote, and in whose name."""
 
     task: int
-    hold: Hold
-    spans: tuple[Span, ...]
+    hold: TransactionHold
+    spans: tuple[WrittenSpan, ...]
 
     @property
-    def anchor(self) -> Place:
+    def anchor(self) -> TopicPartition:
         """The partition under which the mark stands: one that is there for certain."""
-        return Place(min(one.topic for one in self.spans), 0)
+        return TopicPartition(min(one.topic for one in self.spans), 0)
 
 
-class Decision(NamedTuple):
+class BatchDecision(NamedTuple):
     """A batch that counts, and who wrote it."""
 
     batch: int
-    written: tuple[Written, ...]
+    written: tuple[TaskWrites, ...]
 
 
 def task_name(name: str, task: int) -> str:
@@ -79,9 +87,9 @@ def task_name(name: str, task: int) -> str:
     return f"{name}/task-{task}"
 
 
-def mark(cluster: Cluster, batch: int, one: Written, by: Hold) -> None:
+def mark(cluster: Cluster, batch: int, one: TaskWrites, by: TransactionHold) -> None:
     """Note in the transaction of `by` that this task's part of the batch is written."""
-    offsets = {one.anchor: Committed(batch, _signature(one.hold))}
+    offsets = {one.anchor: CommittedOffset(batch, _signature(one.hold))}
     commit_offsets(cluster, by, one.hold.transactional_id, offsets)
 
 
@@ -109,7 +117,7 @@ class Decisions:
         self._name = name
         self._timeout_ms = timeout_ms
 
-    def settle(self, batch: int, written: Sequence[Written]) -> None:
+    def settle(self, batch: int, written: Sequence[TaskWrites]) -> None:
         """Make the batch count, once, or see to it that an earlier decision about it is carried out."""
         by = self._take()
         made = self._read()
@@ -118,18 +126,18 @@ class Decisions:
             if made.batch == batch:
                 self._carry_out(made)
         elif written:
-            made = Decision(batch, tuple(sorted(written)))
+            made = BatchDecision(batch, tuple(sorted(written)))
             self._decide(by, made)
             self._carry_out(made)
 
-    def give_up(self, batch: int, written: Sequence[Written]) -> None:
+    def give_up(self, batch: int, written: Sequence[TaskWrites]) -> None:
         """Abort what was written for a batch, unless it is decided: then it counts, and the next run ends it."""
         self._take()
         made = self._read()
         counts = made.written if made.batch >= batch else ()
         self._abort(one for one in written if one not in counts)
 
-    def sweep(self, written: Sequence[Written]) -> None:
+    def sweep(self, written: Sequence[TaskWrites]) -> None:
         """Abort what earlier runs left open under names of tasks that nobody uses now."""
         known = {one.hold.transactional_id for one in (*written, *self._read().written)}
         for transactional_id in open_ids(self._cluster, task_name(self._name, 0)[:-1]):
@@ -138,19 +146,19 @@ class Decisions:
 
     # -- deciding
 
-    def _take(self) -> Hold:
+    def _take(self) -> TransactionHold:
         return take(self._cluster, self._name, self._timeout_ms)
 
-    def _decide(self, by: Hold, decision: Decision) -> None:
+    def _decide(self, by: TransactionHold, decision: BatchDecision) -> None:
         """One transaction: the decision itself, and what has to be written once more for it to be true."""
         lost = [one for one in decision.written if not self._is_open(one.hold)]
         anchor = min(one.anchor for one in decision.written)
         for group, piece in zip(_groups(self._name), _pieces(decision), strict=False):
-            commit_offsets(self._cluster, by, group, {anchor: Committed(decision.batch, piece)})
+            commit_offsets(self._cluster, by, group, {anchor: CommittedOffset(decision.batch, piece)})
         self._write_again(by, decision.batch, lost)
         end(self._cluster, by, commit=True)
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _carry_out(self, decision: BatchDecision) -> None:
         lost = [one for one in decision.written if not self._commit(one)]
         if not lost:
             return
@@ -160,43 +168,43 @@ class Decisions:
             self._write_again(by, decision.batch, lost)
             end(self._cluster, by, commit=True)
 
-    def _commit(self, one: Written) -> bool:
+    def _commit(self, one: TaskWrites) -> bool:
         try:
             end(self._cluster, one.hold, commit=True)
         except (Fenced, Aborted):
             return False
         return True
 
-    def _abort(self, ones: Iterable[Written]) -> None:
+    def _abort(self, ones: Iterable[TaskWrites]) -> None:
         for one in ones:
             try:
                 end(self._cluster, one.hold, commit=False)
             except (Fenced, Aborted):
                 continue
 
-    def _is_open(self, hold: Hold) -> bool:
+    def _is_open(self, hold: TransactionHold) -> bool:
         found = standing(self._cluster, hold.transactional_id)
         return found is not None and found.is_open_for(hold)
 
-    def _is_marked(self, batch: int, one: Written) -> bool:
+    def _is_marked(self, batch: int, one: TaskWrites) -> bool:
         found = _newest(self._cluster, one.hold.transactional_id)
-        return found.offset > batch or found == Committed(batch, _signature(one.hold))
+        return found.offset > batch or found == CommittedOffset(batch, _signature(one.hold))
 
     # -- writing once more
 
-    def _write_again(self, by: Hold, batch: int, lost: Sequence[Written]) -> None:
+    def _write_again(self, by: TransactionHold, batch: int, lost: Sequence[TaskWrites]) -> None:
         """Copy what these tasks wrote into the transaction of `by`, byte for byte, each with its mark."""
         if not lost:
             return
         add_partitions(self._cluster, by, sorted({span.place for one in lost for span in one.spans}))
-        sequences: dict[Place, int] = {}
+        sequences: dict[TopicPartition, int] = {}
         for one in lost:
             for span in one.spans:
                 sequence = sequences.get(span.place, 0)
                 sequences[span.place] = self._copy(by, one.hold, span, sequence)
             mark(self._cluster, batch, one, by)
 
-    def _copy(self, by: Hold, source: Hold, span: Span, sequence: int) -> int:
+    def _copy(self, by: TransactionHold, source: TransactionHold, span: WrittenSpan, sequence: int) -> int:
         author = Author(by.producer_id, by.producer_epoch, is_transactional=True)
         found = 0
         for header, batch in self._batches(source, span):
@@ -211,7 +219,9 @@ class Decisions:
             )
         return sequence
 
-    def _batches(self, source: Hold, span: Span) -> Iterator[tuple[BatchHeader, memoryview]]:
+    def _batches(
+        self, source: TransactionHold, span: WrittenSpan
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
         try:
             for header, batch in read_raw(self._cluster, span.place, span.first, span.last):
                 by = (header.producer_id, header.producer_epoch)
@@ -222,18 +232,18 @@ class Decisions:
 
     # -- reading decisions
 
-    def _read(self) -> Decision:
+    def _read(self) -> BatchDecision:
         newest = _newest(self._cluster, self._name)
         if newest.offset == NEVER:
-            return Decision(NEVER, ())
-        return Decision(newest.offset, _read_written(self._cluster, self._name, newest))
+            return BatchDecision(NEVER, ())
+        return BatchDecision(newest.offset, _read_written(self._cluster, self._name, newest))
 
 
-def _newest(cluster: Cluster, group: str, *, waits: bool = True) -> Committed:
-    return max(committed(cluster, group, waits=waits).values(), default=Committed(NEVER, ""))
+def _newest(cluster: Cluster, group: str, *, waits: bool = True) -> CommittedOffset:
+    return max(committed(cluster, group, waits=waits).values(), default=CommittedOffset(NEVER, ""))
 
 
-def _signature(hold: Hold) -> str:
+def _signature(hold: TransactionHold) -> str:
     return f"{hold.producer_id}:{hold.producer_epoch}"
 
 
@@ -246,7 +256,7 @@ def _groups(name: str) -> Iterator[str]:
         yield f"{name}/more-{number}"
 
 
-def _pieces(decision: Decision) -> list[str]:
+def _pieces(decision: BatchDecision) -> list[str]:
     """`<number of pieces> <JSON>`, the JSON going on in the pieces after it."""
     written = [
         (one.task, one.hold.producer_id, one.hold.producer_epoch, one.spans) for one in decision.written
@@ -257,11 +267,15 @@ def _pieces(decision: Decision) -> list[str]:
     return [f"{len(cut)} {piece}" for piece in cut]
 
 
-def _read_written(cluster: Cluster, name: str, newest: Committed) -> tuple[Written, ...]:
+def _read_written(cluster: Cluster, name: str, newest: CommittedOffset) -> tuple[TaskWrites, ...]:
     pieces, _, text = newest.metadata.partition(" ")
     for group in islice(_groups(name), 1, int(pieces)):
         text += _newest(cluster, group).metadata.partition(" ")[2]
     return tuple(
-        Written(task, Hold(task_name(name, task), producer_id, epoch), tuple(Span(*span) for span in spans))
+        TaskWrites(
+            task,
+            TransactionHold(task_name(name, task), producer_id, epoch),
+            tuple(WrittenSpan(*span) for span in spans),
+        )
         for task, producer_id, epoch, spans in json.loads(text)
     )

@@ -45,7 +45,7 @@ _DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Given:
+class RawOptions:
     """The options of one read or write. What is asked for by no name in `known` or `kafka_known` is refused."""
 
     def __init__(

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.client.access import Access, nearest, whole_number
-from penstock.client.cluster import Place, TopicFound
+from penstock.client.cluster import TopicFound, TopicPartition
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.fetching import Terms
+from penstock.client.fetching import FetchTerms
 from penstock.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from penstock.spark.given import KAFKA, Given
+from penstock.spark.given import KAFKA, RawOptions
 
 OPTIONS = (
     "assign",
@@ -71,19 +71,19 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class TopicSelection:
     """Which topics are read: by name, by a pattern over all names, or some partitions of some."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
-    places: tuple[Place, ...] = ()
+    places: tuple[TopicPartition, ...] = ()
 
-    def choose(self, found: Mapping[str, TopicFound]) -> list[Place]:
+    def choose(self, found: Mapping[str, TopicFound]) -> list[TopicPartition]:
         """The partitions that are meant, of those that there are. Raises NotFound with the nearest name."""
         if self.pattern is not None:
             matching = [one for name, one in found.items() if re.fullmatch(self.pattern, name)]
             return sorted(
-                Place(one.name, number)
+                TopicPartition(one.name, number)
                 for one in matching
                 if not one.is_internal
                 for number in one.partitions
@@ -93,7 +93,9 @@ class Topics:
             if name not in found:
                 raise NotFound(f"there is no topic {name!r}.{nearest(name, found)}")
         if self.names:
-            return sorted(Place(name, number) for name in self.names for number in found[name].partitions)
+            return sorted(
+                TopicPartition(name, number) for name in self.names for number in found[name].partitions
+            )
         for place in self.places:
             if place.partition not in found[place.topic].leaders:
                 count = len(found[place.topic].leaders)
@@ -102,7 +104,7 @@ class Topics:
                 )
         return list(self.places)
 
-    def means(self, place: Place) -> bool:
+    def means(self, place: TopicPartition) -> bool:
         """Would this partition be read if it were there?"""
         if self.pattern is not None:
             return re.fullmatch(self.pattern, place.topic) is not None
@@ -115,8 +117,8 @@ class Bound:
 
     everywhere: int | None = None
     time_ms: int | None = None
-    offsets: Mapping[Place, int] | None = None
-    times_ms: Mapping[Place, int] | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    times_ms: Mapping[TopicPartition, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,8 @@ class ReadOptions:
     """All of it. Picklable."""
 
     access: Access
-    terms: Terms
-    topics: Topics
+    terms: FetchTerms
+    topics: TopicSelection
     starting: Bound
     ending: Bound
     late_time_is_latest: bool
@@ -141,7 +143,7 @@ class ReadOptions:
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     """Everything checked that can be checked without a broker. Raises BadArgument."""
-    given = Given(options, OPTIONS, KAFKA_OPTIONS, REFUSED)
+    given = RawOptions(options, OPTIONS, KAFKA_OPTIONS, REFUSED)
     if is_stream:
         _refuse_ends(given)
     if given.has("groupIdPrefix"):
@@ -177,7 +179,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     )
 
 
-def _refuse_ends(given: Given) -> None:
+def _refuse_ends(given: RawOptions) -> None:
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if given.has(name):
             raise BadArgument(f"{name} is for batch reads; a stream has no end (see Trigger.AvailableNow)")
@@ -187,25 +189,27 @@ def _with_patience(access: Access, patience_ms: int) -> Access:
     return replace(access, call_ms_max=max(access.call_ms_max, patience_ms))
 
 
-def _read_terms(given: Given) -> Terms:
+def _read_terms(given: RawOptions) -> FetchTerms:
     kafka = given.kafka()
     level = kafka.get("isolation.level", "read_committed").strip().lower()
     if level not in ("read_committed", "read_uncommitted"):
         raise BadArgument(f"kafka.isolation.level is {level!r}; it is read_committed or read_uncommitted")
     if kafka.get("check.crcs", "true").strip().lower() != "true":
         raise BadArgument("kafka.check.crcs cannot be false: checksums are always checked here")
-    return Terms(
+    return FetchTerms(
         isolation=READ_COMMITTED if level == "read_committed" else READ_UNCOMMITTED,
-        fetch_bytes_max=whole_number(kafka, "fetch.max.bytes", Terms().fetch_bytes_max, 1),
-        partition_bytes_max=whole_number(kafka, "max.partition.fetch.bytes", Terms().partition_bytes_max, 1),
-        wait_ms=whole_number(kafka, "fetch.max.wait.ms", Terms().wait_ms, 0),
-        progress_ms_max=given.number("kafkaConsumer.pollTimeoutMs") or Terms().progress_ms_max,
+        fetch_bytes_max=whole_number(kafka, "fetch.max.bytes", FetchTerms().fetch_bytes_max, 1),
+        partition_bytes_max=whole_number(
+            kafka, "max.partition.fetch.bytes", FetchTerms().partition_bytes_max, 1
+        ),
+        wait_ms=whole_number(kafka, "fetch.max.wait.ms", FetchTerms().wait_ms, 0),
+        progress_ms_max=given.number("kafkaConsumer.pollTimeoutMs") or FetchTerms().progress_ms_max,
         with_headers=given.flag("includeHeaders", False),
         fails_on_loss=given.flag("failOnDataLoss", True),
     )
 
 
-def _read_topics(given: Given) -> Topics:
+def _read_topics(given: RawOptions) -> TopicSelection:
     ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(ways) != 1:
         said = " and ".join(ways) if ways else "none of them"
@@ -216,26 +220,26 @@ def _read_topics(given: Given) -> Topics:
             re.compile(pattern)
         except re.error as error:
             raise BadArgument(f"subscribePattern {pattern!r} is no regular expression: {error}") from None
-        return Topics(pattern=pattern)
+        return TopicSelection(pattern=pattern)
     if ways == ["subscribe"]:
         names = tuple(name.strip() for name in (given.text("subscribe") or "").split(",") if name.strip())
         if not names:
             raise BadArgument("subscribe names no topic: write it as orders or orders,payments")
-        return Topics(names=tuple(dict.fromkeys(names)))
-    return Topics(places=tuple(sorted(_read_assign(given.json("assign", _ASSIGN_EXAMPLE)))))
+        return TopicSelection(names=tuple(dict.fromkeys(names)))
+    return TopicSelection(places=tuple(sorted(_read_assign(given.json("assign", _ASSIGN_EXAMPLE)))))
 
 
-def _read_assign(said: Any) -> list[Place]:
+def _read_assign(said: Any) -> list[TopicPartition]:
     if not isinstance(said, dict) or not said or not all(_is_numbers(one) for one in said.values()):
         raise BadArgument(f"assign names no partitions: write it as {_ASSIGN_EXAMPLE}")
-    return [Place(topic, number) for topic, numbers in said.items() for number in numbers]
+    return [TopicPartition(topic, number) for topic, numbers in said.items() for number in numbers]
 
 
 def _is_numbers(said: Any) -> bool:
     return isinstance(said, list) and bool(said) and all(type(one) is int and one >= 0 for one in said)
 
 
-def _read_bound(given: Given, end: str, default: int, topics: Topics) -> Bound:
+def _read_bound(given: RawOptions, end: str, default: int, topics: TopicSelection) -> Bound:
     """The connector's order: one time, then times by partition, then offsets."""
     if given.has(f"{end}Timestamp"):
         return Bound(time_ms=given.number(f"{end}Timestamp", 0))
@@ -261,8 +265,10 @@ def _read_bound(given: Given, end: str, default: int, topics: Topics) -> Bound:
     return Bound(offsets=offsets)
 
 
-def _read_places(said: Any, name: str, least: int, example: str, topics: Topics) -> dict[Place, int]:
-    found: dict[Place, int] = {}
+def _read_places(
+    said: Any, name: str, least: int, example: str, topics: TopicSelection
+) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
     if not isinstance(said, dict) or not all(isinstance(one, dict) for one in said.values()):
         raise BadArgument(f"{name} has another form than {example}")
     for topic, partitions in said.items():
@@ -275,5 +281,5 @@ def _read_places(said: Any, name: str, least: int, example: str, topics: Topics)
                 raise BadArgument(
                     f"{name} says {value!r} for partition {number!r} of {topic}: write {example}"
                 )
-            found[Place(topic, int(number))] = value
+            found[TopicPartition(topic, int(number))] = value
     return found

@@ -14,7 +14,7 @@ from penstock.spark.options import ReadOptions
 from penstock.spark.reading import read_span
 
 
-class Reader(DataSourceReader):
+class BatchReader(DataSourceReader):
     """Plans on the driver, reads in tasks.
 
     Has no `pushFilters`: Spark (4.3) keeps a reader that took a filter with the DataFrame and uses it for later queries

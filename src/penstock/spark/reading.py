@@ -10,11 +10,11 @@ from typing import Any
 
 from penstock.client.access import Access
 from penstock.client.cluster import Cluster
-from penstock.client.fetching import Span, Terms, fetch_span
+from penstock.client.fetching import FetchTerms, Span, fetch_span
 from penstock.client.loops import chosen_loops
 
 
-def read_span(access: Access, span: Span | None, terms: Terms) -> Iterator[Any]:
+def read_span(access: Access, span: Span | None, terms: FetchTerms) -> Iterator[Any]:
     """The span's records as Arrow batches; nothing for no span, which is how Spark plans an empty read."""
     if span is None:
         return iter(())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.client.batches import records_of
-from penstock.client.cluster import Cluster, Leader, Place
-from penstock.client.fetching import FETCH_VERSION_MAX, Terms, fetch_request
+from penstock.client.cluster import Cluster, Leader, TopicPartition
+from penstock.client.fetching import FETCH_VERSION_MAX, FetchTerms, fetch_request
 from penstock.core.records.batch import PREFIX_BYTES, decode_header, size_at
 from penstock.wire.kafka import ApiKey
 
@@ -15,7 +15,7 @@ SAMPLES_MAX = 8
 """So many partitions are looked at; more would say little more."""
 
 
-def bytes_per_offset(cluster: Cluster, starts: Mapping[Place, int], terms: Terms) -> float:
+def bytes_per_offset(cluster: Cluster, starts: Mapping[TopicPartition, int], terms: FetchTerms) -> float:
     """The average over the beginnings of these partitions; 1 when there is nothing to look at."""
     size = offsets = 0
     for place in sorted(starts)[:SAMPLES_MAX]:
@@ -24,7 +24,7 @@ def bytes_per_offset(cluster: Cluster, starts: Mapping[Place, int], terms: Terms
     return size / offsets if offsets else 1.0
 
 
-def _sample(cluster: Cluster, place: Place, start: int, terms: Terms) -> tuple[int, int]:
+def _sample(cluster: Cluster, place: TopicPartition, start: int, terms: FetchTerms) -> tuple[int, int]:
     body = fetch_request(
         {place: start}, terms.isolation, wait_ms=0, bytes_max=SAMPLE_BYTES, partition_bytes_max=SAMPLE_BYTES
     )

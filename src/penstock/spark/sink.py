@@ -19,7 +19,7 @@ from penstock.client.cluster import Cluster
 from penstock.client.errors import Aborted, BadArgument, ClientError
 from penstock.client.transactions import end, new_producer, standing, take
 from penstock.core.records.packing import Author
-from penstock.spark.decisions import NEVER, Decisions, Written, last_batch, mark, task_name
+from penstock.spark.decisions import NEVER, Decisions, TaskWrites, last_batch, mark, task_name
 from penstock.spark.reading import kept_cluster
 from penstock.spark.sink_options import SinkOptions, check_columns, read_options
 from penstock.spark.writing import TaskWriter
@@ -44,7 +44,7 @@ class Report(WriterCommitMessage):
     """What a task tells the driver. Skipped: the batch counted already when the task came."""
 
     turn: Turn
-    written: Written | None = None
+    written: TaskWrites | None = None
     is_skipped: bool = False
 
 
@@ -73,16 +73,16 @@ class Sink:
             return Report(turn)
         return Report(turn, self._write_open(cluster, turn, first, rows))
 
-    def _write_open(self, cluster: Cluster, turn: Turn, first: Any, rows: Iterator[Any]) -> Written:
+    def _write_open(self, cluster: Cluster, turn: Turn, first: Any, rows: Iterator[Any]) -> TaskWrites:
         hold = take(cluster, task_name(turn.name, turn.task), self._options.transaction_ms_max)
         author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)
         try:
             spans = _write(TaskWriter(cluster, self._options.shape, author, hold), first, rows)
-            written = Written(turn.task, hold, spans)
+            written = TaskWrites(turn.task, hold, spans)
             if turn.batch != NEVER:
                 mark(cluster, turn.batch, written, hold)
         except BaseException:
-            _abort_quietly(cluster, [Written(turn.task, hold, ())])
+            _abort_quietly(cluster, [TaskWrites(turn.task, hold, ())])
             raise
         return written
 
@@ -208,7 +208,7 @@ def _write(writer: TaskWriter, first: Any, rows: Iterator[Any]) -> Any:
         writer.close()
 
 
-def _commit_nameless(cluster: Cluster, written: Sequence[Written]) -> None:
+def _commit_nameless(cluster: Cluster, written: Sequence[TaskWrites]) -> None:
     """All, as long as all can be: nothing is ended before every transaction was seen to be open."""
     for one in written:
         found = standing(cluster, one.hold.transactional_id)
@@ -222,7 +222,7 @@ def _commit_nameless(cluster: Cluster, written: Sequence[Written]) -> None:
         end(cluster, one.hold, commit=True)
 
 
-def _abort_quietly(cluster: Cluster, written: Iterable[Written]) -> None:
+def _abort_quietly(cluster: Cluster, written: Iterable[TaskWrites]) -> None:
     """Abort what can be; what cannot is aborted by the broker in time."""
     for one in written:
         try:

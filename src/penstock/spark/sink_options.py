@@ -12,7 +12,7 @@ from typing import Any
 from penstock.client.access import Access, nearest, whole_number
 from penstock.client.errors import BadArgument
 from penstock.core.records.compression import CODEC_NAMES
-from penstock.spark.given import KAFKA, Given
+from penstock.spark.given import KAFKA, RawOptions
 from penstock.spark.writing import Shape
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
@@ -72,7 +72,7 @@ class SinkOptions:
 
 def read_options(options: Mapping[str, str]) -> SinkOptions:
     """Everything at once; raises BadArgument with words that say what to do."""
-    given = Given(options, (*SINK_OPTIONS, *SPARKS_OWN), PRODUCER_OPTIONS, REFUSED)
+    given = RawOptions(options, (*SINK_OPTIONS, *SPARKS_OWN), PRODUCER_OPTIONS, REFUSED)
     kafka = given.kafka()
     is_exactly_once = given.choice("delivery", DELIVERIES, EXACTLY_ONCE) == EXACTLY_ONCE
     if kafka.get("acks", "all") not in ("all", "-1"):
@@ -97,7 +97,7 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
     )
 
 
-def _read_access(given: Given) -> Access:
+def _read_access(given: RawOptions) -> Access:
     access, kafka = given.access(), given.kafka()
     return replace(
         access,
@@ -106,7 +106,7 @@ def _read_access(given: Given) -> Access:
     )
 
 
-def _read_shape(given: Given) -> Shape:
+def _read_shape(given: RawOptions) -> Shape:
     usual, kafka = Shape(), given.kafka()
     codecs = {name: codec for codec, name in CODEC_NAMES.items()}
     compression = kafka.get("compression.type", "none")

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.client.cluster import Cluster, Place
+from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, ClientError, RecordsLost
 from penstock.client.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
 from penstock.spark.bounds import Offsets, Selection, cut, resolve, select, spans_between
@@ -30,7 +30,7 @@ from penstock.spark.checkpoint import StreamOffset
 from penstock.spark.options import ReadOptions
 from penstock.spark.reading import read_span
 from penstock.spark.sampling import bytes_per_offset
-from penstock.spark.tail import Tail
+from penstock.spark.tail import TopicTail
 
 _POLL_S = 0.1
 """How often one looks whether `minOffsetsPerTrigger` is reached: there is no waiting for that at the broker."""
@@ -88,7 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.close()
 
 
-class Target(NamedTuple):
+class StreamEnd(NamedTuple):
     """Where a query with Trigger.AvailableNow ends."""
 
     ends: Offsets
@@ -101,8 +101,8 @@ class Planner:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._cluster = Cluster(options.access)
-        self._tail = Tail(options.access)
-        self._target: Target | None = None
+        self._tail = TopicTail(options.access)
+        self._target: StreamEnd | None = None
         self._ends: Offsets = {}
         self._published: Offsets = {}
         self._warned: set[tuple[str, str]] = set()
@@ -121,7 +121,7 @@ class Planner:
 
     def fix_target(self) -> None:
         selected = select(self._cluster, self._options)
-        self._target = Target(self._listed(selected.places, LATEST), selected.topic_ids)
+        self._target = StreamEnd(self._listed(selected.places, LATEST), selected.topic_ids)
 
     def reported(self) -> dict[str, Any] | None:
         return StreamOffset(self._ends).encode() if self._ends else None
@@ -279,7 +279,7 @@ class Planner:
             most = fitting if most is None else min(most, fitting)
         return ends if most is None else share(starts, ends, most)
 
-    def _listed(self, places: list[Place], time_ms: int) -> Offsets:
+    def _listed(self, places: list[TopicPartition], time_ms: int) -> Offsets:
         return list_offsets(self._cluster, dict.fromkeys(places, time_ms), self._options.terms.isolation)
 
     def _lose(self, what: str, otherwise: str = "go on with what is there") -> None:
@@ -308,5 +308,5 @@ def _sum(starts: Offsets, ends: Offsets) -> int:
     return sum(ends[place] - start for place, start in starts.items())
 
 
-def _name(place: Place) -> str:
+def _name(place: TopicPartition) -> str:
     return f"{place.topic} partition {place.partition}"

@@ -6,21 +6,21 @@ import select
 from collections.abc import Mapping
 
 from penstock.client.access import Access
-from penstock.client.cluster import Cluster, Node, Place
-from penstock.client.connection import Connection
+from penstock.client.cluster import Cluster, Node, TopicPartition
+from penstock.client.connection import BrokerConnection
 from penstock.client.errors import ClientError
 from penstock.client.fetching import FETCH_VERSION_MAX, fetch_request
 from penstock.wire.kafka import ApiKey
 
 
-class Tail:
+class TopicTail:
     """One question to each leader, over connections of its own: an answer may be left waiting for the next time."""
 
     def __init__(self, access: Access) -> None:
         self._cluster = Cluster(access)
-        self._open: dict[int, Connection] = {}
+        self._open: dict[int, BrokerConnection] = {}
 
-    def wait(self, offsets: Mapping[Place, int], isolation: int, wait_ms: int) -> None:
+    def wait(self, offsets: Mapping[TopicPartition, int], isolation: int, wait_ms: int) -> None:
         """Return when one of the partitions has a record at its offset, or after `wait_ms`. Failures end the wait."""
         try:
             for node_id, places in self._cluster.led_by(offsets).items():
@@ -39,7 +39,7 @@ class Tail:
         self._open.clear()
         self._cluster.close()
 
-    def _ask(self, node_id: int, offsets: Mapping[Place, int], isolation: int, wait_ms: int) -> None:
+    def _ask(self, node_id: int, offsets: Mapping[TopicPartition, int], isolation: int, wait_ms: int) -> None:
         stale = self._open.pop(node_id, None)
         if stale is not None:
             stale.close()

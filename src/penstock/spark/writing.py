@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 
 from penstock.client.access import nearest
 from penstock.client.batches import produce
-from penstock.client.cluster import Cluster, Place
+from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, NotFound
 from penstock.client.loops import chosen_loops
-from penstock.client.transactions import Hold, add_partitions
-from penstock.core.records.packing import Author, Growing, Loops, Rows, absent, blobs_of, header_blobs
-from penstock.core.records.routing import Router, grouped
-from penstock.spark.decisions import Span
+from penstock.client.transactions import TransactionHold, add_partitions
+from penstock.core.records.packing import Author, Growing, PackingLoops, Rows, absent, blobs_of, header_blobs
+from penstock.core.records.routing import PartitionRouter, grouped
+from penstock.spark.decisions import WrittenSpan
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class _Growth:
 
     __slots__ = ("growing", "sequence", "since_ms")
 
-    def __init__(self, loops: Loops) -> None:
+    def __init__(self, loops: PackingLoops) -> None:
         self.growing = Growing(loops)
         self.sequence = 0
         self.since_ms = 0
@@ -65,16 +65,18 @@ class _Growth:
 class TaskWriter:
     """Rows of one task. With a hold they are written in its transaction, else in an idempotent producer's name."""
 
-    def __init__(self, cluster: Cluster, shape: Shape, author: Author, hold: Hold | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, shape: Shape, author: Author, hold: TransactionHold | None = None
+    ) -> None:
         self._cluster = cluster
         self._shape = shape
         self._author = author
         self._hold = hold
-        self._loops: Loops = chosen_loops("packing")
-        self._routers: dict[str, Router] = {}
-        self._growths: dict[Place, _Growth] = {}
-        self._spans: dict[Place, Span] = {}
-        self._request: dict[Place, _Sealed] = {}
+        self._loops: PackingLoops = chosen_loops("packing")
+        self._routers: dict[str, PartitionRouter] = {}
+        self._growths: dict[TopicPartition, _Growth] = {}
+        self._spans: dict[TopicPartition, WrittenSpan] = {}
+        self._request: dict[TopicPartition, _Sealed] = {}
         self._request_bytes = 0
         self._waiting: deque[Future[None]] = deque()
         self._talker = ThreadPoolExecutor(1, "penstock-sink")
@@ -93,7 +95,7 @@ class TaskWriter:
         if sum(one.growing.payload_bytes for one in self._growths.values()) >= self._shape.buffer_bytes_max:
             self._seal_all()
 
-    def finish(self) -> tuple[Span, ...]:
+    def finish(self) -> tuple[WrittenSpan, ...]:
         """Send what is left, and wait until all of it is acknowledged."""
         self._seal_all()
         self._dispatch()
@@ -120,9 +122,11 @@ class TaskWriter:
                     f"a row asks for partition {partition} of {topic}, which the topic does not have; "
                     "correct the column 'partition', or leave it out to partition by key"
                 )
-            self._take(Place(topic, partition), rows, order, now_ms, router)
+            self._take(TopicPartition(topic, partition), rows, order, now_ms, router)
 
-    def _take(self, place: Place, rows: Rows, order: Any, now_ms: int, router: Router) -> None:
+    def _take(
+        self, place: TopicPartition, rows: Rows, order: Any, now_ms: int, router: PartitionRouter
+    ) -> None:
         growth = self._growths.get(place)
         if growth is None:
             growth = self._growths[place] = _Growth(self._loops)
@@ -141,7 +145,7 @@ class TaskWriter:
             if growth.growing.count:
                 self._seal(place, growth)
 
-    def _seal(self, place: Place, growth: _Growth) -> None:
+    def _seal(self, place: TopicPartition, growth: _Growth) -> None:
         records = growth.growing.count
         batch = growth.growing.seal(self._author, growth.sequence, self._shape.codec)
         growth.sequence = (growth.sequence + records) % _SEQUENCES
@@ -166,21 +170,21 @@ class TaskWriter:
             self._waiting.popleft().result()
         self._waiting.append(self._talker.submit(self._send, request))
 
-    def _send(self, request: dict[Place, _Sealed]) -> None:
+    def _send(self, request: dict[TopicPartition, _Sealed]) -> None:
         if self._hold is not None and (new := [place for place in request if place not in self._spans]):
             add_partitions(self._cluster, self._hold, new)
         offsets = produce(self._cluster, {place: one.batch for place, one in request.items()}, self._hold)
         for place, offset in offsets.items():
             records = request[place].records
             last = offset + records - 1
-            before = self._spans.get(place, Span(*place, offset, last, 0))
+            before = self._spans.get(place, WrittenSpan(*place, offset, last, 0))
             self._spans[place] = before._replace(last=last, records=before.records + records)
 
-    def _find(self, topic: str) -> Router:
+    def _find(self, topic: str) -> PartitionRouter:
         found = self._ask(lambda: self._cluster.topics([topic]).get(topic))
         if found is None:
             raise NotFound(no_topic(self._ask(lambda: list(self._cluster.topics())), topic))
-        return Router(self._loops, len(found.partitions), random.randrange(1 << 16))
+        return PartitionRouter(self._loops, len(found.partitions), random.randrange(1 << 16))
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask the cluster from the thread that it belongs to."""

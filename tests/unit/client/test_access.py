@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.access import Access, Address, Credentials, Encryption, nearest, read_access
+from penstock.client.access import Access, Credentials, Encryption, nearest, read_access
 from penstock.client.errors import BadArgument
+from penstock.core.model import Address
 
 AT = {"bootstrap.servers": "one:9092,[::1]:9093"}
 

@@ -10,7 +10,7 @@ import pytest
 from penstock import Admin, Consumer, Producer
 from penstock.client.described import Lag, Topic
 from penstock.client.errors import AlreadyThere, BadArgument, IllegalState, NotFound, Refused
-from penstock.client.messages import Place
+from penstock.client.messages import Position
 from penstock.testing import Broker
 
 WAIT_S = 30.0
@@ -75,8 +75,8 @@ def test_groups_and_lag(broker: Broker, new_topic: Callable[..., str]) -> None:
         assert group in [found.group for found in admin.groups()]
         rows = admin.lag(group)
         assert rows == [Lag(topic, 0, first.offset + 1, 5, 4 - first.offset), Lag(topic, 1, None, 1, 1)]
-        admin.move_group(group, [Place(topic, 0, 5), Place(topic, 1, 1)])
-        assert admin.committed(group) == [Place(topic, 0, 5), Place(topic, 1, 1)]
+        admin.move_group(group, [Position(topic, 0, 5), Position(topic, 1, 1)])
+        assert admin.committed(group) == [Position(topic, 0, 5), Position(topic, 1, 1)]
         assert sum(row.lag for row in admin.lag(group)) == 0
         admin.delete_group(group)
 

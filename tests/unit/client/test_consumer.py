@@ -10,7 +10,7 @@ import pytest
 
 from penstock import Consumer, Producer
 from penstock.client.errors import BadArgument, IllegalState, NotFound, OffsetOutOfRange, SerializationFailed
-from penstock.client.messages import Place
+from penstock.client.messages import Position
 from penstock.testing import Broker
 
 WAIT_S = 30.0
@@ -47,7 +47,7 @@ def test_where_a_reader_alone_starts(broker: Broker, topic: str, write: Callable
         assert all_of_it.has_ended
     with consume(broker, topic, reset=3) as from_three:
         assert values(from_three) == ["3", "4", "5"]
-        assert from_three.positions() == [Place(topic, 0, 6)]
+        assert from_three.positions() == [Position(topic, 0, 6)]
     with consume(broker, topic, reset=99) as beyond, pytest.raises(OffsetOutOfRange):
         beyond.poll(WAIT_S)
 
@@ -86,7 +86,7 @@ def test_what_was_handled_does_not_come_again(broker: Broker, topic: str, write:
         assert values(consumer) == ["2", "3"]
     with consume(broker, topic, group=topic) as consumer:
         assert values(consumer) == []
-        assert consumer.committed() == [Place(topic, 0, 4)]
+        assert consumer.committed() == [Position(topic, 0, 4)]
 
 
 def test_an_early_end_without_an_error_counts_as_handled(
@@ -109,9 +109,9 @@ def test_commits_by_hand(broker: Broker, topic: str, write: Callable[..., None])
         while len(batch) < 4:
             batch += consumer.batch(4 - len(batch), WAIT_S)
         consumer.commit(batch[1], batch[0])
-        assert consumer.committed() == [Place(topic, 0, 2)]
+        assert consumer.committed() == [Position(topic, 0, 2)]
         consumer.commit()
-        assert consumer.committed() == [Place(topic, 0, 4)]
+        assert consumer.committed() == [Position(topic, 0, 4)]
         assert values(consumer) == ["4", "5"]
     with consume(broker, topic, group=topic, commit="manual") as consumer:
         assert values(consumer) == ["4", "5"]

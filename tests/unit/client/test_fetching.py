@@ -12,7 +12,7 @@ from feeding import connected, create, delete, forget, numbered, put
 from penstock.client.access import read_access
 from penstock.client.cluster import Cluster
 from penstock.client.errors import NotFound, RecordsLost, Unreachable
-from penstock.client.fetching import Span, Terms, fetch_span
+from penstock.client.fetching import FetchTerms, Span, fetch_span
 from penstock.client.loops import chosen_loops
 from penstock.testing import running_broker
 
@@ -26,7 +26,7 @@ def topic(cluster: Cluster) -> str:
     return name
 
 
-def offsets(cluster: Cluster, span: Span, terms: Terms = Terms()) -> list[int]:  # noqa: B008
+def offsets(cluster: Cluster, span: Span, terms: FetchTerms = FetchTerms()) -> list[int]:  # noqa: B008
     found = []
     for batch in fetch_span(cluster, span, terms, chosen_loops()):
         found += batch.column("offset").to_pylist()
@@ -38,7 +38,7 @@ def test_a_span_is_all_its_records_and_no_others(cluster: Cluster, topic: str, c
     for start in range(0, 100, 10):
         put(cluster, topic, numbered(10, start), codec=codec)
     assert offsets(cluster, Span(topic, 0, 7, 93)) == list(range(7, 93))
-    tiny = Terms(partition_bytes_max=1)
+    tiny = FetchTerms(partition_bytes_max=1)
     assert offsets(cluster, Span(topic, 0, 7, 93), tiny) == list(range(7, 93))
 
 
@@ -48,18 +48,18 @@ def test_offsets_that_are_gone_end_it_or_are_skipped(cluster: Cluster, topic: st
     forget(cluster, topic, 0, 10)
     with pytest.raises(RecordsLost, match="the log begins at 10"):
         offsets(cluster, Span(topic, 0, 5, 20))
-    lenient = replace(Terms(), fails_on_loss=False)
+    lenient = replace(FetchTerms(), fails_on_loss=False)
     assert offsets(cluster, Span(topic, 0, 5, 20), lenient) == list(range(10, 20))
 
 
 def test_offsets_that_never_come_end_it(cluster: Cluster, topic: str) -> None:
     put(cluster, topic, numbered(3))
-    hasty = replace(Terms(), progress_ms_max=1, wait_ms=10)
+    hasty = replace(FetchTerms(), progress_ms_max=1, wait_ms=10)
     with pytest.raises(RecordsLost, match="ends at 3"):
         offsets(cluster, Span(topic, 0, 0, 5), hasty)
     with pytest.raises(RecordsLost, match="the log ends at"):
         offsets(cluster, Span(topic, 0, 4, 5))
-    assert offsets(cluster, Span(topic, 0, 4, 5), replace(Terms(), fails_on_loss=False)) == []
+    assert offsets(cluster, Span(topic, 0, 4, 5), replace(FetchTerms(), fails_on_loss=False)) == []
 
 
 def test_what_is_not_there_is_named(cluster: Cluster, topic: str) -> None:
@@ -78,7 +78,7 @@ def test_a_topic_of_the_same_name_is_not_read_for_another(cluster: Cluster, topi
     put(cluster, topic, numbered(30))
     with pytest.raises(RecordsLost, match=f"topic id {span.topic_id} is gone, another topic has the name"):
         offsets(cluster, span)
-    assert offsets(cluster, span, replace(Terms(), fails_on_loss=False)) == []
+    assert offsets(cluster, span, replace(FetchTerms(), fails_on_loss=False)) == []
     assert offsets(cluster, span._replace(topic_id="")) == list(range(2, 8)), (
         "without an id, the name decides"
     )
@@ -90,7 +90,7 @@ def test_a_broker_that_comes_back_is_read_on() -> None:
         for start in range(0, 50, 10):
             put(cluster, "orders", numbered(10, start))
         found = []
-        small = Terms(partition_bytes_max=1)
+        small = FetchTerms(partition_bytes_max=1)
         for batch in fetch_span(cluster, Span("orders", 0, 0, 50), small, chosen_loops()):
             found += batch.column("offset").to_pylist()
             if len(found) == 20:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.client import errors
-from penstock.client.queue_session import Answer, Held, Message, QueueSession
+from penstock.client.queue_session import Answer, HeldMessage, Message, QueueSession
 from penstock.wire.queue.frames import Frame, MessageType, decode, encode
 
 M = MessageType
@@ -18,7 +18,7 @@ class Told:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.ended: list[tuple[str, errors.ClientError]] = []
-        self.refused: list[tuple[Held, errors.ClientError]] = []
+        self.refused: list[tuple[HeldMessage, errors.ClientError]] = []
         self.answers: list[Answer | errors.ClientError] = []
         self.session = QueueSession(
             self.messages.append,
@@ -51,7 +51,7 @@ def test_what_is_delivered_is_held_until_it_is_settled_and_renewed_meanwhile() -
     (message,) = told.messages
     assert (message.partition, message.offset, message.delivery, message.timestamp_ms) == (2, 5, 3, 7)
     assert message.properties == {"color": "red"}
-    held = Held("s", 2, 5)
+    held = HeldMessage("s", 2, 5)
     assert told.session.renew(105.0, 10.0) == b""
     assert ("@outcome", "renew") in decode(told.session.renew(110.0, 10.0)).properties
     assert told.session.renew(111.0, 10.0) == b"", "it was just done"
@@ -75,7 +75,7 @@ def test_refusals_and_ends_are_told_apart() -> None:
     error = (("@status", "error"), ("@code", "NOT_HELD"), ("@error", "late"), ("@retriable", "true"))
     told.hear(M.ACK, *error, ("@subscription", "s"), ("@partition", "1"), sequence=4)
     told.hear(M.ACK, *error, ("@subscription", "s"))
-    assert told.refused[0][0] == Held("s", 1, 4)
+    assert told.refused[0][0] == HeldMessage("s", 1, 4)
     assert told.ended[0][0] == "s" and told.ended[0][1].retriable
     with pytest.raises(errors.Unreachable, match="the broker ends the connection: late"):
         told.hear(M.ACK, *error)

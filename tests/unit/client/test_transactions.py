@@ -9,12 +9,12 @@ import pytest
 
 from penstock.client.access import read_access
 from penstock.client.batches import produce, read_raw
-from penstock.client.cluster import Cluster, Place, codes_in
+from penstock.client.cluster import Cluster, TopicPartition, codes_in
 from penstock.client.errors import Aborted, Fenced, NotFound, OffsetOutOfRange, Refused
-from penstock.client.positions import Committed, committed
+from penstock.client.positions import CommittedOffset, committed
 from penstock.client.transactions import (
     ONGOING,
-    Hold,
+    TransactionHold,
     add_partitions,
     commit_offsets,
     end,
@@ -31,7 +31,7 @@ from penstock.testing import running_broker
 from penstock.wire.kafka import ApiKey, messages
 
 TIMEOUT_MS = 60_000
-ORDERS = Place("orders", 0)
+ORDERS = TopicPartition("orders", 0)
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,13 @@ def name() -> str:
     return f"writer-{uuid.uuid4().hex}"
 
 
-def batch(hold: Hold, sequence: int = 0, *values: bytes) -> bytearray:
+def batch(hold: TransactionHold, sequence: int = 0, *values: bytes) -> bytearray:
     plain = build_batch([NewRecord(None, value) for value in values or (b"v",)], 1_000)
     author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)
     return resealed(plain, decode_header(plain), author, sequence)
 
 
-def opened(cluster: Cluster, name: str) -> Hold:
+def opened(cluster: Cluster, name: str) -> TransactionHold:
     hold = take(cluster, name, TIMEOUT_MS)
     add_partitions(cluster, hold, [ORDERS])
     return hold
@@ -82,7 +82,7 @@ def test_who_knows_the_hold_may_end_what_another_wrote(cluster: Cluster, name: s
 
 def test_taking_a_name_fences_and_aborts(cluster: Cluster, name: str) -> None:
     first = opened(cluster, name)
-    commit_offsets(cluster, first, f"group-{name}", {ORDERS: Committed(7, "never")})
+    commit_offsets(cluster, first, f"group-{name}", {ORDERS: CommittedOffset(7, "never")})
     second = take(cluster, name, TIMEOUT_MS)
     assert second.producer_epoch > first.producer_epoch
     for attempt in (
@@ -107,7 +107,7 @@ def test_what_is_not_open_cannot_be_ended(cluster: Cluster, name: str) -> None:
 
 def test_offsets_count_with_the_commit(cluster: Cluster, name: str) -> None:
     hold = take(cluster, name, TIMEOUT_MS)
-    wanted = {ORDERS: Committed(3, "three"), Place("orders", 1): Committed(4, "")}
+    wanted = {ORDERS: CommittedOffset(3, "three"), TopicPartition("orders", 1): CommittedOffset(4, "")}
     commit_offsets(cluster, hold, name, wanted)
     end(cluster, hold, commit=True)
     assert committed(cluster, name) == wanted
@@ -117,7 +117,7 @@ def test_offsets_count_with_the_commit(cluster: Cluster, name: str) -> None:
 def test_refusals_say_what_is_wrong(cluster: Cluster, name: str) -> None:
     hold = take(cluster, name, TIMEOUT_MS)
     with pytest.raises(NotFound, match="partition 9 of orders"):
-        add_partitions(cluster, hold, [ORDERS, Place("orders", 9)])
+        add_partitions(cluster, hold, [ORDERS, TopicPartition("orders", 9)])
     with pytest.raises(Refused, match=r"transaction\.timeout\.ms"):
         take(cluster, name, 1 << 30)
     assert standing(cluster, "nobody") is None
@@ -125,7 +125,7 @@ def test_refusals_say_what_is_wrong(cluster: Cluster, name: str) -> None:
 
 def test_a_batch_sent_twice_is_there_once_and_read_back_as_it_is(cluster: Cluster) -> None:
     producer_id, epoch = new_producer(cluster)
-    place = Place("orders", 1)
+    place = TopicPartition("orders", 1)
     plain = build_batch([NewRecord(b"k", b"a"), NewRecord(None, b"b")], 1_000, codec=4)
     author = Author(producer_id, epoch, is_transactional=False)
     made = resealed(plain, decode_header(plain), author, 0)

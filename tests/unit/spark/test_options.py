@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.cluster import Place, TopicFound
+from penstock.client.cluster import TopicFound, TopicPartition
 from penstock.client.errors import BadArgument, NotFound
 from penstock.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from penstock.spark.options import Topics, read_options
+from penstock.spark.options import TopicSelection, read_options
 
 AT = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}
 FOUND = {
@@ -42,7 +42,7 @@ def test_names_have_no_case_and_values_are_read() -> None:
         },
         is_stream=True,
     )
-    assert read.starting.offsets == {Place("orders", 0): 5, Place("orders", 1): EARLIEST}
+    assert read.starting.offsets == {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): EARLIEST}
     assert (read.trigger_offsets_max, read.trigger_offsets_min) == (10, 5)
     assert read.trigger_delay_ms_max == 120_000
     assert read.terms.with_headers
@@ -53,7 +53,7 @@ def test_names_have_no_case_and_values_are_read() -> None:
 
 def test_one_time_goes_before_times_and_these_before_offsets() -> None:
     times = {"startingOffsetsByTimestamp": '{"orders":{"0":7}}', "startingOffsets": "earliest"}
-    assert read_options({**AT, **times}, is_stream=True).starting.times_ms == {Place("orders", 0): 7}
+    assert read_options({**AT, **times}, is_stream=True).starting.times_ms == {TopicPartition("orders", 0): 7}
     both = {**times, "startingTimestamp": "9", "startingOffsetsByTimestampStrategy": "latest"}
     read = read_options({**AT, **both}, is_stream=True)
     assert read.starting.time_ms == 9
@@ -108,14 +108,19 @@ def test_without_a_broker_or_a_topic_nothing_can_be_read() -> None:
 
 
 def test_topics_are_chosen_by_name_pattern_or_partition() -> None:
-    assert Topics(names=("orders",)).choose(FOUND) == [Place("orders", 0), Place("orders", 1)]
-    assert Topics(pattern=".*s").choose(FOUND) == [
-        Place("orders", 0),
-        Place("orders", 1),
-        Place("payments", 0),
+    assert TopicSelection(names=("orders",)).choose(FOUND) == [
+        TopicPartition("orders", 0),
+        TopicPartition("orders", 1),
     ]
-    assert Topics(places=(Place("orders", 1),)).choose(FOUND) == [Place("orders", 1)]
+    assert TopicSelection(pattern=".*s").choose(FOUND) == [
+        TopicPartition("orders", 0),
+        TopicPartition("orders", 1),
+        TopicPartition("payments", 0),
+    ]
+    assert TopicSelection(places=(TopicPartition("orders", 1),)).choose(FOUND) == [
+        TopicPartition("orders", 1)
+    ]
     with pytest.raises(NotFound, match="Did you mean 'orders'"):
-        Topics(names=("order",)).choose(FOUND)
+        TopicSelection(names=("order",)).choose(FOUND)
     with pytest.raises(NotFound, match="no partition 7: it has 0 to 1"):
-        Topics(places=(Place("orders", 7),)).choose(FOUND)
+        TopicSelection(places=(TopicPartition("orders", 7),)).choose(FOUND)

@@ -13,7 +13,7 @@ from deciding import committed_values
 from penstock import Admin
 from penstock.client.access import read_access
 from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, Place
+from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import Aborted, NotFound
 from penstock.client.transactions import open_ids, take
 from penstock.core.records.whole import open_batch
@@ -53,7 +53,7 @@ def rows(*values: bytes) -> list[Any]:
 
 
 def readable(cluster: Cluster, topic: str) -> list[bytes]:
-    return sorted(committed_values(cluster, Place(topic, 0)))
+    return sorted(committed_values(cluster, TopicPartition(topic, 0)))
 
 
 def test_a_batch_counts_with_the_drivers_commit_and_is_skipped_afterwards(
@@ -112,7 +112,9 @@ def test_at_least_once_is_there_at_once(broker: Broker, cluster: Cluster, name: 
     report = writer.write_rows(Turn(name, NEVER, 0), rows(b"a", b"b"))
     assert report == Report(Turn(name, NEVER, 0))
     writer.abort_all([report], name)
-    found = [open_batch(raw, header) for header, raw in read_raw(cluster, Place(name, 0), 0, 1 << 60)]
+    found = [
+        open_batch(raw, header) for header, raw in read_raw(cluster, TopicPartition(name, 0), 0, 1 << 60)
+    ]
     assert [one.value for records in found for one in records] == [b"a", b"b"]
     assert open_ids(cluster, name) == []
 

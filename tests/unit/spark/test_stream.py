@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from feeding import create, delete, forget, grow, numbered, put
-from penstock.client.cluster import Cluster, Place
+from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, NotFound, RecordsLost
 from penstock.client.fetching import Span
 from penstock.client.positions import committed
@@ -150,7 +150,7 @@ def test_a_group_is_told_what_is_done(broker: Broker, cluster: Cluster, topic: s
     assert committed(cluster, f"lag-{topic}") == {}
     latest(source, end)
     told = {place: one.offset for place, one in committed(cluster, f"lag-{topic}").items()}
-    assert told == {Place(topic, 0): 4, Place(topic, 1): 0}
+    assert told == {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 0}
 
 
 def test_records_that_are_gone_end_the_query_or_are_skipped(
@@ -233,7 +233,9 @@ def test_only_the_topic_that_was_created_again_begins_anew(
     put(cluster, topic, numbered(1))
     anew = latest(lenient, end)
     assert spans(lenient, end, anew) == [Span(topic, 0, 5, 6), Span(other, 0, 0, 9)]
-    assert Place(other, 0) not in committed(cluster, group), "the old offset is not one of the new topic"
+    assert TopicPartition(other, 0) not in committed(cluster, group), (
+        "the old offset is not one of the new topic"
+    )
 
 
 def test_a_batch_that_is_run_again_never_reads_another_topic(
@@ -308,8 +310,8 @@ def test_a_checkpoint_of_another_query_is_refused(broker: Broker, cluster: Clust
 
 
 def test_shares_add_up_and_never_exceed() -> None:
-    starts = {Place("a", number): 0 for number in range(3)}
-    ends = {Place("a", 0): 1, Place("a", 1): 1, Place("a", 2): 100}
+    starts = {TopicPartition("a", number): 0 for number in range(3)}
+    ends = {TopicPartition("a", 0): 1, TopicPartition("a", 1): 1, TopicPartition("a", 2): 100}
     for most in range(1, 103):
         shared = share(starts, ends, most)
         assert sum(shared.values()) == min(most, 102)

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.client.access import read_access
 from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, Place, codes_in
+from penstock.client.cluster import Cluster, TopicPartition, codes_in
 from penstock.client.errors import BadArgument, NotFound
 from penstock.client.transactions import new_producer
 from penstock.core.model import Header, Record
@@ -73,7 +73,7 @@ def batch_of(**columns: Any) -> pa.RecordBatch:
 
 
 def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
-    found = read_raw(cluster, Place(topic, partition), 0, 1 << 60)
+    found = read_raw(cluster, TopicPartition(topic, partition), 0, 1 << 60)
     return [record for header, raw in found for record in open_batch(raw, header)]
 
 

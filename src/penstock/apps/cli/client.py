@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
+from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
 from penstock.apps.cli.probe import other_protocol
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def translated(bootstrap: str) -> Iterator[None]:
     except errors.Unreachable as error:
         raise no_broker(bootstrap, error.message) from error
     except errors.NotFound as error:
-        raise NotFound(
+        raise ObjectNotFound(
             f"{error.message[:1].upper()}{error.message[1:]}. See `penstock topic list`."
         ) from error
     except errors.ClientError as error:
@@ -132,7 +132,7 @@ def check(code: int, about: str) -> None:
 
 
 def topic_metadata(client: Consumer, topic: str, bootstrap: str) -> TopicMetadata:
-    """One topic with its partitions. Raises NotFound, NoBroker, RefusedByBroker.
+    """One topic with its partitions. Raises ObjectNotFound, NoBroker, RefusedByBroker.
 
     Asks for all topics and picks one: asking by name would have some brokers create it.
     """
@@ -163,7 +163,7 @@ def failure(error: KafkaError, bootstrap: str, topic: str | None = None) -> clic
     if code == KafkaError.MSG_SIZE_TOO_LARGE and topic is not None:
         return _too_large(bootstrap, topic)
     if code == KafkaError._UNKNOWN_PARTITION:
-        return NotFound(f"Topic {topic} has no such partition. See: penstock topic describe {topic}")
+        return ObjectNotFound(f"Topic {topic} has no such partition. See: penstock topic describe {topic}")
     return RefusedByBroker(f"{topic + ': ' if topic else ''}{error.str()} ({error.name()})")
 
 
@@ -183,8 +183,10 @@ def _too_large(bootstrap: str, topic: str) -> RefusedByBroker:
     )
 
 
-def _no_topic(topic: str) -> NotFound:
-    return NotFound(f"There is no topic {topic}. See `penstock topic list` and `penstock topic create`.")
+def _no_topic(topic: str) -> ObjectNotFound:
+    return ObjectNotFound(
+        f"There is no topic {topic}. See `penstock topic list` and `penstock topic create`."
+    )
 
 
 def no_broker(bootstrap: str, why: str) -> NoBroker:
@@ -196,12 +198,12 @@ def no_broker(bootstrap: str, why: str) -> NoBroker:
 
 
 def partitions_of(topic: TopicMetadata, wanted: int | None) -> list[int]:
-    """The partitions to work on: all of them in order, or the one asked for. Raises NotFound."""
+    """The partitions to work on: all of them in order, or the one asked for. Raises ObjectNotFound."""
     known = sorted(topic.partitions)
     if wanted is None:
         return known
     if wanted not in known:
-        raise NotFound(f"Topic {topic.topic} has no partition {wanted}: it has 0 to {len(known) - 1}.")
+        raise ObjectNotFound(f"Topic {topic.topic} has no partition {wanted}: it has 0 to {len(known) - 1}.")
     return [wanted]
 
 

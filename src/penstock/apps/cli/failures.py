@@ -36,7 +36,7 @@ class NoBroker(_Failure):
     exit_code = 3
 
 
-class NotFound(_Failure):
+class ObjectNotFound(_Failure):
     """The topic or partition is not there."""
 
     exit_code = 4
@@ -48,7 +48,7 @@ class RefusedByBroker(_Failure):
     exit_code = 5
 
 
-class NotInstalled(_Failure):
+class ExtraMissing(_Failure):
     """The command needs a package that only an extra installs."""
 
     exit_code = 1
@@ -63,9 +63,9 @@ class LoadStopped(_Failure):
 _FAILURES: dict[type[errors.ClientError], type[click.ClickException]] = {
     errors.Unreachable: NoBroker,
     errors.TimedOut: NoBroker,
-    errors.NotFound: NotFound,
+    errors.NotFound: ObjectNotFound,
     errors.BadArgument: WrongSettings,
-    errors.NotInstalled: NotInstalled,
+    errors.NotInstalled: ExtraMissing,
 }
 
 

@@ -18,7 +18,7 @@ from penstock.core.printable import escape
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from penstock.apps.cli.group_admin import GroupAdmin, Move
+    from penstock.apps.cli.group_admin import GroupAdmin, OffsetMove
     from penstock.client.described import Lag
 
 group_argument = click.argument("name", metavar="GROUP")
@@ -168,7 +168,7 @@ def seek(name: str, target: str, topics: tuple[str, ...], dry_run: bool, bootstr
     _show_moves(moves, output, dry_run)
 
 
-def _show_moves(moves: list[Move], output: str, dry_run: bool) -> None:
+def _show_moves(moves: list[OffsetMove], output: str, dry_run: bool) -> None:
     if output == "json":
         say(json.dumps([{**asdict(move), "done": not dry_run} for move in moves]))
         return

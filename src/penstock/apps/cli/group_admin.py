@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.apps.cli.client import connect_admin, connect_consumer, partitions_of, place, topic_metadata
-from penstock.apps.cli.failures import NotFound
+from penstock.apps.cli.failures import ObjectNotFound
 from penstock.apps.cli.places import Places, Span
 from penstock.apps.cli.positions import Start
-from penstock.client.errors import NotFound as NothingThere
-from penstock.client.messages import Place
+from penstock.client.errors import NotFound
+from penstock.client.messages import Position
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -27,7 +27,7 @@ AGE_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class OffsetMove:
     """Where a seek takes one partition."""
 
     topic: str
@@ -46,11 +46,11 @@ class GroupAdmin:
     def ages(self, rows: list[Lag]) -> list[float | None]:
         """For each row the age in seconds of its oldest unread record; None where that was not seen in time."""
         behind = {(row.topic, row.partition): row for row in rows if row.lag}
-        starts = [Place(topic, number, row.end - row.lag) for (topic, number), row in behind.items()]
+        starts = [Position(topic, number, row.end - row.lag) for (topic, number), row in behind.items()]
         found = self._ages(starts) if starts else {}
         return [found.get((row.topic, row.partition)) if row.lag else 0.0 for row in rows]
 
-    def _ages(self, starts: list[Place]) -> dict[tuple[str, int], float]:
+    def _ages(self, starts: list[Position]) -> dict[tuple[str, int], float]:
         """Seconds since the first record of each place was written; what cannot be read in time is left out."""
         ages: dict[tuple[str, int], float] = {}
         waiting = {(one.topic, one.partition) for one in starts}
@@ -74,30 +74,30 @@ class GroupAdmin:
         numbers = partitions_of(topic_metadata(consumer, topic, self._bootstrap), None)
         return Places(consumer, topic, self._bootstrap).spans(numbers)
 
-    def plan_seek(self, group: str, topics: tuple[str, ...], start: Start) -> list[Move]:
+    def plan_seek(self, group: str, topics: tuple[str, ...], start: Start) -> list[OffsetMove]:
         """Where each partition would go. Without topics: those that the group has committed something for."""
         before = {(one.topic, one.partition): one.offset for one in self._committed_or_none(group)}
         names = topics or tuple(sorted({topic for topic, _ in before}))
         if not names:
-            raise NotFound(f"Group {group} has committed nothing yet; say which topic: --topic NAME")
+            raise ObjectNotFound(f"Group {group} has committed nothing yet; say which topic: --topic NAME")
         consumer = connect_consumer(self._bootstrap)
         moves = []
         try:
             for name in names:
                 offsets = Places(consumer, name, self._bootstrap).offsets(self._spans(consumer, name), start)
                 moves += [
-                    Move(name, number, before.get((name, number)), at) for number, at in offsets.items()
+                    OffsetMove(name, number, before.get((name, number)), at) for number, at in offsets.items()
                 ]
         finally:
             consumer.close()
         return moves
 
-    def _committed_or_none(self, group: str) -> list[Place]:
+    def _committed_or_none(self, group: str) -> list[Position]:
         try:
             return self.admin.committed(group)
-        except NothingThere:
+        except NotFound:
             return []
 
-    def seek(self, group: str, moves: list[Move]) -> None:
+    def seek(self, group: str, moves: list[OffsetMove]) -> None:
         """Commit the new offsets. The broker refuses while the group has members."""
-        self.admin.move_group(group, [Place(move.topic, move.partition, move.after) for move in moves])
+        self.admin.move_group(group, [Position(move.topic, move.partition, move.after) for move in moves])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.apps.cli.failures import NotFound, StartFailed, WrongSettings
+from penstock.apps.cli.failures import ObjectNotFound, StartFailed, WrongSettings
 from penstock.apps.cli.options import output_option
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _named(project: Project, name: str) -> Pipeline:
     for one in project.pipelines:
         if one.name == name:
             return one
-    raise NotFound(
+    raise ObjectNotFound(
         f"There is no pipeline {name}. {suggestion(name, [one.name for one in project.pipelines])}"
     )
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.spark.pipelines.definition import Project
-    from penstock.spark.pipelines.problems import Problem
+    from penstock.spark.pipelines.problems import ProjectProblem
 
 
 def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> list[str]:
     """Notes about a project that is right. Raises WrongDefinition with the problems of every check."""
-    problems: list[Problem] = []
+    problems: list[ProjectProblem] = []
     notes: list[str] = []
     if not is_offline:
         found, more = _check_topics(project)
@@ -45,22 +45,22 @@ def check_file(file: Path, *, is_offline: bool, has_spark: bool) -> tuple[Projec
     return project, check_project(project, is_offline=is_offline, has_spark=has_spark)
 
 
-def _check_topics(project: Project) -> tuple[list[Problem], list[str]]:
+def _check_topics(project: Project) -> tuple[list[ProjectProblem], list[str]]:
     from penstock.client.errors import ClientError
     from penstock.spark.pipelines.preparation import find_topics
-    from penstock.spark.pipelines.problems import Problem
+    from penstock.spark.pipelines.problems import ProjectProblem
 
     try:
         found = find_topics(project, project.pipelines)
     except ClientError as error:
         remedy = "Start the broker, or leave topics out with --offline."
-        return [Problem("bootstrap", f"{error}.", remedy)], []
+        return [ProjectProblem("bootstrap", f"{error}.", remedy)], []
     notes = [f"the topic {name} does not exist yet; run creates it." for name in found.to_create]
     notes += [f"no topic matches the pattern {one} yet." for one in found.unmatched]
     return found.problems, notes
 
 
-def _check_queries(project: Project) -> list[Problem]:
+def _check_queries(project: Project) -> list[ProjectProblem]:
     from penstock.spark.pipelines.analysis import analysed
     from penstock.spark.pipelines.place import spark_for
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.spark.pipelines.definition import Pipeline, Project
     from penstock.spark.pipelines.progress import Progress
-    from penstock.spark.pipelines.running import Running
+    from penstock.spark.pipelines.running import RunningPipeline
 
 
 class StopSignals:
@@ -54,7 +54,7 @@ def run_pipelines(
         analyse(spark, project, chosen)
         with view() as show:
             shown = _both(show, measure)
-            running: list[Running] = []
+            running: list[RunningPipeline] = []
             try:
                 with started(spark, project, chosen, is_once=is_once, claims=claims) as running:
                     watch(running, shown, signals.is_set)

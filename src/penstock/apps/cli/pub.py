@@ -164,7 +164,7 @@ def _send(
     """Hand every record to the client and wait until it is settled; True when Ctrl-C cut it short."""
     if progress and sys.stdin.isatty():
         say("One record per line; Ctrl-D ends.", err=True)
-    shown = Progress(sent) if progress and sys.stderr.isatty() and not sys.stdin.isatty() else None
+    shown = SendProgress(sent) if progress and sys.stderr.isatty() and not sys.stdin.isatty() else None
     interrupted = False
     try:
         for key, value in pairs:
@@ -199,7 +199,7 @@ def _produce(producer: Producer, sent: Sent, key: bytes | None, value: bytes, mo
             return
 
 
-class Progress:
+class SendProgress:
     """One line on the terminal that counts. It goes to stderr, so it never mixes with results."""
 
     def __init__(self, sent: Sent) -> None:

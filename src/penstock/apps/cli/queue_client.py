@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
+from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
 from penstock.client import errors
 from penstock.client.broker_client import BrokerClient
 
@@ -35,7 +35,7 @@ def queue_client(address: str, client_id: str) -> Iterator[BrokerClient]:
     except (errors.Unreachable, errors.TimedOut) as error:
         raise NoBroker(str(error)) from error
     except errors.NotFound as error:
-        raise NotFound(_sentence(error)) from error
+        raise ObjectNotFound(_sentence(error)) from error
     except errors.BadArgument as error:
         raise click.UsageError(_sentence(error)) from error
     except errors.ClientError as error:

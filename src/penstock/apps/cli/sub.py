@@ -88,7 +88,7 @@ def sub(
             topic: partitions_of(topic_metadata(consumer, topic, bootstrap), partition)
             for topic in dict.fromkeys(topics)
         }
-        reader = Reader(consumer, bootstrap, count, outage)
+        reader = TopicReader(consumer, bootstrap, count, outage)
         if group is None:
             reader.assign(partitions, start, until_end=until is not None)
         else:
@@ -175,7 +175,7 @@ class Outage:
             say(f"The broker at {self._bootstrap} answers again.", err=True)
 
 
-class Reader:
+class TopicReader:
     """One reading of topics: where it stands in each partition and when it is over."""
 
     def __init__(self, consumer: Consumer, bootstrap: str, count: int | None, outage: Outage) -> None:

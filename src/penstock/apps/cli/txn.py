@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.apps.cli.failures import NotFound, RefusedByBroker
+from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.terminal import say
 from penstock.node.units import parse_ms, show_ms
@@ -143,7 +143,7 @@ def _hanging(
     """What is open there and belongs to nobody. Raises if there is nothing, or if somebody is still at it."""
     found = [one for one in admin.open_in(topic, partition) if start_offset in (None, one.start_offset)]
     if not found:
-        raise NotFound(f"No such transaction is open in {topic} partition {partition}.")
+        raise ObjectNotFound(f"No such transaction is open in {topic} partition {partition}.")
     for one in found:
         owner = admin.owner_of(one.producer_id)
         if owner is not None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.apps.cli.client import check, connect_cluster, translated
-from penstock.apps.cli.failures import NotFound, RefusedByBroker
+from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
 from penstock.client.cluster import RETRIABLE, Coordinator, Leader, Node, Target
-from penstock.wire.kafka import ApiKey, ErrorCode, Request, ResponseT, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, KafkaRequest, ResponseT, messages
 
 _INIT_VERSION_MAX = 4
 _MARKERS_VERSION = 1
@@ -85,14 +85,14 @@ class TransactionAdmin:
         return sorted(found, key=lambda one: one.transactional_id)
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """Raises NotFound."""
+        """Raises ObjectNotFound."""
         request = messages.DescribeTransactionsRequest(transactional_ids=[transactional_id])
         answer = self._ask(
             ApiKey.DESCRIBE_TRANSACTIONS, request, Coordinator.of_transaction(transactional_id)
         )
         (one,) = answer.transaction_states
         if one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise NotFound(f"There is no transactional id {transactional_id}. See `penstock txn list`.")
+            raise ObjectNotFound(f"There is no transactional id {transactional_id}. See `penstock txn list`.")
         check(one.error_code, transactional_id)
         return DescribedTransaction(
             one.transactional_id,
@@ -167,6 +167,6 @@ class TransactionAdmin:
             )
         check(answer.markers[0].topics[0].partitions[0].error_code, f"{one.topic} partition {one.partition}")
 
-    def _ask(self, api_key: int, body: Request[ResponseT], target: Target) -> ResponseT:
+    def _ask(self, api_key: int, body: KafkaRequest[ResponseT], target: Target) -> ResponseT:
         with translated(self._bootstrap):
             return self._cluster.ask(api_key, body, target)

@@ -22,7 +22,7 @@ from penstock.core.machines.consumer_group_events import (
     JOIN_EPOCH,
     PAUSE_EPOCH,
     ClassicSide,
-    Member,
+    ConsumerMember,
     MemberState,
     RevocationDue,
 )
@@ -172,7 +172,9 @@ def _leaver(group: ConsumerGroup, command: LeaveCommand) -> str:
     return command.member_id
 
 
-def _checked(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> Member:
+def _checked(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+) -> ConsumerMember:
     member = group.check_member(member_id, instance_id)
     if member.classic is None:
         raise UnknownMember(f"member {member_id!r} of group {group.id!r} does not speak the classic protocol")

@@ -1,7 +1,8 @@
 """What a consumer group of the new protocol is made of, and what happens to it. Values only: decides and keeps nothing.
 
 Every event that is kept carries the full value of one key, None meaning that it is gone, so that a compacted topic is
-enough to come back to where the group stood. `Heard`, `RevocationDue`, `TopicsChecked` and `Woken` end with the node.
+enough to come back to where the group stood. `Heard`, `RevocationDue`, `TopicsChecked` and `ConsumerGroupWoken`
+end with the node.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ClassicSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ConsumerMember:
     """What a member says of itself."""
 
     instance_id: str | None = None
@@ -102,7 +103,7 @@ class FootingSet(_OfConsumerGroup):
 class MemberSet(_OfConsumerGroup):
     group_id: str
     member_id: str
-    value: Member | None
+    value: ConsumerMember | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ class TopicsChecked(_OfConsumerGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class Woken(_OfConsumerGroup):
+class ConsumerGroupWoken(_OfConsumerGroup):
     """The group was looked over; nothing more is due before this time. Not kept."""
 
     group_id: str
@@ -178,7 +179,7 @@ Event = (
     | Heard
     | RevocationDue
     | TopicsChecked
-    | Woken
+    | ConsumerGroupWoken
 )
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from penstock.core.machines.assignors import NOTHING, Assignment
 from penstock.core.machines.consumer_group_events import (
+    ConsumerGroupWoken,
+    ConsumerMember,
     Footing,
     FootingSet,
     Heard,
-    Member,
     MemberSet,
     MemberState,
     RegexSet,
@@ -26,7 +27,6 @@ from penstock.core.machines.consumer_group_events import (
     TargetEpochSet,
     TargetSet,
     TopicsChecked,
-    Woken,
     held_by,
 )
 from penstock.core.machines.group_kinds import NEVER_MS
@@ -61,7 +61,7 @@ class ConsumerGroupState:
         self.id = group_id
         self.footing: Footing | None = None
         self.target_epoch = 0
-        self.members: MutableMapping[str, Member] = {}
+        self.members: MutableMapping[str, ConsumerMember] = {}
         self.targets: MutableMapping[str, Assignment] = {}
         self.standings: MutableMapping[str, Standing] = {}
         self.regexes: MutableMapping[str, Resolved] = {}
@@ -134,7 +134,7 @@ class ConsumerGroupState:
         if event.value.instance_id is not None:
             self.instances[event.value.instance_id] = event.member_id
 
-    def _count_topics(self, member: Member, change: int) -> None:
+    def _count_topics(self, member: ConsumerMember, change: int) -> None:
         for topic in member.topic_names:
             count = self.topic_readers.get(topic, 0) + change
             if count:
@@ -178,7 +178,7 @@ class ConsumerGroupState:
     def _check_topics(self, event: TopicsChecked) -> None:
         self.checked_version = event.version
 
-    def _wake(self, event: Woken) -> None:
+    def _wake(self, event: ConsumerGroupWoken) -> None:
         self.wake_ms = event.wake_ms
 
 
@@ -199,5 +199,5 @@ _WRITERS: dict[type, Any] = {
     Heard: ConsumerGroupState._hear,
     RevocationDue: ConsumerGroupState._set_revocation,
     TopicsChecked: ConsumerGroupState._check_topics,
-    Woken: ConsumerGroupState._wake,
+    ConsumerGroupWoken: ConsumerGroupState._wake,
 }

@@ -19,7 +19,7 @@ Named = Mapping[str, frozenset[int]]
 """Partitions by the name of their topic."""
 
 
-class Subscription(NamedTuple):
+class ConsumerSubscription(NamedTuple):
     """What a member wants and has."""
 
     version: int
@@ -27,7 +27,7 @@ class Subscription(NamedTuple):
     owned: Named
 
 
-def decode_subscription(raw: bytes) -> Subscription:
+def decode_subscription(raw: bytes) -> ConsumerSubscription:
     """Raises InconsistentProtocol when the bytes are no subscription."""
     reader = FieldReader(raw)
     try:
@@ -37,7 +37,7 @@ def decode_subscription(raw: bytes) -> Subscription:
         owned = _decode_partitions(reader) if version >= _OWNED_FROM else {}
     except TornSegment as error:
         raise InconsistentProtocol(f"a member's metadata is no subscription: {error}") from None
-    return Subscription(min(version, VERSION_MAX), topics, owned)
+    return ConsumerSubscription(min(version, VERSION_MAX), topics, owned)
 
 
 def decode_assignment(raw: bytes) -> Named:

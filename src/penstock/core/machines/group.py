@@ -27,12 +27,13 @@ from penstock.core.errors import (
 from penstock.core.limits import GROUP_COMING_MS, GROUP_NEWCOMER_MS
 from penstock.core.machines.group_kinds import NEVER_MS, Decision, Moment, Waiter
 from penstock.core.machines.group_round import Round, choose_protocol, joined_answer
-from penstock.core.machines.group_state import GroupState, State
+from penstock.core.machines.group_state import ClassicState, GroupState
 from penstock.core.machines.group_values import (
     CONSUMERS,
     JOIN,
     SYNC,
     Assigned,
+    ClassicMember,
     GroupLimits,
     GroupRemoved,
     GroupSaved,
@@ -40,7 +41,6 @@ from penstock.core.machines.group_values import (
     JoinCommand,
     Joined,
     LeaveCommand,
-    Member,
     MemberPut,
     MemberReplaced,
     PendingGone,
@@ -69,15 +69,15 @@ class Group(GroupState):
 
     @property
     def is_empty(self) -> bool:
-        return self.state is State.EMPTY
+        return self.state is ClassicState.EMPTY
 
     @property
     def is_dead(self) -> bool:
-        return self.state is State.DEAD
+        return self.state is ClassicState.DEAD
 
     @property
     def is_vacant(self) -> bool:
-        return self.state is State.EMPTY and self.saved is None and not self.pending
+        return self.state is ClassicState.EMPTY and self.saved is None and not self.pending
 
     # -- joining
 
@@ -99,7 +99,7 @@ class Group(GroupState):
 
     def _check_room(self, member_id: str) -> None:
         limit = self._limits.size_max
-        if self.state is State.PREPARING:
+        if self.state is ClassicState.PREPARING:
             has_room = member_id in self.joining or len(self.joining) < limit
         else:
             has_room = member_id in self.members or len(self.members) < limit
@@ -109,7 +109,7 @@ class Group(GroupState):
     def _check_protocols(self, command: JoinCommand) -> None:
         if not command.protocol_type or not command.protocols:
             raise InconsistentProtocol("a member has to name a protocol type and at least one protocol")
-        if self.state is State.EMPTY:
+        if self.state is ClassicState.EMPTY:
             return
         total = len(self.members)
         knows_one = any(self.votes.get(one.name, 0) == total for one in command.protocols)
@@ -157,8 +157,8 @@ class Group(GroupState):
         round: Round[Joined] = Round(self, self._limits, moment)
         known = self.members[command.member_id]
         is_same = known.protocols == _protocols(command)
-        leads_stable = self.state is State.STABLE and self.leader == known.id
-        if self.state in (State.COMPLETING, State.STABLE) and is_same and not leads_stable:
+        leads_stable = self.state is ClassicState.STABLE and self.leader == known.id
+        if self.state in (ClassicState.COMPLETING, ClassicState.STABLE) and is_same and not leads_stable:
             round.emit(Touched(self.id, known.id, moment.now_ms + known.session_ms))
             round.decision.answer = joined_answer(round.state, known.id)
             return round.decision
@@ -176,7 +176,7 @@ class Group(GroupState):
         member = _member(command, command.fresh_id, state.members[old_id].assignment)
         round.fence(old_id)
         round.emit(MemberReplaced(self.id, old_id, member, moment.now_ms + member.session_ms))
-        if state.state is not State.STABLE or choose_protocol(state) != state.protocol:
+        if state.state is not ClassicState.STABLE or choose_protocol(state) != state.protocol:
             return _await_join(round, member.id)
         assert self.saved is not None
         round.emit(GroupSaved(self.id, state.snapshot(moment.wall_ms)))
@@ -199,12 +199,12 @@ class Group(GroupState):
         ):
             if stated is not None and stated != actual:
                 raise InconsistentProtocol(f"group {self.id!r} goes by {actual!r}, not by {stated!r}")
-        if self.state is State.PREPARING:
+        if self.state is ClassicState.PREPARING:
             raise Rebalancing(f"group {self.id!r} is rebalancing")
         round: Round[Assigned] = Round(self, self._limits, moment)
         member = self.members[command.member_id]
         round.emit(Touched(self.id, member.id, moment.now_ms + member.session_ms))
-        if self.state is State.STABLE:
+        if self.state is ClassicState.STABLE:
             round.emit(SyncMade(self.id, member.id))
             round.decision.answer = self._assigned(member.assignment)
             return round.decision
@@ -237,7 +237,7 @@ class Group(GroupState):
         self._check_member(member_id, instance_id)
         self._check_generation(generation)
         decision: Decision[None] = Decision(self.decide_seen(member_id, moment))
-        if self.state is State.PREPARING:
+        if self.state is ClassicState.PREPARING:
             decision.answer = Rebalancing(f"group {self.id!r} is rebalancing")
         return decision
 
@@ -279,14 +279,14 @@ class Group(GroupState):
             for member_id in list(state.unsynced):
                 round.drop(member_id)
         self._after_losses(round)
-        if state.state is State.PREPARING and state.round_deadline_ms <= now_ms:
+        if state.state is ClassicState.PREPARING and state.round_deadline_ms <= now_ms:
             round.close()
         round.emit(Woken(self.id, _next_deadline_ms(state, syncs_are_due), syncs_are_due))
         return round.decision
 
     def _after_losses(self, round: Round[Any]) -> None:
         """Members went, or ids that were waited for: open a round, or see whether the open one can close."""
-        if round.state.state is State.PREPARING:
+        if round.state.state is ClassicState.PREPARING:
             round.gather(has_grown=False)
             round.close_if_complete()
         elif len(round.state.members) < len(self.members):
@@ -309,7 +309,7 @@ class Group(GroupState):
     # -- from outside
 
     def decide_remove(self) -> list[Any]:
-        if self.state is not State.EMPTY:
+        if self.state is not ClassicState.EMPTY:
             raise GroupNotEmpty(f"group {self.id!r} has members, it is {self.state.value}")
         return [GroupRemoved(self.id)]
 
@@ -320,25 +320,25 @@ class Group(GroupState):
 
         So does a transaction in any group: its older calls cannot say which member sends them.
         """
-        if self.state is State.EMPTY and epoch < 0:
+        if self.state is ClassicState.EMPTY and epoch < 0:
             return
         if epoch >= 0 or member_id or instance_id is not None:
             self._check_member(member_id, instance_id)
             self._check_generation(epoch)
         elif not transactional:
             raise UnknownMember(f"group {self.id!r} has members, only they may commit its offsets")
-        if self.state is State.COMPLETING and not transactional:
+        if self.state is ClassicState.COMPLETING and not transactional:
             raise Rebalancing(f"group {self.id!r} waits for its assignment")
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         """Anybody may read the offsets of a classic group."""
 
     def check_remove_offsets(self) -> None:
-        if self.state is not State.EMPTY and self.protocol_type != CONSUMERS:
+        if self.state is not ClassicState.EMPTY and self.protocol_type != CONSUMERS:
             raise GroupNotEmpty(f"group {self.id!r} has members, and what they read cannot be told")
 
     def is_subscribed(self, topic: str) -> bool:
-        if self.state is State.EMPTY or self.protocol_type != CONSUMERS:
+        if self.state is ClassicState.EMPTY or self.protocol_type != CONSUMERS:
             return False
         return self.topics is None or topic in self.topics
 
@@ -346,9 +346,11 @@ class Group(GroupState):
         """Offsets age from when the group became empty, or from their commit where nobody manages or reads them."""
         if self.protocol_type is None:
             return commit_ms
-        if self.state is State.EMPTY:
+        if self.state is ClassicState.EMPTY:
             return max(commit_ms, self.saved.since_ms if self.saved is not None else commit_ms)
-        is_known = self.state is State.STABLE and self.topics is not None and self.protocol_type == CONSUMERS
+        is_known = (
+            self.state is ClassicState.STABLE and self.topics is not None and self.protocol_type == CONSUMERS
+        )
         return commit_ms if is_known and not self.is_subscribed(topic) else None
 
 
@@ -358,8 +360,8 @@ def _protocols(command: JoinCommand) -> tuple[Protocol, ...]:
     return tuple(first[name] for name in dict.fromkeys(one.name for one in command.protocols))
 
 
-def _member(command: JoinCommand, member_id: str, assignment: bytes = b"") -> Member:
-    return Member(
+def _member(command: JoinCommand, member_id: str, assignment: bytes = b"") -> ClassicMember:
+    return ClassicMember(
         id=member_id,
         instance_id=command.instance_id,
         client_id=command.client_id,
@@ -371,11 +373,11 @@ def _member(command: JoinCommand, member_id: str, assignment: bytes = b"") -> Me
     )
 
 
-def _session_end(member: Member, moment: Moment, is_new: bool) -> int:
+def _session_end(member: ClassicMember, moment: Moment, is_new: bool) -> int:
     return moment.now_ms + (GROUP_NEWCOMER_MS if is_new else member.session_ms)
 
 
-def _enter(round: Round[Joined], member: Member, command: JoinCommand) -> Decision[Joined]:
+def _enter(round: Round[Joined], member: ClassicMember, command: JoinCommand) -> Decision[Joined]:
     deadline_ms = _session_end(member, round.moment, True)
     round.emit(MemberPut(round.state.id, member, command.protocol_type, deadline_ms, is_new=True))
     round.gather(has_grown=True)
@@ -385,7 +387,7 @@ def _enter(round: Round[Joined], member: Member, command: JoinCommand) -> Decisi
 def _await_join(round: Round[Joined], member_id: str) -> Decision[Joined]:
     """The member has joined the round, which opens with it if need be, and waits for it to close."""
     round.decision.waits = Waiter(JOIN, member_id)
-    if round.state.state is not State.PREPARING:
+    if round.state.state is not ClassicState.PREPARING:
         round.open()
     round.emit(JoinAwaited(round.state.id, member_id))
     round.close_if_complete()

@@ -10,7 +10,7 @@ from typing import Any, Generic
 from penstock.core.errors import FencedInstance, Rebalancing, UnknownMember
 from penstock.core.limits import GROUP_COMING_MS
 from penstock.core.machines.group_kinds import AnswerT, Decision, Moment, Waiter
-from penstock.core.machines.group_state import NEXT, GroupState, State
+from penstock.core.machines.group_state import NEXT, ClassicState, GroupState
 from penstock.core.machines.group_values import (
     JOIN,
     SYNC,
@@ -76,7 +76,7 @@ class Round(Generic[AnswerT]):
         state = self.state
         for member_id in list(state.syncing):
             self.reply(SYNC, member_id, Rebalancing(f"group {state.id!r} has begun to rebalance"))
-        self._open(is_initial=state.state is State.EMPTY)
+        self._open(is_initial=state.state is ClassicState.EMPTY)
         if state.round_is_initial:
             self.gather(has_grown=True)
         else:

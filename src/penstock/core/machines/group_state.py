@@ -16,10 +16,10 @@ from penstock.core.errors import TornSegment
 from penstock.core.machines.group_kinds import NEVER_MS, GroupKind
 from penstock.core.machines.group_values import (
     CONSUMERS,
+    ClassicMember,
     GroupRemoved,
     GroupSaved,
     JoinAwaited,
-    Member,
     MemberGone,
     MemberPut,
     MemberReplaced,
@@ -40,7 +40,7 @@ from penstock.core.machines.overlay import Overlay
 from penstock.core.machines.record_fields import FieldReader
 
 
-class State(StrEnum):
+class ClassicState(StrEnum):
     """Where a group stands; Kafka's words."""
 
     EMPTY = "Empty"
@@ -50,14 +50,14 @@ class State(StrEnum):
     DEAD = "Dead"
 
 
-NEXT: dict[tuple[State, State], str] = {
-    (State.EMPTY, State.PREPARING): "a round opens",
-    (State.COMPLETING, State.PREPARING): "a round opens",
-    (State.STABLE, State.PREPARING): "a round opens",
-    (State.PREPARING, State.COMPLETING): "the round closes",
-    (State.PREPARING, State.EMPTY): "nobody is left",
-    (State.COMPLETING, State.STABLE): "the leader assigns",
-    (State.EMPTY, State.DEAD): "the group is removed",
+NEXT: dict[tuple[ClassicState, ClassicState], str] = {
+    (ClassicState.EMPTY, ClassicState.PREPARING): "a round opens",
+    (ClassicState.COMPLETING, ClassicState.PREPARING): "a round opens",
+    (ClassicState.STABLE, ClassicState.PREPARING): "a round opens",
+    (ClassicState.PREPARING, ClassicState.COMPLETING): "the round closes",
+    (ClassicState.PREPARING, ClassicState.EMPTY): "nobody is left",
+    (ClassicState.COMPLETING, ClassicState.STABLE): "the leader assigns",
+    (ClassicState.EMPTY, ClassicState.DEAD): "the group is removed",
 }
 """Every change of state that may be decided. `apply` is not bound by it: a replayed log leaves states out."""
 
@@ -82,7 +82,7 @@ class GroupState:
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
-        self.state = State.EMPTY
+        self.state = ClassicState.EMPTY
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
@@ -91,7 +91,7 @@ class GroupState:
         """The last state that was kept."""
         self.topics: frozenset[str] | None = frozenset()
         """Topics that the members of the saved generation read; None when that cannot be told."""
-        self.members: MutableMapping[str, Member] = {}
+        self.members: MutableMapping[str, ClassicMember] = {}
         self.statics: MutableMapping[str, str] = {}
         """Instance id → member id."""
         self.pending: MutableMapping[str, int] = {}
@@ -179,7 +179,7 @@ class GroupState:
         for row in (self.deadlines, self.joining, self.syncing, self.unsynced, self.newcomers):
             row.pop(member_id, None)
 
-    def _count(self, old: Member | None, new: Member | None) -> None:
+    def _count(self, old: ClassicMember | None, new: ClassicMember | None) -> None:
         """Keep the votes in step with a member's protocols."""
         for protocol in old.protocols if old is not None else ():
             left = self.votes[protocol.name] - 1
@@ -218,7 +218,7 @@ class GroupState:
         self.unsynced.pop(event.member_id, None)
 
     def _round_opened(self, event: RoundOpened) -> None:
-        self.state = State.PREPARING
+        self.state = ClassicState.PREPARING
         self.round_opened_ms = event.now_ms
         self.round_deadline_ms = self.round_limit_ms = event.deadline_ms
         self.round_is_initial = event.is_initial
@@ -236,7 +236,7 @@ class GroupState:
         self._due(event.deadline_ms)
 
     def _round_closed(self, event: RoundClosed) -> None:
-        self.state = State.COMPLETING
+        self.state = ClassicState.COMPLETING
         self.generation = event.generation
         self.protocol, self.leader = event.protocol, event.leader
         for member_id in list(self.joining):
@@ -256,7 +256,7 @@ class GroupState:
     def _group_saved(self, event: GroupSaved) -> None:
         """Take over what was kept. Members that are here already may know more of themselves than was kept."""
         saved = self.saved = event.saved
-        self.state = State.STABLE if saved.members else State.EMPTY
+        self.state = ClassicState.STABLE if saved.members else ClassicState.EMPTY
         self.generation, self.protocol, self.leader = saved.generation, saved.protocol, saved.leader
         self.protocol_type = saved.protocol_type or None
         self.topics = _topics_of(saved)
@@ -276,7 +276,7 @@ class GroupState:
 
     def _group_removed(self, event: GroupRemoved) -> None:
         GroupState.__init__(self, self.id)
-        self.state = State.DEAD
+        self.state = ClassicState.DEAD
 
     def _woken(self, event: Woken) -> None:
         self.wake_ms = event.wake_ms
@@ -296,7 +296,7 @@ class GroupState:
         )
 
 
-def _saved_form(member: Member, protocol: str | None, assignment: bytes) -> SavedMember:
+def _saved_form(member: ClassicMember, protocol: str | None, assignment: bytes) -> SavedMember:
     return SavedMember(
         id=member.id,
         instance_id=member.instance_id,
@@ -309,12 +309,12 @@ def _saved_form(member: Member, protocol: str | None, assignment: bytes) -> Save
     )
 
 
-def _live(saved: SavedMember, present: Member | None, protocol: str | None) -> Member:
+def _live(saved: SavedMember, present: ClassicMember | None, protocol: str | None) -> ClassicMember:
     """The member that was kept; the one that is here already, if it is that one and only knows more protocols."""
     if present is not None and _saved_form(present, protocol, saved.assignment) == saved:
         return replace(present, assignment=saved.assignment)
     protocols = (Protocol(protocol, saved.subscription),) if protocol is not None else ()
-    return Member(
+    return ClassicMember(
         id=saved.id,
         instance_id=saved.instance_id,
         client_id=saved.client_id,

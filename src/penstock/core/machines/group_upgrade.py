@@ -12,10 +12,10 @@ from penstock.core.errors import BrokerError, InconsistentProtocol, Rebalancing,
 from penstock.core.machines.assignors import Assignment
 from penstock.core.machines.consumer_group_events import (
     ClassicSide,
+    ConsumerMember,
     Footing,
     FootingSet,
     Heard,
-    Member,
     MemberSet,
     MemberState,
     Standing,
@@ -28,8 +28,7 @@ from penstock.core.machines.consumer_group_targets import TopicCatalog
 from penstock.core.machines.consumer_protocol import Named, decode_assignment, decode_subscription
 from penstock.core.machines.group import Group
 from penstock.core.machines.group_kinds import Decision, Moment, Waiter
-from penstock.core.machines.group_values import CONSUMERS, JOIN, SYNC, GroupRemoved
-from penstock.core.machines.group_values import Member as ClassicMember
+from penstock.core.machines.group_values import CONSUMERS, JOIN, SYNC, ClassicMember, GroupRemoved
 
 
 def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decision[None]:
@@ -69,7 +68,7 @@ def _carried_over(
         taken.update((topic, one) for one in own)
         if own:
             assigned[topic] = own
-    carried = Member(
+    carried = ConsumerMember(
         instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,

@@ -26,10 +26,10 @@ from penstock.core.machines.subscription_events import (
     Held,
     Mark,
     MarkState,
-    MemberGone,
-    MemberPut,
     Skipped,
     StartMoved,
+    SubscriberGone,
+    SubscriberPut,
 )
 from penstock.core.machines.subscription_members import Members
 from penstock.core.machines.subscription_state import FRESH, SubscriptionState
@@ -110,14 +110,14 @@ class Subscription(SubscriptionState):
     def decide_join(self, member_id: str, window: int) -> list[Event]:
         """A member comes, or changes how many messages it can hold; with 0 it is passed over."""
         assert window >= 0, window
-        return [MemberPut(self.feed, member_id, window)]
+        return [SubscriberPut(self.feed, member_id, window)]
 
     def decide_leave(self, member_id: str, *, is_counted: bool) -> Decision[list[DeadLetter]]:
         """A member goes, and what it holds is for others. `is_counted`: it may have died of one of these messages."""
         self._check_member(member_id)
         offsets = [offset for offset, hold in self.held.items() if hold.member_id == member_id]
         decision = self._settle({offset: self._returned(offset, is_counted) for offset in offsets})
-        decision.events.append(MemberGone(self.feed, member_id))
+        decision.events.append(SubscriberGone(self.feed, member_id))
         return decision
 
     def _check_member(self, member_id: str) -> None:

@@ -68,7 +68,7 @@ class BlockSet:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberPut:
+class SubscriberPut:
     """A member may now hold up to `window` messages. Not kept."""
 
     feed: Feed
@@ -77,7 +77,7 @@ class MemberPut:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberGone:
+class SubscriberGone:
     """Not kept."""
 
     feed: Feed
@@ -109,7 +109,7 @@ class Skipped:
     last_offset: int
 
 
-Event = StartMoved | BlockSet | MemberPut | MemberGone | Held | Freed | Skipped
+Event = StartMoved | BlockSet | SubscriberPut | SubscriberGone | Held | Freed | Skipped
 
 
 def _key(version: int, feed: Feed) -> bytes:

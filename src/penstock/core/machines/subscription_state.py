@@ -18,10 +18,10 @@ from penstock.core.machines.subscription_events import (
     Held,
     Mark,
     MarkState,
-    MemberGone,
-    MemberPut,
     Skipped,
     StartMoved,
+    SubscriberGone,
+    SubscriberPut,
 )
 from penstock.core.machines.subscription_members import Members
 
@@ -116,10 +116,10 @@ class SubscriptionState:
             self.marks[offset] = mark
             self.settled_count += mark.state is not MarkState.READY
 
-    def _put_member(self, event: MemberPut) -> None:
+    def _put_member(self, event: SubscriberPut) -> None:
         self.members.put(event.member_id, event.window)
 
-    def _drop_member(self, event: MemberGone) -> None:
+    def _drop_member(self, event: SubscriberGone) -> None:
         self.members.drop(event.member_id)
 
     def _hold(self, event: Held) -> None:
@@ -168,8 +168,8 @@ class SubscriptionState:
 _WRITERS: dict[type, Any] = {
     StartMoved: SubscriptionState._move_start,
     BlockSet: SubscriptionState._set_block,
-    MemberPut: SubscriptionState._put_member,
-    MemberGone: SubscriptionState._drop_member,
+    SubscriberPut: SubscriptionState._put_member,
+    SubscriberGone: SubscriptionState._drop_member,
     Held: SubscriptionState._hold,
     Freed: SubscriptionState._free,
     Skipped: SubscriptionState._skip,

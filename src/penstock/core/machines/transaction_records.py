@@ -18,10 +18,10 @@ from penstock.core.machines.transaction_values import (
     NO_TOPIC_ID,
     Enlisted,
     Event,
-    State,
     Transaction,
     TransactionForgotten,
     TransactionSaved,
+    TransactionState,
 )
 from penstock.core.model import NO_EPOCH, NO_PRODUCER
 
@@ -36,12 +36,12 @@ _TOPIC_ID_TAG = 10_000
 _NULL = b"\0"
 
 _STATUS = {
-    State.EMPTY: 0,
-    State.ONGOING: 1,
-    State.PREPARE_COMMIT: 2,
-    State.PREPARE_ABORT: 3,
-    State.COMPLETE_COMMIT: 4,
-    State.COMPLETE_ABORT: 5,
+    TransactionState.EMPTY: 0,
+    TransactionState.ONGOING: 1,
+    TransactionState.PREPARE_COMMIT: 2,
+    TransactionState.PREPARE_ABORT: 3,
+    TransactionState.COMPLETE_COMMIT: 4,
+    TransactionState.COMPLETE_ABORT: 5,
 }
 _STATE_OF = {status: state for state, status in _STATUS.items()}
 
@@ -79,7 +79,7 @@ def _encode_value(one: Transaction) -> bytes:
             int16(one.producer_epoch),
             int32(one.timeout_ms),
             bytes((_STATUS[one.state],)),
-            _encode_places(one.places) if one.state is not State.EMPTY else _NULL,
+            _encode_places(one.places) if one.state is not TransactionState.EMPTY else _NULL,
             int64(one.changed_ms),
             int64(one.started_ms),
             _encode_tags(one),
@@ -120,7 +120,7 @@ def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
             f"transactional id {transactional_id!r} is kept with status {status}, which is none"
         )
     places: tuple[Enlisted, ...] = ()
-    if _STATE_OF[status] is not State.EMPTY:
+    if _STATE_OF[status] is not TransactionState.EMPTY:
         places = _decode_places(reader)
     elif reader.int8() != 0:
         raise TornSegment(f"transactional id {transactional_id!r} is kept as empty, and with partitions")

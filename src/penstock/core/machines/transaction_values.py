@@ -17,7 +17,7 @@ NO_TOPIC_ID = b""
 """Of a partition that was added by a version that stored names alone: its topic is found by name."""
 
 
-class State(StrEnum):
+class TransactionState(StrEnum):
     """Where a transactional id stands, by Kafka's names."""
 
     EMPTY = "Empty"
@@ -28,7 +28,7 @@ class State(StrEnum):
     COMPLETE_ABORT = "CompleteAbort"
 
 
-class Move(StrEnum):
+class TransactionMove(StrEnum):
     """What can happen to a transactional id."""
 
     INIT = "init"
@@ -39,24 +39,24 @@ class Move(StrEnum):
     FORGET = "forget"
 
 
-NEXT: dict[tuple[State, Move], State | None] = {
-    (State.EMPTY, Move.INIT): State.EMPTY,
-    (State.EMPTY, Move.ADD): State.ONGOING,
-    (State.EMPTY, Move.ABORT): State.PREPARE_ABORT,
-    (State.EMPTY, Move.FORGET): None,
-    (State.ONGOING, Move.ADD): State.ONGOING,
-    (State.ONGOING, Move.COMMIT): State.PREPARE_COMMIT,
-    (State.ONGOING, Move.ABORT): State.PREPARE_ABORT,
-    (State.PREPARE_COMMIT, Move.COMPLETE): State.COMPLETE_COMMIT,
-    (State.PREPARE_ABORT, Move.COMPLETE): State.COMPLETE_ABORT,
-    (State.COMPLETE_COMMIT, Move.INIT): State.EMPTY,
-    (State.COMPLETE_COMMIT, Move.ADD): State.ONGOING,
-    (State.COMPLETE_COMMIT, Move.ABORT): State.PREPARE_ABORT,
-    (State.COMPLETE_COMMIT, Move.FORGET): None,
-    (State.COMPLETE_ABORT, Move.INIT): State.EMPTY,
-    (State.COMPLETE_ABORT, Move.ADD): State.ONGOING,
-    (State.COMPLETE_ABORT, Move.ABORT): State.PREPARE_ABORT,
-    (State.COMPLETE_ABORT, Move.FORGET): None,
+NEXT: dict[tuple[TransactionState, TransactionMove], TransactionState | None] = {
+    (TransactionState.EMPTY, TransactionMove.INIT): TransactionState.EMPTY,
+    (TransactionState.EMPTY, TransactionMove.ADD): TransactionState.ONGOING,
+    (TransactionState.EMPTY, TransactionMove.ABORT): TransactionState.PREPARE_ABORT,
+    (TransactionState.EMPTY, TransactionMove.FORGET): None,
+    (TransactionState.ONGOING, TransactionMove.ADD): TransactionState.ONGOING,
+    (TransactionState.ONGOING, TransactionMove.COMMIT): TransactionState.PREPARE_COMMIT,
+    (TransactionState.ONGOING, TransactionMove.ABORT): TransactionState.PREPARE_ABORT,
+    (TransactionState.PREPARE_COMMIT, TransactionMove.COMPLETE): TransactionState.COMPLETE_COMMIT,
+    (TransactionState.PREPARE_ABORT, TransactionMove.COMPLETE): TransactionState.COMPLETE_ABORT,
+    (TransactionState.COMPLETE_COMMIT, TransactionMove.INIT): TransactionState.EMPTY,
+    (TransactionState.COMPLETE_COMMIT, TransactionMove.ADD): TransactionState.ONGOING,
+    (TransactionState.COMPLETE_COMMIT, TransactionMove.ABORT): TransactionState.PREPARE_ABORT,
+    (TransactionState.COMPLETE_COMMIT, TransactionMove.FORGET): None,
+    (TransactionState.COMPLETE_ABORT, TransactionMove.INIT): TransactionState.EMPTY,
+    (TransactionState.COMPLETE_ABORT, TransactionMove.ADD): TransactionState.ONGOING,
+    (TransactionState.COMPLETE_ABORT, TransactionMove.ABORT): TransactionState.PREPARE_ABORT,
+    (TransactionState.COMPLETE_ABORT, TransactionMove.FORGET): None,
 }
 """What may follow what; None: it is gone. An abort outside of ONGOING is only for protocol V2, which bumps the epoch
 so. A producer that asks for INIT while ONGOING is fenced: that is an ABORT under a new epoch, and INIT comes after."""
@@ -71,7 +71,7 @@ class Enlisted(NamedTuple):
     topic_id: bytes = NO_TOPIC_ID
 
 
-PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Transaction:
     next_producer_id: int = NO_PRODUCER
     """The id that takes over once the markers are written, because the epochs of this one are used up."""
     timeout_ms: int = 0
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     places: tuple[Enlisted, ...] = ()
     started_ms: int = NO_TIME
     changed_ms: int = NO_TIME
@@ -101,7 +101,7 @@ class Transaction:
 
     @property
     def is_commit(self) -> bool:
-        return self.state is State.PREPARE_COMMIT
+        return self.state is TransactionState.PREPARE_COMMIT
 
     @property
     def for_producer(self) -> tuple[int, int]:

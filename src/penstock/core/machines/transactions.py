@@ -28,11 +28,11 @@ from penstock.core.machines.transaction_values import (
     PREPARED,
     Enlisted,
     Event,
-    Move,
-    State,
     Transaction,
     TransactionForgotten,
+    TransactionMove,
     TransactionSaved,
+    TransactionState,
 )
 from penstock.core.model import NO_EPOCH, NO_PRODUCER
 
@@ -87,13 +87,13 @@ class Transactions:
             raise TransactionBusy(f"the transaction of {transactional_id!r} is being completed")
         known = {(at.topic, at.partition) for at in one.places}
         missing = [place for place in places if place not in known]
-        if missing or one.state is not State.ONGOING:
+        if missing or one.state is not TransactionState.ONGOING:
             raise TransactionAbortable(f"{missing[:1]} is not in an open transaction of {transactional_id!r}")
 
     def are_enlisted(self, transactional_id: str, places: Iterable[Enlisted]) -> bool:
         """Are these very partitions, of these very topics, in the transaction? Only there will a marker be written."""
         one = self._by_id.get(transactional_id)
-        return one is not None and one.state is State.ONGOING and set(places).issubset(one.places)
+        return one is not None and one.state is TransactionState.ONGOING and set(places).issubset(one.places)
 
     def _claimed(self, transactional_id: str, by: Claim) -> Transaction:
         """The transaction, if the producer is the one that it stands for."""
@@ -125,7 +125,7 @@ class Transactions:
             raise _fenced(one, expected.producer_epoch)
         if one.state in PREPARED:
             raise TransactionBusy(f"the transaction of {transactional_id!r} is being completed")
-        if one.state is State.ONGOING:
+        if one.state is TransactionState.ONGOING:
             return self.decide_fence(transactional_id, now_ms)
         if one.is_exhausted and (expected is None or expected.producer_epoch == one.producer_epoch):
             assert new_id != NO_PRODUCER
@@ -136,8 +136,8 @@ class Transactions:
             epochs = _bump(one, expected)
         return [
             _moved(
-                one, Move.INIT, now_ms, producer_epoch=epochs[0], last_epoch=epochs[1], timeout_ms=timeout_ms,
-                places=(), started_ms=NO_TIME,
+                one, TransactionMove.INIT, now_ms, producer_epoch=epochs[0], last_epoch=epochs[1],
+                timeout_ms=timeout_ms, places=(), started_ms=NO_TIME,
             )
         ]  # fmt: skip
 
@@ -153,14 +153,14 @@ class Transactions:
         one = self._claimed(transactional_id, by)
         if one.state in PREPARED:
             raise TransactionBusy(f"the transaction of {transactional_id!r} is being completed")
-        is_open = one.state is State.ONGOING
+        is_open = one.state is TransactionState.ONGOING
         known = {(at.topic, at.partition): at for at in one.places} if is_open else {}
         together = known | {(at.topic, at.partition): at for at in places}
         if is_open and together == known:
             return []
         started_ms = one.started_ms if is_open else now_ms
         in_order = tuple(sorted(together.values()))
-        return [_moved(one, Move.ADD, now_ms, places=in_order, started_ms=started_ms, is_v2=is_v2)]
+        return [_moved(one, TransactionMove.ADD, now_ms, places=in_order, started_ms=started_ms, is_v2=is_v2)]
 
     # -- deciding: the end
 
@@ -171,8 +171,10 @@ class Transactions:
         if is_v2:
             return self._decide_end_v2(transactional_id, by, commit=commit, new_id=new_id, now_ms=now_ms)
         one = self._claimed(transactional_id, by)
-        if one.state is State.ONGOING:
-            return [_moved(one, Move.COMMIT if commit else Move.ABORT, now_ms, is_v2=False)]
+        if one.state is TransactionState.ONGOING:
+            return [
+                _moved(one, TransactionMove.COMMIT if commit else TransactionMove.ABORT, now_ms, is_v2=False)
+            ]
         return _already(one, commit=commit)
 
     def _decide_end_v2(
@@ -187,21 +189,24 @@ class Transactions:
             )
         is_retry = overflowed or one.producer_epoch == by.producer_epoch + 1
         is_current = by == (one.producer_id, one.producer_epoch) and by.producer_epoch < EPOCH_MAX
-        valid = {State.ONGOING: is_current, State.EMPTY: is_current} | dict.fromkeys(PREPARED, is_retry)
+        valid = {TransactionState.ONGOING: is_current, TransactionState.EMPTY: is_current} | dict.fromkeys(
+            PREPARED, is_retry
+        )
         if not valid.get(one.state, is_retry or is_current):
             raise _fenced(one, by.producer_epoch)
-        if is_retry and one.state is not State.EMPTY and one.state is not State.ONGOING:
+        if is_retry and one.state is not TransactionState.EMPTY and one.state is not TransactionState.ONGOING:
             return _already(one, commit=commit)
-        if commit and one.state is not State.ONGOING:
+        if commit and one.state is not TransactionState.ONGOING:
             raise InvalidTransactionState(
                 f"there is nothing to commit: {transactional_id!r} is in {one.state}"
             )
         next_id = new_id if one.is_exhausted else NO_PRODUCER
         assert not one.is_exhausted or new_id != NO_PRODUCER
-        is_open = one.state is State.ONGOING
+        is_open = one.state is TransactionState.ONGOING
+        move = TransactionMove.COMMIT if commit else TransactionMove.ABORT
         return [
             _moved(
-                one, Move.COMMIT if commit else Move.ABORT, now_ms, producer_epoch=one.producer_epoch + 1,
+                one, move, now_ms, producer_epoch=one.producer_epoch + 1,
                 last_epoch=one.producer_epoch, next_producer_id=next_id, is_v2=True,
                 places=one.places if is_open else (), started_ms=one.started_ms if is_open else now_ms,
             )
@@ -211,7 +216,7 @@ class Transactions:
         """Abort an open transaction over its producer's head: its epoch is over."""
         one = self.get(transactional_id)
         epoch = min(one.producer_epoch + 1, EPOCH_MAX)
-        return [_moved(one, Move.ABORT, now_ms, producer_epoch=epoch, last_epoch=NO_EPOCH)]
+        return [_moved(one, TransactionMove.ABORT, now_ms, producer_epoch=epoch, last_epoch=NO_EPOCH)]
 
     def decide_complete(self, transactional_id: str, now_ms: int) -> list[Event]:
         """Every marker stands."""
@@ -219,7 +224,7 @@ class Transactions:
         producer_id, epoch = one.for_producer
         return [
             _moved(
-                one, Move.COMPLETE, now_ms, producer_id=producer_id, producer_epoch=epoch, places=(),
+                one, TransactionMove.COMPLETE, now_ms, producer_id=producer_id, producer_epoch=epoch, places=(),
                 previous_producer_id=one.producer_id, next_producer_id=NO_PRODUCER,
             )
         ]  # fmt: skip
@@ -229,7 +234,7 @@ class Transactions:
         idle = [
             one
             for one in self.all
-            if (one.state, Move.FORGET) in NEXT and now_ms - one.changed_ms > expiry_ms
+            if (one.state, TransactionMove.FORGET) in NEXT and now_ms - one.changed_ms > expiry_ms
         ]
         return [TransactionForgotten(one.transactional_id) for one in idle]
 
@@ -240,7 +245,7 @@ class Transactions:
         match event:
             case TransactionSaved(one):
                 self._by_id[one.transactional_id] = one
-                if one.state is State.ONGOING:
+                if one.state is TransactionState.ONGOING:
                     self._ongoing[one.transactional_id] = None
                 else:
                     self._ongoing.pop(one.transactional_id, None)
@@ -249,7 +254,7 @@ class Transactions:
                 self._ongoing.pop(transactional_id, None)
 
 
-def _moved(one: Transaction, move: Move, now_ms: int, **changes: object) -> TransactionSaved:
+def _moved(one: Transaction, move: TransactionMove, now_ms: int, **changes: object) -> TransactionSaved:
     state = NEXT.get((one.state, move))
     if state is None:
         raise IllegalMove(f"{one.transactional_id!r} is in {one.state}, from which there is no {move}")
@@ -265,8 +270,8 @@ def _fenced(one: Transaction, epoch: int) -> FencedProducer:
 
 def _already(one: Transaction, *, commit: bool) -> list[Event]:
     """What a repeated end is told: done, wait, or that it ended the other way."""
-    done = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
-    under_way = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+    done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+    under_way = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     if one.state is done:
         return []
     if one.state is under_way:

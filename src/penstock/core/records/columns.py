@@ -44,7 +44,7 @@ SCHEMA = pa.schema(
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
 
 
-class Loops(Protocol):
+class ColumnLoops(Protocol):
     """The loops over records: `columns_compiled` or `columns_loops`."""
 
     def walk(self, data: bytes, begin: int, end: int, count: int, spans: Any, row: int) -> None: ...
@@ -54,14 +54,14 @@ class Loops(Protocol):
     def gather(self, data: bytes, starts: Any, lengths: Any) -> Any: ...
 
 
-class Aborted(NamedTuple):
+class AbortedProducer(NamedTuple):
     """A transaction that came to nothing: its producer, and the first offset it wrote in this partition."""
 
     producer_id: int
     first_offset: int
 
 
-class Wanted(NamedTuple):
+class WantedRows(NamedTuple):
     """Whose records these are, which of them are wanted (the end is not), and whether with their headers."""
 
     topic: str
@@ -86,7 +86,9 @@ class Unfolded(NamedTuple):
     next_offset: int
 
 
-def decode_columns(content: Buffer, wanted: Wanted, aborted: Sequence[Aborted], loops: Loops) -> Unfolded:
+def decode_columns(
+    content: Buffer, wanted: WantedRows, aborted: Sequence[AbortedProducer], loops: ColumnLoops
+) -> Unfolded:
     """All wanted records of a run of batches, as one Arrow batch or a few. A last batch cut short is left out."""
     batches: list[Any] = []
     pieces: list[Piece] = []
@@ -108,7 +110,7 @@ def decode_columns(content: Buffer, wanted: Wanted, aborted: Sequence[Aborted], 
     return Unfolded(batches, next_offset)
 
 
-def _visible(content: Buffer, aborted: Sequence[Aborted]) -> Iterator[Piece]:
+def _visible(content: Buffer, aborted: Sequence[AbortedProducer]) -> Iterator[Piece]:
     """Every whole batch in order, proven. Those that nobody may see begin at -1: only their offsets count."""
     view = memoryview(content)
     later = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
@@ -149,7 +151,7 @@ def _damaged(header: BatchHeader, why: object) -> CorruptBatch:
     )
 
 
-def _assemble(pieces: Sequence[Piece], wanted: Wanted, loops: Loops) -> list[Any]:
+def _assemble(pieces: Sequence[Piece], wanted: WantedRows, loops: ColumnLoops) -> list[Any]:
     """The wanted rows of these pieces as one Arrow batch, or none if there are none."""
     data = pieces[0].data if len(pieces) == 1 else b"".join(piece.data for piece in pieces)
     count = sum(piece.header.count for piece in pieces)
@@ -183,7 +185,7 @@ def _check_offsets(deltas: Any, header: BatchHeader) -> None:
         raise _damaged(header, "offsets of its records do not ascend")
 
 
-def _cut(spans: Any, kinds: Any, wanted: Wanted) -> tuple[Any, Any]:
+def _cut(spans: Any, kinds: Any, wanted: WantedRows) -> tuple[Any, Any]:
     """Without the rows before and after what is wanted: a fetch brings whole batches."""
     offsets = spans[0]
     if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
@@ -194,7 +196,7 @@ def _cut(spans: Any, kinds: Any, wanted: Wanted) -> tuple[Any, Any]:
     return np.ascontiguousarray(spans[:, first:end]), kinds[first:end]
 
 
-def _build(data: bytes, cut: tuple[Any, Any], wanted: Wanted, loops: Loops) -> list[Any]:
+def _build(data: bytes, cut: tuple[Any, Any], wanted: WantedRows, loops: ColumnLoops) -> list[Any]:
     spans, kinds = cut
     count = len(kinds)
     if not count:
@@ -215,7 +217,7 @@ def _build(data: bytes, cut: tuple[Any, Any], wanted: Wanted, loops: Loops) -> l
     return [pa.RecordBatch.from_arrays(columns, schema=SCHEMA_WITH_HEADERS)]
 
 
-def _headers(data: bytes, starts: Any, ends: Any, loops: Loops) -> Any:
+def _headers(data: bytes, starts: Any, ends: Any, loops: ColumnLoops) -> Any:
     """Lists of (key, value); null for a record that has none."""
     counts, parts = loops.walk_headers(data, starts, ends)
     names = loops.gather(data, parts[0], parts[1])

@@ -96,7 +96,7 @@ def _is_large(kind: Any) -> bool:
     return bool(pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))
 
 
-class Loops(Protocol):
+class PackingLoops(Protocol):
     """The loops over rows: `packing_compiled` or `packing_loops`."""
 
     def encode_rows(
@@ -115,7 +115,7 @@ class Growing:
 
     __slots__ = ("_base_ms", "_chunks", "_last_ms", "_loops", "count", "payload_bytes")
 
-    def __init__(self, loops: Loops) -> None:
+    def __init__(self, loops: PackingLoops) -> None:
         self._loops = loops
         self._chunks: list[bytes] = []
         self._base_ms = self._last_ms = 0

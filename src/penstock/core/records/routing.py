@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.records.packing import NULL, Blobs, Loops
+from penstock.core.records.packing import NULL, Blobs, PackingLoops
 
 _POSITIVE = 0x7FFFFFFF
 
 
-class Router:
+class PartitionRouter:
     """The partitions of one topic. Rows without a key stay with one partition until `turn` is called."""
 
     __slots__ = ("_loops", "_partitions", "_sticky")
 
-    def __init__(self, loops: Loops, partitions: int, start: int) -> None:
+    def __init__(self, loops: PackingLoops, partitions: int, start: int) -> None:
         self._loops = loops
         self._partitions = partitions
         self._sticky = start % partitions

@@ -25,7 +25,7 @@ from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.partition import Partition
 from penstock.node.reading import Reader, Wanted
-from penstock.wire.http.filters import Filter, read_filter
+from penstock.wire.http.filters import RecordFilter, read_filter
 from penstock.wire.http.messages import Show, show_message
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, json_bytes
@@ -118,7 +118,7 @@ class Tail:
         reader: Reader,
         partitions: Sequence[Partition],
         wanted: Sequence[Wanted],
-        condition: Filter,
+        condition: RecordFilter,
         show: Show,
     ) -> None:
         self._connection = connection

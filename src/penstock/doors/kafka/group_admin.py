@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, UnknownGroup, words_of
 from penstock.core.machines.group import Group
-from penstock.core.machines.group_state import State
+from penstock.core.machines.group_state import ClassicState
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.broker import Broker
@@ -106,13 +106,13 @@ def _describe(call: Call, one: Any, outcome: Group | BrokerError) -> None:
     """Fill in what is known. What members say about themselves counts only once they have agreed."""
     if isinstance(outcome, BrokerError):
         is_missing = isinstance(outcome, UnknownGroup)
-        one.group_state = State.DEAD.value if is_missing else ""
+        one.group_state = ClassicState.DEAD.value if is_missing else ""
         if not is_missing or call.version >= _NOT_FOUND_FROM:
             one.error_code = coordinator_code_of(outcome)
         if call.version >= _NOT_FOUND_FROM:
             one.error_message = words_of(outcome)
         return
-    is_stable = outcome.state is State.STABLE
+    is_stable = outcome.state is ClassicState.STABLE
     one.group_state = outcome.state_name
     one.protocol_type = outcome.protocol_type or ""
     one.protocol_data = (outcome.protocol or "") if is_stable else ""

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.core.machines.offsets import Place
 from penstock.core.machines.topic_regex import matching_topics
-from penstock.core.machines.transaction_values import State, Transaction
+from penstock.core.machines.transaction_values import Transaction, TransactionState
 from penstock.core.records.control import Marker
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of, coordinator_code_of
@@ -134,7 +134,7 @@ class TransactionAdminHandlers:
     def list_transactions(self, call: Call, request: Any) -> Sliced[Any]:
         """Transactional ids, or those that pass all the filters that are given."""
         response = messages.ListTransactionsResponse
-        known = {state.value for state in State}
+        known = {state.value for state in TransactionState}
         unknown = [name for name in request.state_filters if name not in known]
         try:
             listed = self._filtered(request)

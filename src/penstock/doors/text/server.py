@@ -26,9 +26,9 @@ from penstock.wire.text.commands import (
     NEXT,
     Fetch,
     Pub,
+    SingleWord,
     TextFraming,
     Unknown,
-    Word,
     decode_command,
     name_of,
 )
@@ -86,12 +86,12 @@ class TextConversation:
                 self._connection.turns.beside(lambda place: self._publish(place, command))
             case Fetch():
                 self._connection.turns.in_turn(lambda place: self._fetch(place, command))
-            case Word("QUIT"):
+            case SingleWord("QUIT"):
                 self._connection.answer((BYE,))
                 self._connection.finish()
-            case Word("HELP"):
+            case SingleWord("HELP"):
                 self._connection.answer((encode_lines("HELP", HELP),))
-            case Word():
+            case SingleWord():
                 self._connection.turns.in_turn(self._list_topics)
 
     def last_words(self, error: BrokerError) -> Sequence[Piece]:

@@ -20,7 +20,13 @@ from penstock.spark.pipelines.lake.evolution import plain_schema, refuse_changed
 from penstock.spark.pipelines.lake.tables import open_table
 from penstock.spark.pipelines.outputs import last_changes, to_records, to_table_rows
 from penstock.spark.pipelines.place import own_session
-from penstock.spark.pipelines.problems import PipelineError, Problem, Problems, WrongDefinition, suggestion
+from penstock.spark.pipelines.problems import (
+    PipelineError,
+    Problems,
+    ProjectProblem,
+    WrongDefinition,
+    suggestion,
+)
 from penstock.spark.pipelines.steps import apply_steps
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ def analyse(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]
         raise project.locations.located(found)
 
 
-def analysed(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]) -> list[Problem]:
+def analysed(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]) -> list[ProjectProblem]:
     """Everything that Spark finds wrong."""
     problems = Problems()
     for pipeline in pipelines:

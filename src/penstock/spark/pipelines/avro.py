@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
+from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -151,4 +151,4 @@ def decode_values(
 
 
 def _wrong(what: str) -> WrongDefinition:
-    return WrongDefinition([Problem("decode.schema_file", what, "See the Avro specification.")])
+    return WrongDefinition([ProjectProblem("decode.schema_file", what, "See the Avro specification.")])

@@ -17,7 +17,7 @@ from penstock.spark.pipelines.ddl import split_columns
 from penstock.spark.pipelines.decode import ERROR, decode
 from penstock.spark.pipelines.definition import Pipeline, Window
 from penstock.spark.pipelines.keys import with_key_columns
-from penstock.spark.pipelines.lake.port import Mark
+from penstock.spark.pipelines.lake.port import CommitMark
 from penstock.spark.pipelines.outputs import TableOutput, TopicOutput, to_records, to_table_rows
 from penstock.spark.pipelines.problems import BadRows
 from penstock.spark.pipelines.steps import apply_steps, last_end
@@ -117,7 +117,7 @@ class BatchWriter:
         return [] if schema in (None, "infer") else [part.lower() for part in split_columns(schema or "")]
 
     def _write_main(self, rows: DataFrame, batch_id: int) -> bool:
-        sink, mark = self.pipeline.sink, Mark(self.app, batch_id)
+        sink, mark = self.pipeline.sink, CommitMark(self.app, batch_id)
         if sink.topic is not None:
             options = {**self.topic_options, **sink.options}
             TopicOutput(sink.topic, options).write(to_records(rows, sink), mark)
@@ -133,7 +133,7 @@ class BatchWriter:
     def _write_dead(self, bad: DataFrame, batch_id: int) -> None:
         how = self.pipeline.decode
         explained = dead_letters.explained(bad, self._columns()) if how.format == "json" else bad
-        mark = Mark(f"{self.app}:dead", batch_id)
+        mark = CommitMark(f"{self.app}:dead", batch_id)
         target = dead_target(self.pipeline)
         assert target is not None
         if target.table is not None:
@@ -167,7 +167,7 @@ class BatchWriter:
         watermark_ms = watermark_before(self.checkpoint, batch_id)
         limit = F.timestamp_millis(F.lit(watermark_ms))
         late = rows.where(F.col(routes.LAST_END) <= limit).drop(routes.LAST_END)
-        mark, target = Mark(f"{self.app}:late", batch_id), window.late
+        mark, target = CommitMark(f"{self.app}:late", batch_id), window.late
         assert target is not None
         if target.table is not None:
             self._table(target.table, target.format).write(late, mark)

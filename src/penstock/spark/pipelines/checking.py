@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from penstock.spark.pipelines.definition import Decode, Pipeline, Sink, Source, Step, Target, Window
+from penstock.spark.pipelines.definition import (
+    Decode,
+    Pipeline,
+    SideTarget,
+    SinkDefinition,
+    SourceDefinition,
+    Step,
+    Window,
+)
 from penstock.spark.pipelines.functions import find_function
 from penstock.spark.pipelines.problems import Problems
 
@@ -52,7 +60,9 @@ def _check_source(pipeline: Pipeline, path: str, problems: Problems) -> None:
         problems.add(path, "has both rows_per_batch_max and bytes_per_batch_max.", "Give one of them.")
 
 
-def _check_decode(decode: Decode, source: Source, path: str, home: Path, problems: Problems) -> None:
+def _check_decode(
+    decode: Decode, source: SourceDefinition, path: str, home: Path, problems: Problems
+) -> None:
     if decode.format == "json" and not decode.schema:
         problems.add(f"{path}.schema", "is missing.", "Give columns such as `id bigint`, or the word infer.")
     if decode.format == "json" and decode.schema_file:
@@ -135,7 +145,7 @@ def _check_state(pipeline: Pipeline, path: str, problems: Problems) -> None:
         )
 
 
-def _check_sink(sink: Sink, pipeline: Pipeline, path: str, problems: Problems) -> None:
+def _check_sink(sink: SinkDefinition, pipeline: Pipeline, path: str, problems: Problems) -> None:
     if bool(sink.topic) == bool(sink.table):
         problems.add(path, "needs either topic or table.", "Write topic: revenue, or table: ./lake/orders.")
     if sink.topic:
@@ -157,7 +167,7 @@ def _check_sink(sink: Sink, pipeline: Pipeline, path: str, problems: Problems) -
         _check_mode(sink, pipeline, path, problems)
 
 
-def _check_mode(sink: Sink, pipeline: Pipeline, path: str, problems: Problems) -> None:
+def _check_mode(sink: SinkDefinition, pipeline: Pipeline, path: str, problems: Problems) -> None:
     updates = any(step.window and step.window.emit == "updates" for step in pipeline.steps)
     if sink.mode == "upsert":
         if not sink.key:
@@ -173,7 +183,7 @@ def _check_mode(sink: Sink, pipeline: Pipeline, path: str, problems: Problems) -
             )
 
 
-def _check_target(target: Target, path: str, problems: Problems) -> None:
+def _check_target(target: SideTarget, path: str, problems: Problems) -> None:
     if bool(target.topic) == bool(target.table):
         problems.add(path, "needs either topic or table.")
     if target.table:

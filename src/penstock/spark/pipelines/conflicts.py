@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from penstock.spark.pipelines.definition import Pipeline, Target
+from penstock.spark.pipelines.definition import Pipeline, SideTarget
 from penstock.spark.pipelines.problems import Problems
 
 
@@ -17,17 +17,17 @@ def check_conflicts(pipelines: Sequence[Pipeline], home: Path, problems: Problem
     _check_tables(pipelines, home, problems)
 
 
-def dead_target(pipeline: Pipeline) -> Target | None:
+def dead_target(pipeline: Pipeline) -> SideTarget | None:
     """Where bad rows go: as told, else beside the first topic. None where there are no dead letters."""
     how = pipeline.decode
     if how.format == "raw" or how.bad_rows != "dead_letter":
         return None
     if how.dead_letters is None and not pipeline.source.topics:
         return None
-    return how.dead_letters or Target(topic=f"{pipeline.source.topics[0]}.dlq")
+    return how.dead_letters or SideTarget(topic=f"{pipeline.source.topics[0]}.dlq")
 
 
-def side_targets(pipeline: Pipeline) -> Iterator[tuple[str, Target]]:
+def side_targets(pipeline: Pipeline) -> Iterator[tuple[str, SideTarget]]:
     """Targets beside the sink, for dead letters and late rows, with their path in the pipeline."""
     dead = dead_target(pipeline)
     if dead is not None:

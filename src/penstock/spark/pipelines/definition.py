@@ -30,7 +30,7 @@ LAKE_FORMATS = ("delta", "iceberg", "parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class SideTarget:
     """A topic or a table beside the main one: for dead letters and for late rows."""
 
     topic: str | None = item(text, "the topic that the rows go to", default=None)
@@ -48,7 +48,7 @@ class History:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class SourceDefinition:
     """The topics to read."""
 
     topics: tuple[str, ...] = item(names, "the topics to read", default=())
@@ -80,8 +80,8 @@ class Decode:
     bad_rows: str = item(
         one_of("dead_letter", "fail"), "what happens to rows that cannot be read", default="dead_letter"
     )
-    dead_letters: Target | None = item(
-        nested(Target), "where bad rows go; `<topic>.dlq` unless told", default=None
+    dead_letters: SideTarget | None = item(
+        nested(SideTarget), "where bad rows go; `<topic>.dlq` unless told", default=None
     )
 
 
@@ -108,7 +108,7 @@ class Window:
     emit: str = item(
         one_of("final", "updates"), "each window once when it ends, or whenever it changes", default="final"
     )
-    late: Target | None = item(nested(Target), "where rows go that came too late", default=None)
+    late: SideTarget | None = item(nested(SideTarget), "where rows go that came too late", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sink:
+class SinkDefinition:
     """The topic or the table that rows go to."""
 
     topic: str | None = item(text, "the topic to write to", default=None)
@@ -164,10 +164,10 @@ class Pipeline:
     """One stream from its source to its sink. `name` is also the name of its state."""
 
     name: str = item(text, "the name")
-    source: Source = item(nested(Source), "where records come from")
+    source: SourceDefinition = item(nested(SourceDefinition), "where records come from")
     decode: Decode = item(nested(Decode), "how values become columns", default=Decode())
     steps: tuple[Step, ...] = item(listed(Step), "what is done to the rows", default=())
-    sink: Sink = item(nested(Sink), "where rows go")
+    sink: SinkDefinition = item(nested(SinkDefinition), "where rows go")
     trigger: int = item(duration, "how often a batch is made", default=1_000)
     max_restarts: int | None = item(
         restarts, "how often it is started again after failures, or `unlimited`", default=10

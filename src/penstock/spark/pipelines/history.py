@@ -17,7 +17,7 @@ from penstock.spark.pipelines.decode import HEADERS_TYPE, PLACE, RAW
 from penstock.spark.pipelines.definition import Pipeline
 from penstock.spark.pipelines.lake.port import LakeTable, Spans
 from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
+from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def run_history(
     if history is None:
         return None
     table = open_existing((home / history.table).resolve(), history.format, needs_raw=True)
-    plan = Plan.load(state, _FILE) or Plan.make(state, _FILE, table.spans(), history.rows_per_batch_max)
+    plan = ReplayPlan.load(state, _FILE) or ReplayPlan.make(
+        state, _FILE, table.spans(), history.rows_per_batch_max
+    )
     past = replace(writer, app=f"{writer.app}:history")
     for number, piece in plan.left():
         if closing.is_set():
@@ -54,14 +56,22 @@ def open_existing(place: Path, format_name: str, *, needs_raw: bool) -> LakeTabl
     table = open_table(place, format_name)
     if not table.exists():
         raise WrongDefinition(
-            [Problem(str(place), f"there is no {format_name} table.", "Run the pipeline that writes it.")]
+            [
+                ProjectProblem(
+                    str(place), f"there is no {format_name} table.", "Run the pipeline that writes it."
+                )
+            ]
         )
     needed = [*PLACE, *RAW] if needs_raw else list(PLACE)
     missing = [name for name in needed if name not in table.schema().names]
     if missing:
         what = f"the table has no {', '.join(missing)}."
         raise WrongDefinition(
-            [Problem(str(place), what, "Write it with sink.keep_raw: true to keep keys, values and headers.")]
+            [
+                ProjectProblem(
+                    str(place), what, "Write it with sink.keep_raw: true to keep keys, values and headers."
+                )
+            ]
         )
     return table
 
@@ -77,7 +87,7 @@ def as_source(spark: SparkSession, table: LakeTable, piece: Spans) -> DataFrame:
     return spark.createDataFrame(renamed, schema)
 
 
-class Plan:
+class ReplayPlan:
     """Which pieces there are, and which of them are done; kept in a file of the pipeline."""
 
     def __init__(self, state: PipelineState, file: str, content: dict[str, Any]) -> None:
@@ -89,12 +99,12 @@ class Plan:
         }
 
     @classmethod
-    def load(cls, state: PipelineState, file: str) -> Plan | None:
+    def load(cls, state: PipelineState, file: str) -> ReplayPlan | None:
         content = state.read(file)
         return None if content is None else cls(state, file, content)
 
     @classmethod
-    def make(cls, state: PipelineState, file: str, spans: Spans, rows_max: int) -> Plan:
+    def make(cls, state: PipelineState, file: str, spans: Spans, rows_max: int) -> ReplayPlan:
         flat = [[*place, *span] for place, span in spans.items()]
         plan = cls(state, file, {"spans": flat, "rows_max": rows_max, "next": 0})
         state.write(file, plan._content)

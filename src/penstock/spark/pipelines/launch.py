@@ -12,7 +12,7 @@ from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import run_history
 from penstock.spark.pipelines.place import own_session
 from penstock.spark.pipelines.preparation import prepare_topics
-from penstock.spark.pipelines.state import Claim
+from penstock.spark.pipelines.state import PipelineClaim
 from penstock.spark.pipelines.steps import output_mode
 from penstock.spark.pipelines.topics import source_options, topic_options
 
@@ -26,7 +26,7 @@ class StopAtBoundary(Exception):
 
 
 @dataclass
-class Gate:
+class BatchGate:
     """What every batch passes first. Lives in the driver: over Spark Connect batches do not pass here."""
 
     writer: BatchWriter
@@ -48,7 +48,7 @@ class Launched:
     """A query that was started, and the session that is its own."""
 
     query: StreamingQuery
-    gate: Gate | None
+    gate: BatchGate | None
     ends: ExitStack
 
     @property
@@ -71,7 +71,7 @@ class Launcher:
     turn: threading.Lock
     """One query starts at a time: each brings up Python workers, and many at once are too slow for Spark's patience."""
 
-    def launch(self, pipeline: Pipeline, claim: Claim) -> Launched:
+    def launch(self, pipeline: Pipeline, claim: PipelineClaim) -> Launched:
         """Blocks until the query runs. Raises whatever keeps it from that."""
         prepare_topics(self.project, pipeline)
         with ExitStack() as ends:
@@ -81,7 +81,7 @@ class Launcher:
             )
             live_from = run_history(session, pipeline, self.project.home, claim.state, writer, self.closing)
             options = source_options(self.project, pipeline, live_from)
-            gate = Gate(writer, self.closing) if self.project.spark.remote is None else None
+            gate = BatchGate(writer, self.closing) if self.project.spark.remote is None else None
             with self.turn:
                 records = session.readStream.format("penstock").options(**options).load()
                 rows = writer.stream(records) if pipeline.keeps_state else records
@@ -89,7 +89,7 @@ class Launcher:
             return Launched(query, gate, ends.pop_all())
 
     def _query(
-        self, rows: DataFrame, pipeline: Pipeline, claim: Claim, write: Gate | BatchWriter
+        self, rows: DataFrame, pipeline: Pipeline, claim: PipelineClaim, write: BatchGate | BatchWriter
     ) -> StreamingQuery:
         query = rows.writeStream.queryName(pipeline.name).outputMode(output_mode(pipeline.steps))
         query = query.option("checkpointLocation", str(claim.state.checkpoint)).foreachBatch(write)

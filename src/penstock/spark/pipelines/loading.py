@@ -16,7 +16,7 @@ from penstock.spark.pipelines.columns import check_columns
 from penstock.spark.pipelines.conflicts import check_conflicts
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.locations import Locations, read_lines
-from penstock.spark.pipelines.problems import Problem, Problems, WrongDefinition
+from penstock.spark.pipelines.problems import Problems, ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.shapes import joined, read_shape
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -25,7 +25,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 class WrongProject(WrongDefinition):
     """What is wrong with a project; `readable` has the pipelines that further checks can look at all the same."""
 
-    def __init__(self, problems: list[Problem], readable: Project | None) -> None:
+    def __init__(self, problems: list[ProjectProblem], readable: Project | None) -> None:
         super().__init__(problems)
         self.readable = readable
 
@@ -34,7 +34,7 @@ def load_project(file: Path) -> Project:
     """The project that a file defines. Raises WrongDefinition with every problem that it has."""
     if not file.is_file():
         remedy = "Write a first project with: penstock pipeline init"
-        raise WrongDefinition([Problem("", "there is no such file.", remedy, str(file))])
+        raise WrongDefinition([ProjectProblem("", "there is no such file.", remedy, str(file))])
     if file.suffix == ".py":
         return _load_python(file)
     raw, lines, twice = _load_yaml(file)
@@ -42,14 +42,14 @@ def load_project(file: Path) -> Project:
 
 
 def read_project(
-    raw: object, home: Path, locations: Locations | None = None, known: Sequence[Problem] = ()
+    raw: object, home: Path, locations: Locations | None = None, known: Sequence[ProjectProblem] = ()
 ) -> Project:
     """The same from plain values. Paths in it start at `home`; `known` problems are reported with the others."""
     problems = Problems([*known])
     locations = locations or Locations()
     raw = _expanded(raw, "", problems)
     if not isinstance(raw, Mapping):
-        raise locations.located([Problem("", "holds no mapping.", "Start with `pipelines:`.")])
+        raise locations.located([ProjectProblem("", "holds no mapping.", "Start with `pipelines:`.")])
     rest = {name: value for name, value in raw.items() if name != "pipelines"}
     project = read_shape(Project, rest, "", problems)
     pipelines = _read_pipelines(raw.get("pipelines"), "pipelines", home, problems)
@@ -83,7 +83,7 @@ def _read_pipelines(raw: object, path: str, home: Path, problems: Problems) -> t
     return tuple(found)
 
 
-def _load_yaml(file: Path) -> tuple[object, dict[str, int], list[Problem]]:
+def _load_yaml(file: Path) -> tuple[object, dict[str, int], list[ProjectProblem]]:
     """Plain values, the line of each path, and the keys that are given twice."""
     import yaml
 
@@ -94,7 +94,7 @@ def _load_yaml(file: Path) -> tuple[object, dict[str, int], list[Problem]]:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
         what = f"is no YAML: {' '.join(str(error).split())}."
-        raise WrongDefinition([Problem("", what, file=file.name, line=line)]) from error
+        raise WrongDefinition([ProjectProblem("", what, file=file.name, line=line)]) from error
 
 
 def _load_python(file: Path) -> Project:
@@ -104,12 +104,14 @@ def _load_python(file: Path) -> Project:
         raise
     except Exception as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
-        problem = Problem("", f"does not load: {type(error).__name__}: {error}.", file=file.name, line=line)
+        problem = ProjectProblem(
+            "", f"does not load: {type(error).__name__}: {error}.", file=file.name, line=line
+        )
         raise WrongDefinition([problem]) from error
     found = [value for value in names.values() if isinstance(value, Workshop)]
     if len(found) != 1:
         remedy = "Make one: shop = Workshop(bootstrap=…)."
-        raise WrongDefinition([Problem("", f"holds {len(found)} projects.", remedy, file.name)])
+        raise WrongDefinition([ProjectProblem("", f"holds {len(found)} projects.", remedy, file.name)])
     return found[0].project(file.resolve().parent, file.name)
 
 
@@ -161,7 +163,9 @@ class Workshop:
     def add(self, name: str, **keys: Any) -> None:
         """A pipeline without a function of its own."""
         if name in self._raw["pipelines"]:
-            raise WrongDefinition([Problem(name, "is the name of two pipelines.", "Give one another name=.")])
+            raise WrongDefinition(
+                [ProjectProblem(name, "is the name of two pipelines.", "Give one another name=.")]
+            )
         self._raw["pipelines"][name] = keys
 
     def project(self, home: Path | None = None, file: str = "") -> Project:

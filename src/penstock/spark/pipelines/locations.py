@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import yaml
 
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
+from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 
 DEPTH_MAX = 50
 """Deeper than any definition; an alias may stand inside of itself."""
@@ -24,11 +24,11 @@ class Locations:
     file: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def located(self, problems: Iterable[Problem]) -> WrongDefinition:
+    def located(self, problems: Iterable[ProjectProblem]) -> WrongDefinition:
         """The error to raise for these problems."""
         return WrongDefinition([self.place(one) for one in problems])
 
-    def place(self, problem: Problem) -> Problem:
+    def place(self, problem: ProjectProblem) -> ProjectProblem:
         return replace(problem, file=self.file, line=self._line_of(problem.path))
 
     def _line_of(self, path: str) -> int | None:
@@ -38,15 +38,17 @@ class Locations:
         return self.lines.get(path)
 
 
-def read_lines(text: str) -> tuple[dict[str, int], list[Problem]]:
+def read_lines(text: str) -> tuple[dict[str, int], list[ProjectProblem]]:
     """Lines by path, and keys that occur twice in one mapping: YAML silently uses the last. Raises YAMLError."""
     lines: dict[str, int] = {}
-    twice: list[Problem] = []
+    twice: list[ProjectProblem] = []
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     for path, node, is_repeated in _walk(root, "", 0):
         if is_repeated:
             first = lines.get(path)
-            twice.append(Problem(path, f"is given twice, first in line {first}.", "Rename or remove one."))
+            twice.append(
+                ProjectProblem(path, f"is given twice, first in line {first}.", "Rename or remove one.")
+            )
         lines.setdefault(path, node.start_mark.line + 1)
     return lines, twice
 

@@ -7,14 +7,14 @@ import time
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import open_existing
 from penstock.spark.pipelines.lake.port import Compacted
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
+from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 
 
 def compact(project: Project, pipeline: Pipeline, *, file_bytes: int, keep_ms: int) -> Compacted:
     """Maintain the table of a pipeline, also while it runs. Needs no Spark."""
     sink = pipeline.sink
     if sink.table is None:
-        problem = Problem(
+        problem = ProjectProblem(
             pipeline.name, "writes to a topic.", "Topics are compacted by the broker (cleanup.policy)."
         )
         raise WrongDefinition([problem])

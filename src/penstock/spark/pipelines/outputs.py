@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.spark.pipelines.decode import DATE, ERROR, RAW
-from penstock.spark.pipelines.definition import Sink
+from penstock.spark.pipelines.definition import SinkDefinition
 from penstock.spark.pipelines.lake.files import COPY_PREFIX, staged_files, staged_schema
-from penstock.spark.pipelines.lake.port import LakeTable, Mark, Merge
+from penstock.spark.pipelines.lake.port import CommitMark, LakeTable, Merge
 from penstock.spark.pipelines.lake.tables import open_table
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ class TopicOutput:
     topic: str
     options: Mapping[str, str]
 
-    def write(self, records: DataFrame, mark: Mark) -> None:
+    def write(self, records: DataFrame, mark: CommitMark) -> None:
         """Rows with `key`, `value` and what else a record has."""
         writer = records.write.format("penstock").options(**self.options)
         writer = writer.option("topic", self.topic)
         writer.option("txnAppId", mark.app).option("txnVersion", str(mark.batch)).mode("append").save()
 
 
-def to_records(rows: DataFrame, sink: Sink) -> DataFrame:
+def to_records(rows: DataFrame, sink: SinkDefinition) -> DataFrame:
     """Columns as a record: all but those that start with _ as JSON, or `value` as it is."""
     from pyspark.sql import functions as F
 
@@ -69,7 +69,7 @@ class TableOutput:
     def table(self) -> LakeTable:
         return open_table(self.place, self.format)
 
-    def write(self, rows: DataFrame, mark: Mark) -> bool:
+    def write(self, rows: DataFrame, mark: CommitMark) -> bool:
         """Whether there was something to do: a batch that is in the table is left alone."""
         table = self.table()
         if _is_done(table, mark):
@@ -82,7 +82,7 @@ class TableOutput:
             shutil.rmtree(directory, ignore_errors=True)
         return True
 
-    def merge(self, rows: DataFrame, sink: Sink, mark: Mark) -> None:
+    def merge(self, rows: DataFrame, sink: SinkDefinition, mark: CommitMark) -> None:
         """Bring each key up to date with its last change in this batch."""
         table = self.table()
         if _is_done(table, mark):
@@ -97,7 +97,7 @@ class TableOutput:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _stage(self, table: LakeTable, rows: DataFrame, mark: Mark) -> Path:
+    def _stage(self, table: LakeTable, rows: DataFrame, mark: CommitMark) -> Path:
         """Write files that nobody sees yet. Each attempt has its own directory, so a dead one leaves no trace in it."""
         from pyspark.sql import functions as F
 
@@ -110,12 +110,12 @@ class TableOutput:
         return directory
 
 
-def _is_done(table: LakeTable, mark: Mark) -> bool:
+def _is_done(table: LakeTable, mark: CommitMark) -> bool:
     done = table.recorded(mark.app)
     return done is not None and done >= mark.batch
 
 
-def to_table_rows(rows: DataFrame, sink: Sink, *, is_raw: bool) -> DataFrame:
+def to_table_rows(rows: DataFrame, sink: SinkDefinition, *, is_raw: bool) -> DataFrame:
     """Columns as the table keeps them: places always, bytes if wanted, the day if the table is split by it."""
     from pyspark.sql import functions as F
 
@@ -126,7 +126,7 @@ def to_table_rows(rows: DataFrame, sink: Sink, *, is_raw: bool) -> DataFrame:
     return rows
 
 
-def last_changes(rows: DataFrame, sink: Sink) -> DataFrame:
+def last_changes(rows: DataFrame, sink: SinkDefinition) -> DataFrame:
     """One row per key: the last in its partition (where a key lives in one), and whether it removes the key's row."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F

@@ -15,7 +15,7 @@ from penstock.client.cluster import Cluster
 from penstock.client.errors import Refused
 from penstock.spark.pipelines.conflicts import side_targets
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.problems import Problem
+from penstock.spark.pipelines.problems import ProjectProblem
 from penstock.spark.pipelines.topics import topic_options
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
@@ -29,7 +29,7 @@ BROKER_DECIDES = -1
 class TopicsFound:
     """What a look at the broker found: problems, side topics that a run would create, patterns without a topic."""
 
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ProjectProblem] = field(default_factory=list)
     to_create: list[str] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ def _require(name: str, there: set[str], path: str, found: TopicsFound) -> None:
     if name not in there:
         near = nearest(name, there)
         remedy = near.strip() or f"Create it with: penstock topic create {name}"
-        found.problems.append(Problem(path, f"there is no topic {name!r}.", remedy))
+        found.problems.append(ProjectProblem(path, f"there is no topic {name!r}.", remedy))
 
 
 def _create(cluster: Cluster, name: str) -> None:

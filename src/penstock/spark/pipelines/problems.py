@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Problem:
+class ProjectProblem:
     """One thing that is wrong: where in the definition, what, and what to do about it."""
 
     path: str
@@ -39,10 +39,10 @@ class Problem:
 class Problems:
     """All that was found so far; checking goes on after a problem so that a person sees all of them at once."""
 
-    found: list[Problem] = field(default_factory=list)
+    found: list[ProjectProblem] = field(default_factory=list)
 
     def add(self, path: str, what: str, remedy: str = "") -> None:
-        self.found.append(Problem(path, what, remedy))
+        self.found.append(ProjectProblem(path, what, remedy))
 
     def unknown(self, path: str, word: str, known: Iterable[str], thing: str) -> None:
         """A word that is none of those known, with the one that was probably meant."""
@@ -67,7 +67,7 @@ class PipelineError(Exception):
 class WrongDefinition(PipelineError):
     """One line per problem."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[ProjectProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
 

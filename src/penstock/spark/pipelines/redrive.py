@@ -10,8 +10,8 @@ from penstock.spark.pipelines import dead_letters
 from penstock.spark.pipelines.conflicts import dead_target
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import as_source, open_existing
-from penstock.spark.pipelines.lake.port import Mark, Spans
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
+from penstock.spark.pipelines.lake.port import CommitMark, Spans
+from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.topics import topic_options
 
@@ -47,7 +47,7 @@ def redrive(spark: SparkSession, project: Project, pipeline: Pipeline, *, is_dry
     records = letters.between(end)
     reasons = {str(row["reason"]): int(row["count"]) for row in records.groupBy("reason").count().collect()}
     if not is_dry:
-        mark = Mark(f"redrive-{pipeline.name}:{kept['id']}", kept["number"])
+        mark = CommitMark(f"redrive-{pipeline.name}:{kept['id']}", kept["number"])
         _send(records, topic_options(project), mark)
         done = {**begin, **{place: (low, high) for place, (low, high) in end.items()}}
         flat = [[*place, *span] for place, span in done.items()]
@@ -55,7 +55,7 @@ def redrive(spark: SparkSession, project: Project, pipeline: Pipeline, *, is_dry
     return Redriven(sum(reasons.values()), dict(sorted(reasons.items())))
 
 
-def _send(records: DataFrame, options: dict[str, str], mark: Mark) -> None:
+def _send(records: DataFrame, options: dict[str, str], mark: CommitMark) -> None:
     """Each to the topic that it names; the partition is left to the key, as when it was first written."""
     ready = records.select("topic", "key", "value", "headers")
     writer = ready.write.format("penstock").options(**options).option("includeHeaders", "true")
@@ -74,7 +74,9 @@ class _Letters:
         self._project = project
         target = dead_target(pipeline)
         if target is None:
-            problem = Problem(pipeline.name, "has no dead letters.", "Give decode.bad_rows: dead_letter.")
+            problem = ProjectProblem(
+                pipeline.name, "has no dead letters.", "Give decode.bad_rows: dead_letter."
+            )
             raise WrongDefinition([problem])
         self._target = target
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from penstock.spark.pipelines.decode import PLACE, RAW
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.history import Plan, as_source, open_existing
-from penstock.spark.pipelines.lake.port import LakeTable, Mark, Spans
+from penstock.spark.pipelines.history import ReplayPlan, as_source, open_existing
+from penstock.spark.pipelines.lake.port import CommitMark, LakeTable, Spans
 from penstock.spark.pipelines.outputs import TopicOutput
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
+from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.topics import topic_options
 
@@ -48,9 +48,11 @@ def replay(
     table = _table(project, pipeline)
     state = PipelineState(project.state_of(pipeline))
     file = f"replay-{asked.topic}.json"
-    plan = None if asked.begin_again else Plan.load(state, file)
+    plan = None if asked.begin_again else ReplayPlan.load(state, file)
     if plan is None:
-        plan = Plan.make(state, file, table.spans(), min(PIECE_ROWS, asked.rows_per_s_max or PIECE_ROWS))
+        plan = ReplayPlan.make(
+            state, file, table.spans(), min(PIECE_ROWS, asked.rows_per_s_max or PIECE_ROWS)
+        )
         state.write(f"{file}.id", {"id": uuid.uuid4().hex[:12]})
     named = state.read(f"{file}.id")
     assert named is not None
@@ -58,7 +60,7 @@ def replay(
     began_s, rows, total = time.monotonic(), 0, plan.count
     for number, piece in plan.left():
         records = _records(spark, table, piece, asked.keep_partitions)
-        output.write(records, Mark(f"replay-{pipeline.name}:{named['id']}", number))
+        output.write(records, CommitMark(f"replay-{pipeline.name}:{named['id']}", number))
         plan.done(number)
         rows += sum(high - low for low, high in piece.values())
         show(number + 1, total, rows)
@@ -72,7 +74,11 @@ def _table(project: Project, pipeline: Pipeline) -> LakeTable:
     if sink.table is None or sink.mode == "upsert":
         what = "has no table with the history of a topic."
         raise WrongDefinition(
-            [Problem(pipeline.name, what, "Replay a pipeline whose sink is a table with mode: append.")]
+            [
+                ProjectProblem(
+                    pipeline.name, what, "Replay a pipeline whose sink is a table with mode: append."
+                )
+            ]
         )
     return open_existing(project.place(sink.table), sink.format, needs_raw=False)
 

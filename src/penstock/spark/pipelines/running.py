@@ -21,7 +21,7 @@ from penstock.spark.pipelines.failures import in_words
 from penstock.spark.pipelines.launch import Launched, Launcher
 from penstock.spark.pipelines.problems import PipelineError, RunFailed, WrongDefinition
 from penstock.spark.pipelines.progress import Progress, read_progress, rows_in
-from penstock.spark.pipelines.state import Claim, PipelineState
+from penstock.spark.pipelines.state import PipelineClaim, PipelineState
 from penstock.spark.pipelines.supervision import ENDED, FAILED, Fault, RestartPolicy, Supervision, fault_of
 from penstock.spark.pipelines.waiting import wait_until
 
@@ -49,7 +49,7 @@ def wall_ms() -> int:
 
 
 @dataclass
-class Running:
+class RunningPipeline:
     """One pipeline: its query while there is one, and what is to become of it."""
 
     pipeline: Pipeline
@@ -194,7 +194,7 @@ def put_status(state: PipelineState, progress: Progress) -> None:
 
 
 @contextmanager
-def claimed(project: Project, pipelines: Sequence[Pipeline]) -> Iterator[dict[str, Claim]]:
+def claimed(project: Project, pipelines: Sequence[Pipeline]) -> Iterator[dict[str, PipelineClaim]]:
     """Lock pipelines and take their checkpoints, before anything slow. Raises AlreadyRunning, ForeignCheckpoint.
 
     What fails inside before a pipeline runs is noted as its status, so that `status` tells of it.
@@ -204,7 +204,9 @@ def claimed(project: Project, pipelines: Sequence[Pipeline]) -> Iterator[dict[st
         for state in states.values():
             locks.enter_context(state.locked())
         try:
-            yield {one.name: Claim(states[one.name], states[one.name].claim(one)) for one in pipelines}
+            yield {
+                one.name: PipelineClaim(states[one.name], states[one.name].claim(one)) for one in pipelines
+            }
         except RunFailed:
             raise
         except PipelineError as error:
@@ -237,8 +239,8 @@ def started(
     pipelines: Sequence[Pipeline],
     *,
     is_once: bool,
-    claims: Mapping[str, Claim] | None = None,
-) -> Iterator[list[Running]]:
+    claims: Mapping[str, PipelineClaim] | None = None,
+) -> Iterator[list[RunningPipeline]]:
     """Every pipeline, started. At the end they are stopped, each at the end of a batch."""
     closing = threading.Event()
     launcher = Launcher(spark, project, closing, is_once, threading.Lock())
@@ -255,15 +257,17 @@ def started(
             closing.set()
 
 
-def _supervised(launcher: Launcher, pipeline: Pipeline, claim: Claim) -> Running:
+def _supervised(launcher: Launcher, pipeline: Pipeline, claim: PipelineClaim) -> RunningPipeline:
     policy = RestartPolicy(pipeline.max_restarts, launcher.is_once)
-    return Running(
+    return RunningPipeline(
         pipeline, claim.state, lambda: launcher.launch(pipeline, claim), Supervision(policy, wall_ms())
     )
 
 
 def watch(
-    running: Sequence[Running], show: Callable[[list[Progress]], None], is_stopping: Callable[[], bool]
+    running: Sequence[RunningPipeline],
+    show: Callable[[list[Progress]], None],
+    is_stopping: Callable[[], bool],
 ) -> None:
     """Look until all have ended or somebody wants to stop. Raises RunFailed with why some were given up."""
     tick = threading.Event()

@@ -122,7 +122,7 @@ class PipelineState:
 
 
 @dataclass(frozen=True)
-class Claim:
+class PipelineClaim:
     """A locked pipeline: its state, and the name that is part of its marks."""
 
     state: PipelineState

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.spark.pipelines.definition import Dedup, Stateful, Step, Window
 from penstock.spark.pipelines.functions import get_function
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
+from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -44,7 +44,7 @@ def _call(rows: DataFrame, step: Step, home: Path) -> DataFrame:
     made = function(rows)
     if not isinstance(made, DataFrame):
         what = f"{function.__name__} gave {type(made).__name__} and no DataFrame."
-        raise WrongDefinition([Problem("steps.python", what, "It takes a DataFrame and returns one.")])
+        raise WrongDefinition([ProjectProblem("steps.python", what, "It takes a DataFrame and returns one.")])
     return made
 
 

@@ -22,7 +22,7 @@ class At(NamedTuple):
     text: str | None
 
 
-class Filter(NamedTuple):
+class RecordFilter(NamedTuple):
     """Conditions on a record; none lets everything through."""
 
     keys: tuple[bytes, ...] = ()
@@ -40,11 +40,11 @@ class Filter(NamedTuple):
         )
 
 
-def read_filter(query: Mapping[str, Sequence[str]]) -> Filter:
+def read_filter(query: Mapping[str, Sequence[str]]) -> RecordFilter:
     """`key=a`, `header=name` or `header=name:value`, `contains=text`, `json=user.id:42` or `json=user.id`."""
     if sum(len(query.get(name, ())) for name in FILTERS) > CONDITIONS_MAX:
         raise InvalidRequest(f"a filter has at most {CONDITIONS_MAX} conditions")
-    return Filter(
+    return RecordFilter(
         keys=tuple(text.encode() for text in query.get("key", ())),
         headers=tuple(_header(text) for text in query.get("header", ())),
         texts=tuple(text.encode() for text in query.get("contains", ())),

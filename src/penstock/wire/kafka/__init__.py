@@ -5,7 +5,7 @@ Never does I/O, and never decides which versions are offered.
 
 from penstock.wire.kafka import messages
 from penstock.wire.kafka.api import API, Api, ApiKey
-from penstock.wire.kafka.classes import Buffer, Message, Part, Payload, Request, ResponseT
+from penstock.wire.kafka.classes import Buffer, KafkaMessage, KafkaRequest, Part, ResponseT, StoredRecords
 from penstock.wire.kafka.codec import (
     UNSUPPORTED,
     RequestHeader,
@@ -27,12 +27,12 @@ __all__ = [
     "ApiKey",
     "Buffer",
     "ErrorCode",
-    "Message",
+    "KafkaMessage",
+    "KafkaRequest",
     "Part",
-    "Payload",
-    "Request",
     "RequestHeader",
     "ResponseT",
+    "StoredRecords",
     "decode_request",
     "decode_request_header",
     "decode_request_sliced",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Protocol, TypeVar, dataclass_transform
 
-from penstock.wire.kafka.notation import Field, Schema, Struct
+from penstock.wire.kafka.notation import Schema, SchemaField, Struct
 
 UNSET: Any = object()
 """Stands for "a fresh default" where the default is a list or a struct."""
@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 """What a field of bytes holds: decoded, a slice of its frame; encoded, any buffer."""
 
 
-class Payload(Protocol):
+class StoredRecords(Protocol):
     """Record bytes that lie elsewhere, for instance a slice of a file: only their length matters here."""
 
     @property
@@ -25,12 +25,12 @@ class Payload(Protocol):
         ...
 
 
-Part = Buffer | Payload
+Part = Buffer | StoredRecords
 """A piece of a reply: bytes to write as they are, or a payload to send from where it lies."""
 
 
 @dataclass_transform(kw_only_default=True)
-class Message:
+class KafkaMessage:
     """What all messages and their structs share: they print and compare by their fields."""
 
     __slots__: tuple[str, ...] = ()
@@ -46,19 +46,19 @@ class Message:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
 
-ResponseT = TypeVar("ResponseT", bound=Message)
+ResponseT = TypeVar("ResponseT", bound=KafkaMessage)
 
 
-class Request(Message, Generic[ResponseT]):
+class KafkaRequest(KafkaMessage, Generic[ResponseT]):
     """A message that is answered by a message of type ResponseT."""
 
     __slots__ = ()
 
 
-_classes: dict[str, dict[str, type[Message]]] = {}
+_classes: dict[str, dict[str, type[KafkaMessage]]] = {}
 
 
-def classes_of(schema: Schema) -> dict[str, type[Message]]:
+def classes_of(schema: Schema) -> dict[str, type[KafkaMessage]]:
     """The classes of a message and of its structs, by name. Made on first use."""
     made = _classes.get(schema.name)
     if made is None:
@@ -66,7 +66,7 @@ def classes_of(schema: Schema) -> dict[str, type[Message]]:
     return made
 
 
-def default_source(field: Field) -> str:
+def default_source(field: SchemaField) -> str:
     """The Python expression of a field's default.
 
     A tagged struct defaults to None, which means absent: a struct of defaults would not be sent either.
@@ -80,7 +80,7 @@ def default_source(field: Field) -> str:
     return repr(field.default)
 
 
-def _make_classes(schema: Schema) -> dict[str, type[Message]]:
+def _make_classes(schema: Schema) -> dict[str, type[KafkaMessage]]:
     """The structs become attributes of the message's class, however deep they are nested on the wire:
     `ProduceRequest.TopicProduceData`, `ProduceRequest.PartitionProduceData`.
     """
@@ -93,7 +93,7 @@ def _make_classes(schema: Schema) -> dict[str, type[Message]]:
     return classes
 
 
-def _make_class(schema: Schema, struct: Struct, namespace: dict[str, Any]) -> type[Message]:
+def _make_class(schema: Schema, struct: Struct, namespace: dict[str, Any]) -> type[KafkaMessage]:
     names = tuple(field.name for field in struct.fields)
     members: dict[str, Any] = {"__slots__": names, "__module__": "penstock.wire.kafka.messages"}
     if struct is not schema.root:
@@ -101,7 +101,7 @@ def _make_class(schema: Schema, struct: Struct, namespace: dict[str, Any]) -> ty
     if names:
         members["__init__"] = _make_init(struct, namespace)
     is_request = struct is schema.root and schema.name.endswith("Request")
-    return type(struct.name, (Request if is_request else Message,), members)
+    return type(struct.name, (KafkaRequest if is_request else KafkaMessage,), members)
 
 
 def _make_init(struct: Struct, namespace: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from penstock.core.limits import HEADER_TAGS_MAX
 from penstock.wire.kafka import fast
 from penstock.wire.kafka.api import API, ApiKey
 from penstock.wire.kafka.bounds import elements_max
-from penstock.wire.kafka.classes import Buffer, Message, Part, classes_of
+from penstock.wire.kafka.classes import Buffer, KafkaMessage, Part, classes_of
 from penstock.wire.kafka.decoding import Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
 from penstock.wire.kafka.encoding import Encoder, SlicedEncoder, make_encoder, make_sliced_encoder
 from penstock.wire.kafka.error_codes import ErrorCode
@@ -115,7 +115,7 @@ def decode_request_sliced(
     return decode(frame, position)
 
 
-def encode_response(api_key: int, version: int, correlation_id: int, body: Message) -> list[Part]:
+def encode_response(api_key: int, version: int, correlation_id: int, body: KafkaMessage) -> list[Part]:
     """A whole reply, size and header included: one `bytes`, unless it carries records.
 
     Payloads, and record bytes longer than RECORDS_COPIED_BYTES_MAX, are elements of their own: in place,
@@ -139,7 +139,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Messa
 
 
 def encode_response_sliced(
-    api_key: int, version: int, correlation_id: int, body: Message
+    api_key: int, version: int, correlation_id: int, body: KafkaMessage
 ) -> Generator[int, None, list[Part]]:
     """The same in slices: yields what it has cost now and then, and returns the reply."""
     encode = _sliced_encoders.get((api_key, version))
@@ -176,7 +176,7 @@ def _assemble(reply: _Reply, correlation_id: int, parts: list[Any], cuts: list[i
 
 
 def encode_request(
-    api_key: int, version: int, correlation_id: int, client_id: str | None, body: Message
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: KafkaMessage
 ) -> bytes:
     """A whole request, size and header included."""
     encode = _request_encoders.get((api_key, version))

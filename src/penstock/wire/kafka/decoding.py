@@ -15,9 +15,9 @@ from typing import Any
 from penstock.core.errors import Malformed
 from penstock.core.limits import CODEC_ELEMENTS_PER_YIELD, CODEC_UNITS_PER_YIELD, MESSAGE_ELEMENTS_MAX
 from penstock.wire.kafka import primitives
-from penstock.wire.kafka.classes import Buffer, Message, default_source
-from penstock.wire.kafka.notation import FIXED, Field, Schema, Struct
-from penstock.wire.kafka.source import Source
+from penstock.wire.kafka.classes import Buffer, KafkaMessage, default_source
+from penstock.wire.kafka.notation import FIXED, Schema, SchemaField, Struct
+from penstock.wire.kafka.source import SourceText
 
 Decoder = Callable[[Buffer, int], Any]
 SlicedDecoder = Callable[[Buffer, int], Generator[int, None, Any]]
@@ -39,7 +39,7 @@ _RUNTIME: dict[str, Any] = {
 def make_decoder(
     schema: Schema,
     version: int,
-    classes: dict[str, type[Message]],
+    classes: dict[str, type[KafkaMessage]],
     elements_max: int = MESSAGE_ELEMENTS_MAX,
 ) -> Decoder:
     """Compile `decode(frame, position) -> message`. A response must end where its frame ends.
@@ -51,21 +51,21 @@ def make_decoder(
 
 
 def make_sliced_decoder(
-    schema: Schema, version: int, classes: dict[str, type[Message]], elements_max: int
+    schema: Schema, version: int, classes: dict[str, type[KafkaMessage]], elements_max: int
 ) -> SlicedDecoder:
     """The same decoder, able to pause between elements."""
     decode: SlicedDecoder = _compile(_Writer(schema, version, elements_max, is_sliced=True), classes)
     return decode
 
 
-def _compile(writer: _Writer, classes: dict[str, type[Message]]) -> Any:
+def _compile(writer: _Writer, classes: dict[str, type[KafkaMessage]]) -> Any:
     source = writer.write()
     namespace = {**_RUNTIME, **classes, **writer.constants}
     exec(compile(source, f"<decode {writer.schema.name} v{writer.version}>", "exec"), namespace)
     return namespace["decode"]
 
 
-def encoded_bytes_min(field: Field, version: int, flexible: bool) -> int:
+def encoded_bytes_min(field: SchemaField, version: int, flexible: bool) -> int:
     """The least that one value of this field, or one element if it is an array, can occupy."""
     if field.struct is not None:
         return struct_bytes_min(field.struct, version, flexible)
@@ -89,7 +89,7 @@ def struct_bytes_min(struct: Struct, version: int, flexible: bool) -> int:
     return total
 
 
-class _Writer(Source):
+class _Writer(SourceText):
     """Writes one function. `run` holds the fixed-width values not yet unpacked: (target, format, bytes)."""
 
     def __init__(self, schema: Schema, version: int, elements_max: int, is_sliced: bool = False) -> None:
@@ -163,7 +163,7 @@ class _Writer(Source):
         if self.flexible:
             self.tags(tagged, target)
 
-    def field(self, field: Field, target: str) -> None:
+    def field(self, field: SchemaField, target: str) -> None:
         nullable = field.nullable(self.version)
         if field.is_array:
             self.array(field, target, nullable)
@@ -186,7 +186,7 @@ class _Writer(Source):
         self.emit(f"{target} = {name}")
         self.struct(struct, name)
 
-    def scalar(self, field: Field, target: str, nullable: bool) -> None:
+    def scalar(self, field: SchemaField, target: str, nullable: bool) -> None:
         if field.type in FIXED:
             self.fixed(target, *FIXED[field.type])
             return
@@ -211,12 +211,12 @@ class _Writer(Source):
             self.flush()
         return count
 
-    def null(self, field: Field, target: str, nullable: bool, count: str) -> None:
+    def null(self, field: SchemaField, target: str, nullable: bool, count: str) -> None:
         if nullable:
             self.emit(f"elif {count} == -1: {target} = None")
         self.emit(f"else: raise unexpected_null('{field.name}', pos)")
 
-    def array(self, field: Field, target: str, nullable: bool) -> None:
+    def array(self, field: SchemaField, target: str, nullable: bool) -> None:
         count, items = self.length("i"), self.name("l")
         size = encoded_bytes_min(field, self.version, self.flexible)
         assert size > 0, f"{self.schema.name}.{field.name}: elements without bytes"
@@ -238,7 +238,7 @@ class _Writer(Source):
         self.emit(f"elif {count} == 0: {target} = []")
         self.null(field, target, nullable, count)
 
-    def element(self, field: Field, items: str) -> None:
+    def element(self, field: SchemaField, items: str) -> None:
         if field.struct is not None:
             name = self.make(field.struct)
             self.emit(f"{items}.append({name})")
@@ -249,7 +249,7 @@ class _Writer(Source):
         self.flush()
         self.emit(f"{items}.append({name})")
 
-    def tags(self, known: list[Field], target: str) -> None:
+    def tags(self, known: list[SchemaField], target: str) -> None:
         count = self.name("t")
         self.fixed(count, "B", 1)
         self.flush()
@@ -263,7 +263,7 @@ class _Writer(Source):
             else:
                 self.emit(f"pos = skip_tags(buf, pos, {count})")
 
-    def known_tags(self, known: list[Field], target: str, count: str) -> None:
+    def known_tags(self, known: list[SchemaField], target: str, count: str) -> None:
         number, stop = self.name("k"), self.name("e")
         with self.block(f"for _ in range({count}):"):
             self.emit(f"{number}, pos = read_varint(buf, pos)")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from penstock.core.limits import CODEC_ELEMENTS_PER_YIELD, CODEC_UNITS_PER_YIELD, RECORDS_COPIED_BYTES_MAX
-from penstock.wire.kafka.notation import FIXED, Field, Schema, Struct
+from penstock.wire.kafka.notation import FIXED, Schema, SchemaField, Struct
 from penstock.wire.kafka.primitives import write_varint
-from penstock.wire.kafka.source import Source
+from penstock.wire.kafka.source import SourceText
 
 Encoder = Callable[[Any, list[Any], list[int]], None]
 """`encode(message, parts, cuts)` appends to `parts`, and to `cuts` the index of each uncopied part."""
@@ -50,7 +50,7 @@ def _compile(writer: _Writer) -> Any:
     return namespace["encode"]
 
 
-def differs_source(field: Field, place: str) -> str:
+def differs_source(field: SchemaField, place: str) -> str:
     """The Python expression that says whether a field holds something other than its default."""
     if field.is_array:
         return f"{place} is not None" if field.default is None else place
@@ -64,7 +64,7 @@ def differs_source(field: Field, place: str) -> str:
     return f"{place} != {field.default!r}"
 
 
-class _Writer(Source):
+class _Writer(SourceText):
     """Writes one function. `run` holds the fixed-width values not yet packed: (format, expression)."""
 
     def __init__(self, schema: Schema, version: int, is_sliced: bool = False) -> None:
@@ -134,7 +134,7 @@ class _Writer(Source):
         else:
             self.run.append(("x", ""))
 
-    def field(self, field: Field, place: str) -> None:
+    def field(self, field: SchemaField, place: str) -> None:
         nullable = field.nullable(self.version)
         if field.is_array:
             self.array(field, place, nullable)
@@ -153,7 +153,7 @@ class _Writer(Source):
                 self.struct(field.struct, name)
                 self.flush()
 
-    def scalar(self, field: Field, place: str, nullable: bool) -> None:
+    def scalar(self, field: SchemaField, place: str, nullable: bool) -> None:
         if field.type == "uuid":
             self.emit(f"assert len({place}) == 16, '{field.name} is no uuid'")
         if field.type in FIXED:
@@ -187,7 +187,7 @@ class _Writer(Source):
             self.run.append((letter, count))
             self.flush()
 
-    def array(self, field: Field, place: str, nullable: bool) -> None:
+    def array(self, field: SchemaField, place: str, nullable: bool) -> None:
         items, count = self.name("l"), self.name("n")
         self.emit(f"{items} = {place}")
         one = " + 1" if self.flexible else ""
@@ -212,7 +212,7 @@ class _Writer(Source):
                 self.scalar(field, item, nullable=False)
             self.flush()
 
-    def tags(self, known: list[Field], source: str) -> None:
+    def tags(self, known: list[SchemaField], source: str) -> None:
         """The tagged fields that differ from their defaults; mostly there are none, and one zero says so."""
         conditions = [differs_source(field, f"{source}.{field.name}") for field in known]
         run, self.run = self.run, []
@@ -229,7 +229,7 @@ class _Writer(Source):
                     self.tag(field, source, pieces)
             self.emit(f"{self.add}(write_varint({count})); {self.add}(b''.join({pieces}))")
 
-    def tag(self, field: Field, source: str, pieces: str) -> None:
+    def tag(self, field: SchemaField, source: str, pieces: str) -> None:
         inner, value, outer = self.name("q"), self.name("d"), self.add
         self.emit(f"{inner} = []")
         self.add = f"{inner}.append"

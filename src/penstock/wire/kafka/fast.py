@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
 from penstock.wire.kafka.api import ApiKey
-from penstock.wire.kafka.classes import Buffer, Message
+from penstock.wire.kafka.classes import Buffer, KafkaMessage
 from penstock.wire.kafka.decoding import Decoder
 from penstock.wire.kafka.notation import UUID_ZERO
 from penstock.wire.kafka.primitives import finish_varint, write_varint
@@ -29,7 +29,7 @@ def _ends(buf: memoryview, pos: int) -> bool:
     return len(buf) - pos == len(_NO_TAGS) and buf[pos:].tobytes() == _NO_TAGS
 
 
-def _make_one(classes: dict[str, type[Message]]) -> Make:
+def _make_one(classes: dict[str, type[KafkaMessage]]) -> Make:
     """How to build a Produce request of one partition from what was read."""
     new = object.__new__
     request_class: Any = classes["ProduceRequest"]
@@ -54,7 +54,7 @@ def _make_one(classes: dict[str, type[Message]]) -> Make:
     return make
 
 
-def make_produce_decoder(version: int, classes: dict[str, type[Message]], generated: Decoder) -> Decoder:
+def make_produce_decoder(version: int, classes: dict[str, type[KafkaMessage]], generated: Decoder) -> Decoder:
     """A decoder for one partition outside a transaction, in two unpacks; the rest is left to `generated`."""
     make = _make_one(classes)
     if version >= 13:

@@ -4,9 +4,9 @@ The comment after a field names the versions that have it, if some lack it. `Non
 allows it.
 """
 
-from penstock.wire.kafka.classes import Buffer, Message, Part, Request
+from penstock.wire.kafka.classes import Buffer, KafkaMessage, KafkaRequest, Part
 
-class ProduceRequest(Request[ProduceResponse]):
+class ProduceRequest(KafkaRequest[ProduceResponse]):
     """API 0, versions 3 to 13."""
 
     transactional_id: str | None = None
@@ -14,28 +14,28 @@ class ProduceRequest(Request[ProduceResponse]):
     timeout_ms: int = 0
     topic_data: list[ProduceRequest.TopicProduceData] = ...
 
-    class TopicProduceData(Message):
+    class TopicProduceData(KafkaMessage):
         name: str = ""  # v3-12
         topic_id: bytes = ...  # v13+
         partition_data: list[ProduceRequest.PartitionProduceData] = ...
 
-    class PartitionProduceData(Message):
+    class PartitionProduceData(KafkaMessage):
         index: int = 0
         records: Buffer | None = b""
 
-class ProduceResponse(Message):
+class ProduceResponse(KafkaMessage):
     """API 0, versions 3 to 13."""
 
     responses: list[ProduceResponse.TopicProduceResponse] = ...
     throttle_time_ms: int = 0
     node_endpoints: list[ProduceResponse.NodeEndpoint] = ...  # v10+
 
-    class TopicProduceResponse(Message):
+    class TopicProduceResponse(KafkaMessage):
         name: str = ""  # v3-12
         topic_id: bytes = ...  # v13+
         partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...
 
-    class PartitionProduceResponse(Message):
+    class PartitionProduceResponse(KafkaMessage):
         index: int = 0
         error_code: int = 0
         base_offset: int = 0
@@ -45,21 +45,21 @@ class ProduceResponse(Message):
         error_message: str | None = None  # v8+
         current_leader: ProduceResponse.LeaderIdAndEpoch | None = None  # v10+
 
-    class BatchIndexAndErrorMessage(Message):
+    class BatchIndexAndErrorMessage(KafkaMessage):
         batch_index: int = 0
         batch_index_error_message: str | None = None
 
-    class LeaderIdAndEpoch(Message):
+    class LeaderIdAndEpoch(KafkaMessage):
         leader_id: int = -1
         leader_epoch: int = -1
 
-    class NodeEndpoint(Message):
+    class NodeEndpoint(KafkaMessage):
         node_id: int = 0
         host: str = ""
         port: int = 0
         rack: str | None = None
 
-class FetchRequest(Request[FetchResponse]):
+class FetchRequest(KafkaRequest[FetchResponse]):
     """API 1, versions 4 to 18."""
 
     cluster_id: str | None = None  # v12+
@@ -75,16 +75,16 @@ class FetchRequest(Request[FetchResponse]):
     forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ...  # v7+
     rack_id: str = ""  # v11+
 
-    class ReplicaState(Message):
+    class ReplicaState(KafkaMessage):
         replica_id: int = -1
         replica_epoch: int = -1
 
-    class FetchTopic(Message):
+    class FetchTopic(KafkaMessage):
         topic: str = ""  # v4-12
         topic_id: bytes = ...  # v13+
         partitions: list[FetchRequest.FetchPartition] = ...
 
-    class FetchPartition(Message):
+    class FetchPartition(KafkaMessage):
         partition: int = 0
         current_leader_epoch: int = -1  # v9+
         fetch_offset: int = 0
@@ -94,12 +94,12 @@ class FetchRequest(Request[FetchResponse]):
         replica_directory_id: bytes = ...  # v17+
         high_watermark: int = 9223372036854775807  # v18+
 
-    class ForgottenTopic(Message):
+    class ForgottenTopic(KafkaMessage):
         topic: str = ""  # v7-12
         topic_id: bytes = ...  # v13+
         partitions: list[int] = ...
 
-class FetchResponse(Message):
+class FetchResponse(KafkaMessage):
     """API 1, versions 4 to 18."""
 
     throttle_time_ms: int = 0
@@ -108,12 +108,12 @@ class FetchResponse(Message):
     responses: list[FetchResponse.FetchableTopicResponse] = ...
     node_endpoints: list[FetchResponse.NodeEndpoint] = ...  # v16+
 
-    class FetchableTopicResponse(Message):
+    class FetchableTopicResponse(KafkaMessage):
         topic: str = ""  # v4-12
         topic_id: bytes = ...  # v13+
         partitions: list[FetchResponse.PartitionData] = ...
 
-    class PartitionData(Message):
+    class PartitionData(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
         high_watermark: int = 0
@@ -126,29 +126,29 @@ class FetchResponse(Message):
         preferred_read_replica: int = -1  # v11+
         records: Part | None = b""
 
-    class EpochEndOffset(Message):
+    class EpochEndOffset(KafkaMessage):
         epoch: int = -1
         end_offset: int = -1
 
-    class LeaderIdAndEpoch(Message):
+    class LeaderIdAndEpoch(KafkaMessage):
         leader_id: int = -1
         leader_epoch: int = -1
 
-    class SnapshotId(Message):
+    class SnapshotId(KafkaMessage):
         end_offset: int = -1
         epoch: int = -1
 
-    class AbortedTransaction(Message):
+    class AbortedTransaction(KafkaMessage):
         producer_id: int = 0
         first_offset: int = 0
 
-    class NodeEndpoint(Message):
+    class NodeEndpoint(KafkaMessage):
         node_id: int = 0
         host: str = ""
         port: int = 0
         rack: str | None = None
 
-class ListOffsetsRequest(Request[ListOffsetsResponse]):
+class ListOffsetsRequest(KafkaRequest[ListOffsetsResponse]):
     """API 2, versions 1 to 11."""
 
     replica_id: int = 0
@@ -156,33 +156,33 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
     topics: list[ListOffsetsRequest.ListOffsetsTopic] = ...
     timeout_ms: int = 0  # v10+
 
-    class ListOffsetsTopic(Message):
+    class ListOffsetsTopic(KafkaMessage):
         name: str = ""
         partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...
 
-    class ListOffsetsPartition(Message):
+    class ListOffsetsPartition(KafkaMessage):
         partition_index: int = 0
         current_leader_epoch: int = -1  # v4+
         timestamp: int = 0
 
-class ListOffsetsResponse(Message):
+class ListOffsetsResponse(KafkaMessage):
     """API 2, versions 1 to 11."""
 
     throttle_time_ms: int = 0  # v2+
     topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = ...
 
-    class ListOffsetsTopicResponse(Message):
+    class ListOffsetsTopicResponse(KafkaMessage):
         name: str = ""
         partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = ...
 
-    class ListOffsetsPartitionResponse(Message):
+    class ListOffsetsPartitionResponse(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
         timestamp: int = -1
         offset: int = -1
         leader_epoch: int = -1  # v4+
 
-class MetadataRequest(Request[MetadataResponse]):
+class MetadataRequest(KafkaRequest[MetadataResponse]):
     """API 3, versions 0 to 13."""
 
     topics: list[MetadataRequest.MetadataRequestTopic] | None = ...
@@ -190,11 +190,11 @@ class MetadataRequest(Request[MetadataResponse]):
     include_cluster_authorized_operations: bool = False  # v8-10
     include_topic_authorized_operations: bool = False  # v8+
 
-    class MetadataRequestTopic(Message):
+    class MetadataRequestTopic(KafkaMessage):
         topic_id: bytes = ...  # v10+
         name: str | None = ""
 
-class MetadataResponse(Message):
+class MetadataResponse(KafkaMessage):
     """API 3, versions 0 to 13."""
 
     throttle_time_ms: int = 0  # v3+
@@ -205,13 +205,13 @@ class MetadataResponse(Message):
     cluster_authorized_operations: int = -2147483648  # v8-10
     error_code: int = 0  # v13+
 
-    class MetadataResponseBroker(Message):
+    class MetadataResponseBroker(KafkaMessage):
         node_id: int = 0
         host: str = ""
         port: int = 0
         rack: str | None = None  # v1+
 
-    class MetadataResponseTopic(Message):
+    class MetadataResponseTopic(KafkaMessage):
         error_code: int = 0
         name: str | None = ""
         topic_id: bytes = ...  # v10+
@@ -219,7 +219,7 @@ class MetadataResponse(Message):
         partitions: list[MetadataResponse.MetadataResponsePartition] = ...
         topic_authorized_operations: int = -2147483648  # v8+
 
-    class MetadataResponsePartition(Message):
+    class MetadataResponsePartition(KafkaMessage):
         error_code: int = 0
         partition_index: int = 0
         leader_id: int = 0
@@ -228,7 +228,7 @@ class MetadataResponse(Message):
         isr_nodes: list[int] = ...
         offline_replicas: list[int] = ...  # v5+
 
-class OffsetCommitRequest(Request[OffsetCommitResponse]):
+class OffsetCommitRequest(KafkaRequest[OffsetCommitResponse]):
     """API 8, versions 2 to 10."""
 
     group_id: str = ""
@@ -238,33 +238,33 @@ class OffsetCommitRequest(Request[OffsetCommitResponse]):
     retention_time_ms: int = -1  # v2-4
     topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = ...
 
-    class OffsetCommitRequestTopic(Message):
+    class OffsetCommitRequestTopic(KafkaMessage):
         name: str = ""  # v2-9
         topic_id: bytes = ...  # v10+
         partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = ...
 
-    class OffsetCommitRequestPartition(Message):
+    class OffsetCommitRequestPartition(KafkaMessage):
         partition_index: int = 0
         committed_offset: int = 0
         committed_leader_epoch: int = -1  # v6+
         committed_metadata: str | None = ""
 
-class OffsetCommitResponse(Message):
+class OffsetCommitResponse(KafkaMessage):
     """API 8, versions 2 to 10."""
 
     throttle_time_ms: int = 0  # v3+
     topics: list[OffsetCommitResponse.OffsetCommitResponseTopic] = ...
 
-    class OffsetCommitResponseTopic(Message):
+    class OffsetCommitResponseTopic(KafkaMessage):
         name: str = ""  # v2-9
         topic_id: bytes = ...  # v10+
         partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...
 
-    class OffsetCommitResponsePartition(Message):
+    class OffsetCommitResponsePartition(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
 
-class OffsetFetchRequest(Request[OffsetFetchResponse]):
+class OffsetFetchRequest(KafkaRequest[OffsetFetchResponse]):
     """API 9, versions 1 to 10."""
 
     group_id: str = ""  # v1-7
@@ -272,22 +272,22 @@ class OffsetFetchRequest(Request[OffsetFetchResponse]):
     groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ...  # v8+
     require_stable: bool = False  # v7+
 
-    class OffsetFetchRequestTopic(Message):
+    class OffsetFetchRequestTopic(KafkaMessage):
         name: str = ""
         partition_indexes: list[int] = ...
 
-    class OffsetFetchRequestGroup(Message):
+    class OffsetFetchRequestGroup(KafkaMessage):
         group_id: str = ""
         member_id: str | None = None  # v9+
         member_epoch: int = -1  # v9+
         topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = ...
 
-    class OffsetFetchRequestTopics(Message):
+    class OffsetFetchRequestTopics(KafkaMessage):
         name: str = ""  # v8-9
         topic_id: bytes = ...  # v10+
         partition_indexes: list[int] = ...
 
-class OffsetFetchResponse(Message):
+class OffsetFetchResponse(KafkaMessage):
     """API 9, versions 1 to 10."""
 
     throttle_time_ms: int = 0  # v3+
@@ -295,42 +295,42 @@ class OffsetFetchResponse(Message):
     error_code: int = 0  # v2-7
     groups: list[OffsetFetchResponse.OffsetFetchResponseGroup] = ...  # v8+
 
-    class OffsetFetchResponseTopic(Message):
+    class OffsetFetchResponseTopic(KafkaMessage):
         name: str = ""
         partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition] = ...
 
-    class OffsetFetchResponsePartition(Message):
+    class OffsetFetchResponsePartition(KafkaMessage):
         partition_index: int = 0
         committed_offset: int = 0
         committed_leader_epoch: int = -1  # v5-7
         metadata: str | None = ""
         error_code: int = 0
 
-    class OffsetFetchResponseGroup(Message):
+    class OffsetFetchResponseGroup(KafkaMessage):
         group_id: str = ""
         topics: list[OffsetFetchResponse.OffsetFetchResponseTopics] = ...
         error_code: int = 0
 
-    class OffsetFetchResponseTopics(Message):
+    class OffsetFetchResponseTopics(KafkaMessage):
         name: str = ""  # v8-9
         topic_id: bytes = ...  # v10+
         partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions] = ...
 
-    class OffsetFetchResponsePartitions(Message):
+    class OffsetFetchResponsePartitions(KafkaMessage):
         partition_index: int = 0
         committed_offset: int = 0
         committed_leader_epoch: int = -1
         metadata: str | None = ""
         error_code: int = 0
 
-class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
+class FindCoordinatorRequest(KafkaRequest[FindCoordinatorResponse]):
     """API 10, versions 0 to 6."""
 
     key: str = ""  # v0-3
     key_type: int = 0  # v1+
     coordinator_keys: list[str] = ...  # v4+
 
-class FindCoordinatorResponse(Message):
+class FindCoordinatorResponse(KafkaMessage):
     """API 10, versions 0 to 6."""
 
     throttle_time_ms: int = 0  # v1+
@@ -341,7 +341,7 @@ class FindCoordinatorResponse(Message):
     port: int = 0  # v0-3
     coordinators: list[FindCoordinatorResponse.Coordinator] = ...  # v4+
 
-    class Coordinator(Message):
+    class Coordinator(KafkaMessage):
         key: str = ""
         node_id: int = 0
         host: str = ""
@@ -349,7 +349,7 @@ class FindCoordinatorResponse(Message):
         error_code: int = 0
         error_message: str | None = ""
 
-class JoinGroupRequest(Request[JoinGroupResponse]):
+class JoinGroupRequest(KafkaRequest[JoinGroupResponse]):
     """API 11, versions 0 to 9."""
 
     group_id: str = ""
@@ -361,11 +361,11 @@ class JoinGroupRequest(Request[JoinGroupResponse]):
     protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ...
     reason: str | None = None  # v8+
 
-    class JoinGroupRequestProtocol(Message):
+    class JoinGroupRequestProtocol(KafkaMessage):
         name: str = ""
         metadata: Buffer = b""
 
-class JoinGroupResponse(Message):
+class JoinGroupResponse(KafkaMessage):
     """API 11, versions 0 to 9."""
 
     throttle_time_ms: int = 0  # v2+
@@ -378,12 +378,12 @@ class JoinGroupResponse(Message):
     member_id: str = ""
     members: list[JoinGroupResponse.JoinGroupResponseMember] = ...
 
-    class JoinGroupResponseMember(Message):
+    class JoinGroupResponseMember(KafkaMessage):
         member_id: str = ""
         group_instance_id: str | None = None  # v5+
         metadata: Buffer = b""
 
-class HeartbeatRequest(Request[HeartbeatResponse]):
+class HeartbeatRequest(KafkaRequest[HeartbeatResponse]):
     """API 12, versions 0 to 4."""
 
     group_id: str = ""
@@ -391,37 +391,37 @@ class HeartbeatRequest(Request[HeartbeatResponse]):
     member_id: str = ""
     group_instance_id: str | None = None  # v3+
 
-class HeartbeatResponse(Message):
+class HeartbeatResponse(KafkaMessage):
     """API 12, versions 0 to 4."""
 
     throttle_time_ms: int = 0  # v1+
     error_code: int = 0
 
-class LeaveGroupRequest(Request[LeaveGroupResponse]):
+class LeaveGroupRequest(KafkaRequest[LeaveGroupResponse]):
     """API 13, versions 0 to 5."""
 
     group_id: str = ""
     member_id: str = ""  # v0-2
     members: list[LeaveGroupRequest.MemberIdentity] = ...  # v3+
 
-    class MemberIdentity(Message):
+    class MemberIdentity(KafkaMessage):
         member_id: str = ""
         group_instance_id: str | None = None
         reason: str | None = None  # v5+
 
-class LeaveGroupResponse(Message):
+class LeaveGroupResponse(KafkaMessage):
     """API 13, versions 0 to 5."""
 
     throttle_time_ms: int = 0  # v1+
     error_code: int = 0
     members: list[LeaveGroupResponse.MemberResponse] = ...  # v3+
 
-    class MemberResponse(Message):
+    class MemberResponse(KafkaMessage):
         member_id: str = ""
         group_instance_id: str | None = ""
         error_code: int = 0
 
-class SyncGroupRequest(Request[SyncGroupResponse]):
+class SyncGroupRequest(KafkaRequest[SyncGroupResponse]):
     """API 14, versions 0 to 5."""
 
     group_id: str = ""
@@ -432,11 +432,11 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
     protocol_name: str | None = None  # v5+
     assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = ...
 
-    class SyncGroupRequestAssignment(Message):
+    class SyncGroupRequestAssignment(KafkaMessage):
         member_id: str = ""
         assignment: Buffer = b""
 
-class SyncGroupResponse(Message):
+class SyncGroupResponse(KafkaMessage):
     """API 14, versions 0 to 5."""
 
     throttle_time_ms: int = 0  # v1+
@@ -445,19 +445,19 @@ class SyncGroupResponse(Message):
     protocol_name: str | None = None  # v5+
     assignment: Buffer = b""
 
-class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
+class DescribeGroupsRequest(KafkaRequest[DescribeGroupsResponse]):
     """API 15, versions 0 to 6."""
 
     groups: list[str] = ...
     include_authorized_operations: bool = False  # v3+
 
-class DescribeGroupsResponse(Message):
+class DescribeGroupsResponse(KafkaMessage):
     """API 15, versions 0 to 6."""
 
     throttle_time_ms: int = 0  # v1+
     groups: list[DescribeGroupsResponse.DescribedGroup] = ...
 
-    class DescribedGroup(Message):
+    class DescribedGroup(KafkaMessage):
         error_code: int = 0
         error_message: str | None = None  # v6+
         group_id: str = ""
@@ -467,7 +467,7 @@ class DescribeGroupsResponse(Message):
         members: list[DescribeGroupsResponse.DescribedGroupMember] = ...
         authorized_operations: int = -2147483648  # v3+
 
-    class DescribedGroupMember(Message):
+    class DescribedGroupMember(KafkaMessage):
         member_id: str = ""
         group_instance_id: str | None = None  # v4+
         client_id: str = ""
@@ -475,43 +475,43 @@ class DescribeGroupsResponse(Message):
         member_metadata: Buffer = b""
         member_assignment: Buffer = b""
 
-class ListGroupsRequest(Request[ListGroupsResponse]):
+class ListGroupsRequest(KafkaRequest[ListGroupsResponse]):
     """API 16, versions 0 to 5."""
 
     states_filter: list[str] = ...  # v4+
     types_filter: list[str] = ...  # v5+
 
-class ListGroupsResponse(Message):
+class ListGroupsResponse(KafkaMessage):
     """API 16, versions 0 to 5."""
 
     throttle_time_ms: int = 0  # v1+
     error_code: int = 0
     groups: list[ListGroupsResponse.ListedGroup] = ...
 
-    class ListedGroup(Message):
+    class ListedGroup(KafkaMessage):
         group_id: str = ""
         protocol_type: str = ""
         group_state: str = ""  # v4+
         group_type: str = ""  # v5+
 
-class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
+class SaslHandshakeRequest(KafkaRequest[SaslHandshakeResponse]):
     """API 17, versions 0 to 1."""
 
     mechanism: str = ""
 
-class SaslHandshakeResponse(Message):
+class SaslHandshakeResponse(KafkaMessage):
     """API 17, versions 0 to 1."""
 
     error_code: int = 0
     mechanisms: list[str] = ...
 
-class ApiVersionsRequest(Request[ApiVersionsResponse]):
+class ApiVersionsRequest(KafkaRequest[ApiVersionsResponse]):
     """API 18, versions 0 to 4."""
 
     client_software_name: str = ""  # v3+
     client_software_version: str = ""  # v3+
 
-class ApiVersionsResponse(Message):
+class ApiVersionsResponse(KafkaMessage):
     """API 18, versions 0 to 4."""
 
     error_code: int = 0
@@ -522,50 +522,50 @@ class ApiVersionsResponse(Message):
     finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = ...  # v3+
     zk_migration_ready: bool = False  # v3+
 
-    class ApiVersion(Message):
+    class ApiVersion(KafkaMessage):
         api_key: int = 0
         min_version: int = 0
         max_version: int = 0
 
-    class SupportedFeatureKey(Message):
+    class SupportedFeatureKey(KafkaMessage):
         name: str = ""
         min_version: int = 0
         max_version: int = 0
 
-    class FinalizedFeatureKey(Message):
+    class FinalizedFeatureKey(KafkaMessage):
         name: str = ""
         max_version_level: int = 0
         min_version_level: int = 0
 
-class CreateTopicsRequest(Request[CreateTopicsResponse]):
+class CreateTopicsRequest(KafkaRequest[CreateTopicsResponse]):
     """API 19, versions 2 to 7."""
 
     topics: list[CreateTopicsRequest.CreatableTopic] = ...
     timeout_ms: int = 60000
     validate_only: bool = False
 
-    class CreatableTopic(Message):
+    class CreatableTopic(KafkaMessage):
         name: str = ""
         num_partitions: int = 0
         replication_factor: int = 0
         assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = ...
         configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...
 
-    class CreatableReplicaAssignment(Message):
+    class CreatableReplicaAssignment(KafkaMessage):
         partition_index: int = 0
         broker_ids: list[int] = ...
 
-    class CreatableTopicConfig(Message):
+    class CreatableTopicConfig(KafkaMessage):
         name: str = ""
         value: str | None = ""
 
-class CreateTopicsResponse(Message):
+class CreateTopicsResponse(KafkaMessage):
     """API 19, versions 2 to 7."""
 
     throttle_time_ms: int = 0
     topics: list[CreateTopicsResponse.CreatableTopicResult] = ...
 
-    class CreatableTopicResult(Message):
+    class CreatableTopicResult(KafkaMessage):
         name: str = ""
         topic_id: bytes = ...  # v7+
         error_code: int = 0
@@ -575,66 +575,66 @@ class CreateTopicsResponse(Message):
         replication_factor: int = -1  # v5+
         configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = ...  # v5+
 
-    class CreatableTopicConfigs(Message):
+    class CreatableTopicConfigs(KafkaMessage):
         name: str = ""
         value: str | None = ""
         read_only: bool = False
         config_source: int = -1
         is_sensitive: bool = False
 
-class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
+class DeleteTopicsRequest(KafkaRequest[DeleteTopicsResponse]):
     """API 20, versions 1 to 6."""
 
     topics: list[DeleteTopicsRequest.DeleteTopicState] = ...  # v6+
     topic_names: list[str] = ...  # v1-5
     timeout_ms: int = 0
 
-    class DeleteTopicState(Message):
+    class DeleteTopicState(KafkaMessage):
         name: str | None = None
         topic_id: bytes = ...
 
-class DeleteTopicsResponse(Message):
+class DeleteTopicsResponse(KafkaMessage):
     """API 20, versions 1 to 6."""
 
     throttle_time_ms: int = 0
     responses: list[DeleteTopicsResponse.DeletableTopicResult] = ...
 
-    class DeletableTopicResult(Message):
+    class DeletableTopicResult(KafkaMessage):
         name: str | None = ""
         topic_id: bytes = ...  # v6+
         error_code: int = 0
         error_message: str | None = None  # v5+
 
-class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
+class DeleteRecordsRequest(KafkaRequest[DeleteRecordsResponse]):
     """API 21, versions 0 to 2."""
 
     topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = ...
     timeout_ms: int = 0
 
-    class DeleteRecordsTopic(Message):
+    class DeleteRecordsTopic(KafkaMessage):
         name: str = ""
         partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...
 
-    class DeleteRecordsPartition(Message):
+    class DeleteRecordsPartition(KafkaMessage):
         partition_index: int = 0
         offset: int = 0
 
-class DeleteRecordsResponse(Message):
+class DeleteRecordsResponse(KafkaMessage):
     """API 21, versions 0 to 2."""
 
     throttle_time_ms: int = 0
     topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult] = ...
 
-    class DeleteRecordsTopicResult(Message):
+    class DeleteRecordsTopicResult(KafkaMessage):
         name: str = ""
         partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = ...
 
-    class DeleteRecordsPartitionResult(Message):
+    class DeleteRecordsPartitionResult(KafkaMessage):
         partition_index: int = 0
         low_watermark: int = 0
         error_code: int = 0
 
-class InitProducerIdRequest(Request[InitProducerIdResponse]):
+class InitProducerIdRequest(KafkaRequest[InitProducerIdResponse]):
     """API 22, versions 0 to 5."""
 
     transactional_id: str | None = ""
@@ -642,7 +642,7 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
     producer_id: int = -1  # v3+
     producer_epoch: int = -1  # v3+
 
-class InitProducerIdResponse(Message):
+class InitProducerIdResponse(KafkaMessage):
     """API 22, versions 0 to 5."""
 
     throttle_time_ms: int = 0
@@ -650,38 +650,38 @@ class InitProducerIdResponse(Message):
     producer_id: int = -1
     producer_epoch: int = 0
 
-class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
+class OffsetForLeaderEpochRequest(KafkaRequest[OffsetForLeaderEpochResponse]):
     """API 23, versions 2 to 4."""
 
     replica_id: int = -2  # v3+
     topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = ...
 
-    class OffsetForLeaderTopic(Message):
+    class OffsetForLeaderTopic(KafkaMessage):
         topic: str = ""
         partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...
 
-    class OffsetForLeaderPartition(Message):
+    class OffsetForLeaderPartition(KafkaMessage):
         partition: int = 0
         current_leader_epoch: int = -1
         leader_epoch: int = 0
 
-class OffsetForLeaderEpochResponse(Message):
+class OffsetForLeaderEpochResponse(KafkaMessage):
     """API 23, versions 2 to 4."""
 
     throttle_time_ms: int = 0
     topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = ...
 
-    class OffsetForLeaderTopicResult(Message):
+    class OffsetForLeaderTopicResult(KafkaMessage):
         topic: str = ""
         partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = ...
 
-    class EpochEndOffset(Message):
+    class EpochEndOffset(KafkaMessage):
         error_code: int = 0
         partition: int = 0
         leader_epoch: int = -1
         end_offset: int = -1
 
-class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
+class AddPartitionsToTxnRequest(KafkaRequest[AddPartitionsToTxnResponse]):
     """API 24, versions 0 to 5."""
 
     transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = ...  # v4+
@@ -690,18 +690,18 @@ class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
     v3_and_below_producer_epoch: int = 0  # v0-3
     v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...  # v0-3
 
-    class AddPartitionsToTxnTransaction(Message):
+    class AddPartitionsToTxnTransaction(KafkaMessage):
         transactional_id: str = ""
         producer_id: int = 0
         producer_epoch: int = 0
         verify_only: bool = False
         topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...
 
-    class AddPartitionsToTxnTopic(Message):
+    class AddPartitionsToTxnTopic(KafkaMessage):
         name: str = ""
         partitions: list[int] = ...
 
-class AddPartitionsToTxnResponse(Message):
+class AddPartitionsToTxnResponse(KafkaMessage):
     """API 24, versions 0 to 5."""
 
     throttle_time_ms: int = 0
@@ -709,19 +709,19 @@ class AddPartitionsToTxnResponse(Message):
     results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = ...  # v4+
     results_by_topic_v3_and_below: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...
 
-    class AddPartitionsToTxnResult(Message):
+    class AddPartitionsToTxnResult(KafkaMessage):
         transactional_id: str = ""
         topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...
 
-    class AddPartitionsToTxnTopicResult(Message):
+    class AddPartitionsToTxnTopicResult(KafkaMessage):
         name: str = ""
         results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = ...
 
-    class AddPartitionsToTxnPartitionResult(Message):
+    class AddPartitionsToTxnPartitionResult(KafkaMessage):
         partition_index: int = 0
         partition_error_code: int = 0
 
-class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
+class AddOffsetsToTxnRequest(KafkaRequest[AddOffsetsToTxnResponse]):
     """API 25, versions 0 to 4."""
 
     transactional_id: str = ""
@@ -729,13 +729,13 @@ class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
     producer_epoch: int = 0
     group_id: str = ""
 
-class AddOffsetsToTxnResponse(Message):
+class AddOffsetsToTxnResponse(KafkaMessage):
     """API 25, versions 0 to 4."""
 
     throttle_time_ms: int = 0
     error_code: int = 0
 
-class EndTxnRequest(Request[EndTxnResponse]):
+class EndTxnRequest(KafkaRequest[EndTxnResponse]):
     """API 26, versions 0 to 5."""
 
     transactional_id: str = ""
@@ -743,7 +743,7 @@ class EndTxnRequest(Request[EndTxnResponse]):
     producer_epoch: int = 0
     committed: bool = False
 
-class EndTxnResponse(Message):
+class EndTxnResponse(KafkaMessage):
     """API 26, versions 0 to 5."""
 
     throttle_time_ms: int = 0
@@ -751,12 +751,12 @@ class EndTxnResponse(Message):
     producer_id: int = -1  # v5+
     producer_epoch: int = -1  # v5+
 
-class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
+class WriteTxnMarkersRequest(KafkaRequest[WriteTxnMarkersResponse]):
     """API 27, versions 1 to 2."""
 
     markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = ...
 
-    class WritableTxnMarker(Message):
+    class WritableTxnMarker(KafkaMessage):
         producer_id: int = 0
         producer_epoch: int = 0
         transaction_result: bool = False
@@ -764,28 +764,28 @@ class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
         coordinator_epoch: int = 0
         transaction_version: int = 0  # v2+
 
-    class WritableTxnMarkerTopic(Message):
+    class WritableTxnMarkerTopic(KafkaMessage):
         name: str = ""
         partition_indexes: list[int] = ...
 
-class WriteTxnMarkersResponse(Message):
+class WriteTxnMarkersResponse(KafkaMessage):
     """API 27, versions 1 to 2."""
 
     markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = ...
 
-    class WritableTxnMarkerResult(Message):
+    class WritableTxnMarkerResult(KafkaMessage):
         producer_id: int = 0
         topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = ...
 
-    class WritableTxnMarkerTopicResult(Message):
+    class WritableTxnMarkerTopicResult(KafkaMessage):
         name: str = ""
         partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = ...
 
-    class WritableTxnMarkerPartitionResult(Message):
+    class WritableTxnMarkerPartitionResult(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
 
-class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
+class TxnOffsetCommitRequest(KafkaRequest[TxnOffsetCommitResponse]):
     """API 28, versions 0 to 5."""
 
     transactional_id: str = ""
@@ -797,31 +797,31 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
     group_instance_id: str | None = None  # v3+
     topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...
 
-    class TxnOffsetCommitRequestTopic(Message):
+    class TxnOffsetCommitRequestTopic(KafkaMessage):
         name: str = ""
         partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...
 
-    class TxnOffsetCommitRequestPartition(Message):
+    class TxnOffsetCommitRequestPartition(KafkaMessage):
         partition_index: int = 0
         committed_offset: int = 0
         committed_leader_epoch: int = -1  # v2+
         committed_metadata: str | None = ""
 
-class TxnOffsetCommitResponse(Message):
+class TxnOffsetCommitResponse(KafkaMessage):
     """API 28, versions 0 to 5."""
 
     throttle_time_ms: int = 0
     topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = ...
 
-    class TxnOffsetCommitResponseTopic(Message):
+    class TxnOffsetCommitResponseTopic(KafkaMessage):
         name: str = ""
         partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...
 
-    class TxnOffsetCommitResponsePartition(Message):
+    class TxnOffsetCommitResponsePartition(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
 
-class DescribeAclsRequest(Request[DescribeAclsResponse]):
+class DescribeAclsRequest(KafkaRequest[DescribeAclsResponse]):
     """API 29, versions 1 to 3."""
 
     resource_type_filter: int = 0
@@ -832,7 +832,7 @@ class DescribeAclsRequest(Request[DescribeAclsResponse]):
     operation: int = 0
     permission_type: int = 0
 
-class DescribeAclsResponse(Message):
+class DescribeAclsResponse(KafkaMessage):
     """API 29, versions 1 to 3."""
 
     throttle_time_ms: int = 0
@@ -840,24 +840,24 @@ class DescribeAclsResponse(Message):
     error_message: str | None = ""
     resources: list[DescribeAclsResponse.DescribeAclsResource] = ...
 
-    class DescribeAclsResource(Message):
+    class DescribeAclsResource(KafkaMessage):
         resource_type: int = 0
         resource_name: str = ""
         pattern_type: int = 3
         acls: list[DescribeAclsResponse.AclDescription] = ...
 
-    class AclDescription(Message):
+    class AclDescription(KafkaMessage):
         principal: str = ""
         host: str = ""
         operation: int = 0
         permission_type: int = 0
 
-class CreateAclsRequest(Request[CreateAclsResponse]):
+class CreateAclsRequest(KafkaRequest[CreateAclsResponse]):
     """API 30, versions 1 to 3."""
 
     creations: list[CreateAclsRequest.AclCreation] = ...
 
-    class AclCreation(Message):
+    class AclCreation(KafkaMessage):
         resource_type: int = 0
         resource_name: str = ""
         resource_pattern_type: int = 3
@@ -866,22 +866,22 @@ class CreateAclsRequest(Request[CreateAclsResponse]):
         operation: int = 0
         permission_type: int = 0
 
-class CreateAclsResponse(Message):
+class CreateAclsResponse(KafkaMessage):
     """API 30, versions 1 to 3."""
 
     throttle_time_ms: int = 0
     results: list[CreateAclsResponse.AclCreationResult] = ...
 
-    class AclCreationResult(Message):
+    class AclCreationResult(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
 
-class DeleteAclsRequest(Request[DeleteAclsResponse]):
+class DeleteAclsRequest(KafkaRequest[DeleteAclsResponse]):
     """API 31, versions 1 to 3."""
 
     filters: list[DeleteAclsRequest.DeleteAclsFilter] = ...
 
-    class DeleteAclsFilter(Message):
+    class DeleteAclsFilter(KafkaMessage):
         resource_type_filter: int = 0
         resource_name_filter: str | None = ""
         pattern_type_filter: int = 3
@@ -890,18 +890,18 @@ class DeleteAclsRequest(Request[DeleteAclsResponse]):
         operation: int = 0
         permission_type: int = 0
 
-class DeleteAclsResponse(Message):
+class DeleteAclsResponse(KafkaMessage):
     """API 31, versions 1 to 3."""
 
     throttle_time_ms: int = 0
     filter_results: list[DeleteAclsResponse.DeleteAclsFilterResult] = ...
 
-    class DeleteAclsFilterResult(Message):
+    class DeleteAclsFilterResult(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
         matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl] = ...
 
-    class DeleteAclsMatchingAcl(Message):
+    class DeleteAclsMatchingAcl(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
         resource_type: int = 0
@@ -912,32 +912,32 @@ class DeleteAclsResponse(Message):
         operation: int = 0
         permission_type: int = 0
 
-class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
+class DescribeConfigsRequest(KafkaRequest[DescribeConfigsResponse]):
     """API 32, versions 1 to 4."""
 
     resources: list[DescribeConfigsRequest.DescribeConfigsResource] = ...
     include_synonyms: bool = False
     include_documentation: bool = False  # v3+
 
-    class DescribeConfigsResource(Message):
+    class DescribeConfigsResource(KafkaMessage):
         resource_type: int = 0
         resource_name: str = ""
         configuration_keys: list[str] | None = ...
 
-class DescribeConfigsResponse(Message):
+class DescribeConfigsResponse(KafkaMessage):
     """API 32, versions 1 to 4."""
 
     throttle_time_ms: int = 0
     results: list[DescribeConfigsResponse.DescribeConfigsResult] = ...
 
-    class DescribeConfigsResult(Message):
+    class DescribeConfigsResult(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
         resource_type: int = 0
         resource_name: str = ""
         configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = ...
 
-    class DescribeConfigsResourceResult(Message):
+    class DescribeConfigsResourceResult(KafkaMessage):
         name: str = ""
         value: str | None = ""
         read_only: bool = False
@@ -947,55 +947,55 @@ class DescribeConfigsResponse(Message):
         config_type: int = 0  # v3+
         documentation: str | None = ""  # v3+
 
-    class DescribeConfigsSynonym(Message):
+    class DescribeConfigsSynonym(KafkaMessage):
         name: str = ""
         value: str | None = ""
         source: int = 0
 
-class AlterConfigsRequest(Request[AlterConfigsResponse]):
+class AlterConfigsRequest(KafkaRequest[AlterConfigsResponse]):
     """API 33, versions 0 to 2."""
 
     resources: list[AlterConfigsRequest.AlterConfigsResource] = ...
     validate_only: bool = False
 
-    class AlterConfigsResource(Message):
+    class AlterConfigsResource(KafkaMessage):
         resource_type: int = 0
         resource_name: str = ""
         configs: list[AlterConfigsRequest.AlterableConfig] = ...
 
-    class AlterableConfig(Message):
+    class AlterableConfig(KafkaMessage):
         name: str = ""
         value: str | None = ""
 
-class AlterConfigsResponse(Message):
+class AlterConfigsResponse(KafkaMessage):
     """API 33, versions 0 to 2."""
 
     throttle_time_ms: int = 0
     responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = ...
 
-    class AlterConfigsResourceResponse(Message):
+    class AlterConfigsResourceResponse(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
         resource_type: int = 0
         resource_name: str = ""
 
-class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
+class DescribeLogDirsRequest(KafkaRequest[DescribeLogDirsResponse]):
     """API 35, versions 1 to 5."""
 
     topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = ...
 
-    class DescribableLogDirTopic(Message):
+    class DescribableLogDirTopic(KafkaMessage):
         topic: str = ""
         partitions: list[int] = ...
 
-class DescribeLogDirsResponse(Message):
+class DescribeLogDirsResponse(KafkaMessage):
     """API 35, versions 1 to 5."""
 
     throttle_time_ms: int = 0
     error_code: int = 0  # v3+
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = ...
 
-    class DescribeLogDirsResult(Message):
+    class DescribeLogDirsResult(KafkaMessage):
         error_code: int = 0
         log_dir: str = ""
         topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = ...
@@ -1003,22 +1003,22 @@ class DescribeLogDirsResponse(Message):
         usable_bytes: int = -1  # v4+
         is_cordoned: bool = False  # v5+
 
-    class DescribeLogDirsTopic(Message):
+    class DescribeLogDirsTopic(KafkaMessage):
         name: str = ""
         partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = ...
 
-    class DescribeLogDirsPartition(Message):
+    class DescribeLogDirsPartition(KafkaMessage):
         partition_index: int = 0
         partition_size: int = 0
         offset_lag: int = 0
         is_future_key: bool = False
 
-class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
+class SaslAuthenticateRequest(KafkaRequest[SaslAuthenticateResponse]):
     """API 36, versions 0 to 2."""
 
     auth_bytes: Buffer = b""
 
-class SaslAuthenticateResponse(Message):
+class SaslAuthenticateResponse(KafkaMessage):
     """API 36, versions 0 to 2."""
 
     error_code: int = 0
@@ -1026,118 +1026,118 @@ class SaslAuthenticateResponse(Message):
     auth_bytes: Buffer = b""
     session_lifetime_ms: int = 0  # v1+
 
-class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
+class CreatePartitionsRequest(KafkaRequest[CreatePartitionsResponse]):
     """API 37, versions 0 to 3."""
 
     topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = ...
     timeout_ms: int = 0
     validate_only: bool = False
 
-    class CreatePartitionsTopic(Message):
+    class CreatePartitionsTopic(KafkaMessage):
         name: str = ""
         count: int = 0
         assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = ...
 
-    class CreatePartitionsAssignment(Message):
+    class CreatePartitionsAssignment(KafkaMessage):
         broker_ids: list[int] = ...
 
-class CreatePartitionsResponse(Message):
+class CreatePartitionsResponse(KafkaMessage):
     """API 37, versions 0 to 3."""
 
     throttle_time_ms: int = 0
     results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = ...
 
-    class CreatePartitionsTopicResult(Message):
+    class CreatePartitionsTopicResult(KafkaMessage):
         name: str = ""
         error_code: int = 0
         error_message: str | None = None
 
-class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
+class DeleteGroupsRequest(KafkaRequest[DeleteGroupsResponse]):
     """API 42, versions 0 to 2."""
 
     groups_names: list[str] = ...
 
-class DeleteGroupsResponse(Message):
+class DeleteGroupsResponse(KafkaMessage):
     """API 42, versions 0 to 2."""
 
     throttle_time_ms: int = 0
     results: list[DeleteGroupsResponse.DeletableGroupResult] = ...
 
-    class DeletableGroupResult(Message):
+    class DeletableGroupResult(KafkaMessage):
         group_id: str = ""
         error_code: int = 0
 
-class ElectLeadersRequest(Request[ElectLeadersResponse]):
+class ElectLeadersRequest(KafkaRequest[ElectLeadersResponse]):
     """API 43, versions 0 to 2."""
 
     election_type: int = 0  # v1+
     topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = ...
     timeout_ms: int = 60000
 
-    class TopicPartitions(Message):
+    class TopicPartitions(KafkaMessage):
         topic: str = ""
         partitions: list[int] = ...
 
-class ElectLeadersResponse(Message):
+class ElectLeadersResponse(KafkaMessage):
     """API 43, versions 0 to 2."""
 
     throttle_time_ms: int = 0
     error_code: int = 0  # v1+
     replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = ...
 
-    class ReplicaElectionResult(Message):
+    class ReplicaElectionResult(KafkaMessage):
         topic: str = ""
         partition_result: list[ElectLeadersResponse.PartitionResult] = ...
 
-    class PartitionResult(Message):
+    class PartitionResult(KafkaMessage):
         partition_id: int = 0
         error_code: int = 0
         error_message: str | None = ""
 
-class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
+class IncrementalAlterConfigsRequest(KafkaRequest[IncrementalAlterConfigsResponse]):
     """API 44, versions 0 to 1."""
 
     resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = ...
     validate_only: bool = False
 
-    class AlterConfigsResource(Message):
+    class AlterConfigsResource(KafkaMessage):
         resource_type: int = 0
         resource_name: str = ""
         configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = ...
 
-    class AlterableConfig(Message):
+    class AlterableConfig(KafkaMessage):
         name: str = ""
         config_operation: int = 0
         value: str | None = ""
 
-class IncrementalAlterConfigsResponse(Message):
+class IncrementalAlterConfigsResponse(KafkaMessage):
     """API 44, versions 0 to 1."""
 
     throttle_time_ms: int = 0
     responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...
 
-    class AlterConfigsResourceResponse(Message):
+    class AlterConfigsResourceResponse(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
         resource_type: int = 0
         resource_name: str = ""
 
-class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
+class AlterPartitionReassignmentsRequest(KafkaRequest[AlterPartitionReassignmentsResponse]):
     """API 45, versions 0 to 1."""
 
     timeout_ms: int = 60000
     allow_replication_factor_change: bool = True  # v1+
     topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = ...
 
-    class ReassignableTopic(Message):
+    class ReassignableTopic(KafkaMessage):
         name: str = ""
         partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = ...
 
-    class ReassignablePartition(Message):
+    class ReassignablePartition(KafkaMessage):
         partition_index: int = 0
         replicas: list[int] | None = None
 
-class AlterPartitionReassignmentsResponse(Message):
+class AlterPartitionReassignmentsResponse(KafkaMessage):
     """API 45, versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -1146,26 +1146,26 @@ class AlterPartitionReassignmentsResponse(Message):
     error_message: str | None = ""
     responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = ...
 
-    class ReassignableTopicResponse(Message):
+    class ReassignableTopicResponse(KafkaMessage):
         name: str = ""
         partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = ...
 
-    class ReassignablePartitionResponse(Message):
+    class ReassignablePartitionResponse(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
         error_message: str | None = ""
 
-class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
+class ListPartitionReassignmentsRequest(KafkaRequest[ListPartitionReassignmentsResponse]):
     """API 46, versions 0 to 0."""
 
     timeout_ms: int = 60000
     topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = None
 
-    class ListPartitionReassignmentsTopics(Message):
+    class ListPartitionReassignmentsTopics(KafkaMessage):
         name: str = ""
         partition_indexes: list[int] = ...
 
-class ListPartitionReassignmentsResponse(Message):
+class ListPartitionReassignmentsResponse(KafkaMessage):
     """API 46, versions 0 to 0."""
 
     throttle_time_ms: int = 0
@@ -1173,56 +1173,56 @@ class ListPartitionReassignmentsResponse(Message):
     error_message: str | None = ""
     topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = ...
 
-    class OngoingTopicReassignment(Message):
+    class OngoingTopicReassignment(KafkaMessage):
         name: str = ""
         partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = ...
 
-    class OngoingPartitionReassignment(Message):
+    class OngoingPartitionReassignment(KafkaMessage):
         partition_index: int = 0
         replicas: list[int] = ...
         adding_replicas: list[int] = ...
         removing_replicas: list[int] = ...
 
-class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
+class OffsetDeleteRequest(KafkaRequest[OffsetDeleteResponse]):
     """API 47, versions 0 to 0."""
 
     group_id: str = ""
     topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = ...
 
-    class OffsetDeleteRequestTopic(Message):
+    class OffsetDeleteRequestTopic(KafkaMessage):
         name: str = ""
         partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = ...
 
-    class OffsetDeleteRequestPartition(Message):
+    class OffsetDeleteRequestPartition(KafkaMessage):
         partition_index: int = 0
 
-class OffsetDeleteResponse(Message):
+class OffsetDeleteResponse(KafkaMessage):
     """API 47, versions 0 to 0."""
 
     error_code: int = 0
     throttle_time_ms: int = 0
     topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = ...
 
-    class OffsetDeleteResponseTopic(Message):
+    class OffsetDeleteResponseTopic(KafkaMessage):
         name: str = ""
         partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = ...
 
-    class OffsetDeleteResponsePartition(Message):
+    class OffsetDeleteResponsePartition(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
 
-class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
+class DescribeClientQuotasRequest(KafkaRequest[DescribeClientQuotasResponse]):
     """API 48, versions 0 to 1."""
 
     components: list[DescribeClientQuotasRequest.ComponentData] = ...
     strict: bool = False
 
-    class ComponentData(Message):
+    class ComponentData(KafkaMessage):
         entity_type: str = ""
         match_type: int = 0
         match: str | None = ""
 
-class DescribeClientQuotasResponse(Message):
+class DescribeClientQuotasResponse(KafkaMessage):
     """API 48, versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -1230,61 +1230,61 @@ class DescribeClientQuotasResponse(Message):
     error_message: str | None = ""
     entries: list[DescribeClientQuotasResponse.EntryData] | None = ...
 
-    class EntryData(Message):
+    class EntryData(KafkaMessage):
         entity: list[DescribeClientQuotasResponse.EntityData] = ...
         values: list[DescribeClientQuotasResponse.ValueData] = ...
 
-    class EntityData(Message):
+    class EntityData(KafkaMessage):
         entity_type: str = ""
         entity_name: str | None = ""
 
-    class ValueData(Message):
+    class ValueData(KafkaMessage):
         key: str = ""
         value: float = 0.0
 
-class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
+class AlterClientQuotasRequest(KafkaRequest[AlterClientQuotasResponse]):
     """API 49, versions 0 to 1."""
 
     entries: list[AlterClientQuotasRequest.EntryData] = ...
     validate_only: bool = False
 
-    class EntryData(Message):
+    class EntryData(KafkaMessage):
         entity: list[AlterClientQuotasRequest.EntityData] = ...
         ops: list[AlterClientQuotasRequest.OpData] = ...
 
-    class EntityData(Message):
+    class EntityData(KafkaMessage):
         entity_type: str = ""
         entity_name: str | None = ""
 
-    class OpData(Message):
+    class OpData(KafkaMessage):
         key: str = ""
         value: float = 0.0
         remove: bool = False
 
-class AlterClientQuotasResponse(Message):
+class AlterClientQuotasResponse(KafkaMessage):
     """API 49, versions 0 to 1."""
 
     throttle_time_ms: int = 0
     entries: list[AlterClientQuotasResponse.EntryData] = ...
 
-    class EntryData(Message):
+    class EntryData(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
         entity: list[AlterClientQuotasResponse.EntityData] = ...
 
-    class EntityData(Message):
+    class EntityData(KafkaMessage):
         entity_type: str = ""
         entity_name: str | None = ""
 
-class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
+class DescribeUserScramCredentialsRequest(KafkaRequest[DescribeUserScramCredentialsResponse]):
     """API 50, versions 0 to 0."""
 
     users: list[DescribeUserScramCredentialsRequest.UserName] | None = ...
 
-    class UserName(Message):
+    class UserName(KafkaMessage):
         name: str = ""
 
-class DescribeUserScramCredentialsResponse(Message):
+class DescribeUserScramCredentialsResponse(KafkaMessage):
     """API 50, versions 0 to 0."""
 
     throttle_time_ms: int = 0
@@ -1292,57 +1292,57 @@ class DescribeUserScramCredentialsResponse(Message):
     error_message: str | None = ""
     results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = ...
 
-    class DescribeUserScramCredentialsResult(Message):
+    class DescribeUserScramCredentialsResult(KafkaMessage):
         user: str = ""
         error_code: int = 0
         error_message: str | None = ""
         credential_infos: list[DescribeUserScramCredentialsResponse.CredentialInfo] = ...
 
-    class CredentialInfo(Message):
+    class CredentialInfo(KafkaMessage):
         mechanism: int = 0
         iterations: int = 0
 
-class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse]):
+class AlterUserScramCredentialsRequest(KafkaRequest[AlterUserScramCredentialsResponse]):
     """API 51, versions 0 to 0."""
 
     deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = ...
     upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = ...
 
-    class ScramCredentialDeletion(Message):
+    class ScramCredentialDeletion(KafkaMessage):
         name: str = ""
         mechanism: int = 0
 
-    class ScramCredentialUpsertion(Message):
+    class ScramCredentialUpsertion(KafkaMessage):
         name: str = ""
         mechanism: int = 0
         iterations: int = 0
         salt: Buffer = b""
         salted_password: Buffer = b""
 
-class AlterUserScramCredentialsResponse(Message):
+class AlterUserScramCredentialsResponse(KafkaMessage):
     """API 51, versions 0 to 0."""
 
     throttle_time_ms: int = 0
     results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = ...
 
-    class AlterUserScramCredentialsResult(Message):
+    class AlterUserScramCredentialsResult(KafkaMessage):
         user: str = ""
         error_code: int = 0
         error_message: str | None = ""
 
-class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
+class DescribeQuorumRequest(KafkaRequest[DescribeQuorumResponse]):
     """API 55, versions 0 to 2."""
 
     topics: list[DescribeQuorumRequest.TopicData] = ...
 
-    class TopicData(Message):
+    class TopicData(KafkaMessage):
         topic_name: str = ""
         partitions: list[DescribeQuorumRequest.PartitionData] = ...
 
-    class PartitionData(Message):
+    class PartitionData(KafkaMessage):
         partition_index: int = 0
 
-class DescribeQuorumResponse(Message):
+class DescribeQuorumResponse(KafkaMessage):
     """API 55, versions 0 to 2."""
 
     error_code: int = 0
@@ -1350,11 +1350,11 @@ class DescribeQuorumResponse(Message):
     topics: list[DescribeQuorumResponse.TopicData] = ...
     nodes: list[DescribeQuorumResponse.Node] = ...  # v2+
 
-    class TopicData(Message):
+    class TopicData(KafkaMessage):
         topic_name: str = ""
         partitions: list[DescribeQuorumResponse.PartitionData] = ...
 
-    class PartitionData(Message):
+    class PartitionData(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
         error_message: str | None = ""  # v2+
@@ -1364,36 +1364,36 @@ class DescribeQuorumResponse(Message):
         current_voters: list[DescribeQuorumResponse.ReplicaState] = ...
         observers: list[DescribeQuorumResponse.ReplicaState] = ...
 
-    class ReplicaState(Message):
+    class ReplicaState(KafkaMessage):
         replica_id: int = 0
         replica_directory_id: bytes = ...  # v2+
         log_end_offset: int = 0
         last_fetch_timestamp: int = -1  # v1+
         last_caught_up_timestamp: int = -1  # v1+
 
-    class Node(Message):
+    class Node(KafkaMessage):
         node_id: int = 0
         listeners: list[DescribeQuorumResponse.Listener] = ...
 
-    class Listener(Message):
+    class Listener(KafkaMessage):
         name: str = ""
         host: str = ""
         port: int = 0
 
-class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
+class UpdateFeaturesRequest(KafkaRequest[UpdateFeaturesResponse]):
     """API 57, versions 0 to 2."""
 
     timeout_ms: int = 60000
     feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey] = ...
     validate_only: bool = False  # v1+
 
-    class FeatureUpdateKey(Message):
+    class FeatureUpdateKey(KafkaMessage):
         feature: str = ""
         max_version_level: int = 0
         allow_downgrade: bool = False  # v0-0
         upgrade_type: int = 1  # v1+
 
-class UpdateFeaturesResponse(Message):
+class UpdateFeaturesResponse(KafkaMessage):
     """API 57, versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -1401,19 +1401,19 @@ class UpdateFeaturesResponse(Message):
     error_message: str | None = ""
     results: list[UpdateFeaturesResponse.UpdatableFeatureResult] = ...  # v0-1
 
-    class UpdatableFeatureResult(Message):
+    class UpdatableFeatureResult(KafkaMessage):
         feature: str = ""
         error_code: int = 0
         error_message: str | None = ""
 
-class DescribeClusterRequest(Request[DescribeClusterResponse]):
+class DescribeClusterRequest(KafkaRequest[DescribeClusterResponse]):
     """API 60, versions 0 to 2."""
 
     include_cluster_authorized_operations: bool = False
     endpoint_type: int = 1  # v1+
     include_fenced_brokers: bool = False  # v2+
 
-class DescribeClusterResponse(Message):
+class DescribeClusterResponse(KafkaMessage):
     """API 60, versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -1425,39 +1425,39 @@ class DescribeClusterResponse(Message):
     brokers: list[DescribeClusterResponse.DescribeClusterBroker] = ...
     cluster_authorized_operations: int = -2147483648
 
-    class DescribeClusterBroker(Message):
+    class DescribeClusterBroker(KafkaMessage):
         broker_id: int = 0
         host: str = ""
         port: int = 0
         rack: str | None = None
         is_fenced: bool = False  # v2+
 
-class DescribeProducersRequest(Request[DescribeProducersResponse]):
+class DescribeProducersRequest(KafkaRequest[DescribeProducersResponse]):
     """API 61, versions 0 to 0."""
 
     topics: list[DescribeProducersRequest.TopicRequest] = ...
 
-    class TopicRequest(Message):
+    class TopicRequest(KafkaMessage):
         name: str = ""
         partition_indexes: list[int] = ...
 
-class DescribeProducersResponse(Message):
+class DescribeProducersResponse(KafkaMessage):
     """API 61, versions 0 to 0."""
 
     throttle_time_ms: int = 0
     topics: list[DescribeProducersResponse.TopicResponse] = ...
 
-    class TopicResponse(Message):
+    class TopicResponse(KafkaMessage):
         name: str = ""
         partitions: list[DescribeProducersResponse.PartitionResponse] = ...
 
-    class PartitionResponse(Message):
+    class PartitionResponse(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
         error_message: str | None = None
         active_producers: list[DescribeProducersResponse.ProducerState] = ...
 
-    class ProducerState(Message):
+    class ProducerState(KafkaMessage):
         producer_id: int = 0
         producer_epoch: int = 0
         last_sequence: int = -1
@@ -1465,30 +1465,30 @@ class DescribeProducersResponse(Message):
         coordinator_epoch: int = 0
         current_txn_start_offset: int = -1
 
-class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
+class UnregisterBrokerRequest(KafkaRequest[UnregisterBrokerResponse]):
     """API 64, versions 0 to 0."""
 
     broker_id: int = 0
 
-class UnregisterBrokerResponse(Message):
+class UnregisterBrokerResponse(KafkaMessage):
     """API 64, versions 0 to 0."""
 
     throttle_time_ms: int = 0
     error_code: int = 0
     error_message: str | None = ""
 
-class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
+class DescribeTransactionsRequest(KafkaRequest[DescribeTransactionsResponse]):
     """API 65, versions 0 to 0."""
 
     transactional_ids: list[str] = ...
 
-class DescribeTransactionsResponse(Message):
+class DescribeTransactionsResponse(KafkaMessage):
     """API 65, versions 0 to 0."""
 
     throttle_time_ms: int = 0
     transaction_states: list[DescribeTransactionsResponse.TransactionState] = ...
 
-    class TransactionState(Message):
+    class TransactionState(KafkaMessage):
         error_code: int = 0
         transactional_id: str = ""
         transaction_state: str = ""
@@ -1498,11 +1498,11 @@ class DescribeTransactionsResponse(Message):
         producer_epoch: int = 0
         topics: list[DescribeTransactionsResponse.TopicData] = ...
 
-    class TopicData(Message):
+    class TopicData(KafkaMessage):
         topic: str = ""
         partitions: list[int] = ...
 
-class ListTransactionsRequest(Request[ListTransactionsResponse]):
+class ListTransactionsRequest(KafkaRequest[ListTransactionsResponse]):
     """API 66, versions 0 to 2."""
 
     state_filters: list[str] = ...
@@ -1510,7 +1510,7 @@ class ListTransactionsRequest(Request[ListTransactionsResponse]):
     duration_filter: int = -1  # v1+
     transactional_id_pattern: str | None = None  # v2+
 
-class ListTransactionsResponse(Message):
+class ListTransactionsResponse(KafkaMessage):
     """API 66, versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -1518,12 +1518,12 @@ class ListTransactionsResponse(Message):
     unknown_state_filters: list[str] = ...
     transaction_states: list[ListTransactionsResponse.TransactionState] = ...
 
-    class TransactionState(Message):
+    class TransactionState(KafkaMessage):
         transactional_id: str = ""
         producer_id: int = 0
         transaction_state: str = ""
 
-class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
+class ConsumerGroupHeartbeatRequest(KafkaRequest[ConsumerGroupHeartbeatResponse]):
     """API 68, versions 0 to 1."""
 
     group_id: str = ""
@@ -1537,11 +1537,11 @@ class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
     server_assignor: str | None = None
     topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = None
 
-    class TopicPartitions(Message):
+    class TopicPartitions(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[int] = ...
 
-class ConsumerGroupHeartbeatResponse(Message):
+class ConsumerGroupHeartbeatResponse(KafkaMessage):
     """API 68, versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -1552,26 +1552,26 @@ class ConsumerGroupHeartbeatResponse(Message):
     heartbeat_interval_ms: int = 0
     assignment: ConsumerGroupHeartbeatResponse.Assignment | None = None
 
-    class Assignment(Message):
+    class Assignment(KafkaMessage):
         topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = ...
 
-    class TopicPartitions(Message):
+    class TopicPartitions(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[int] = ...
 
-class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
+class ConsumerGroupDescribeRequest(KafkaRequest[ConsumerGroupDescribeResponse]):
     """API 69, versions 0 to 1."""
 
     group_ids: list[str] = ...
     include_authorized_operations: bool = False
 
-class ConsumerGroupDescribeResponse(Message):
+class ConsumerGroupDescribeResponse(KafkaMessage):
     """API 69, versions 0 to 1."""
 
     throttle_time_ms: int = 0
     groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = ...
 
-    class DescribedGroup(Message):
+    class DescribedGroup(KafkaMessage):
         error_code: int = 0
         error_message: str | None = None
         group_id: str = ""
@@ -1582,7 +1582,7 @@ class ConsumerGroupDescribeResponse(Message):
         members: list[ConsumerGroupDescribeResponse.Member] = ...
         authorized_operations: int = -2147483648
 
-    class Member(Message):
+    class Member(KafkaMessage):
         member_id: str = ""
         instance_id: str | None = None
         rack_id: str | None = None
@@ -1595,52 +1595,52 @@ class ConsumerGroupDescribeResponse(Message):
         target_assignment: ConsumerGroupDescribeResponse.Assignment = ...
         member_type: int = -1  # v1+
 
-    class Assignment(Message):
+    class Assignment(KafkaMessage):
         topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = ...
 
-    class TopicPartitions(Message):
+    class TopicPartitions(KafkaMessage):
         topic_id: bytes = ...
         topic_name: str = ""
         partitions: list[int] = ...
 
-class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
+class ListConfigResourcesRequest(KafkaRequest[ListConfigResourcesResponse]):
     """API 74, versions 0 to 1."""
 
     resource_types: list[int] = ...  # v1+
 
-class ListConfigResourcesResponse(Message):
+class ListConfigResourcesResponse(KafkaMessage):
     """API 74, versions 0 to 1."""
 
     throttle_time_ms: int = 0
     error_code: int = 0
     config_resources: list[ListConfigResourcesResponse.ConfigResource] = ...
 
-    class ConfigResource(Message):
+    class ConfigResource(KafkaMessage):
         resource_name: str = ""
         resource_type: int = 16  # v1+
 
-class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
+class DescribeTopicPartitionsRequest(KafkaRequest[DescribeTopicPartitionsResponse]):
     """API 75, versions 0 to 0."""
 
     topics: list[DescribeTopicPartitionsRequest.TopicRequest] = ...
     response_partition_limit: int = 2000
     cursor: DescribeTopicPartitionsRequest.Cursor | None = None
 
-    class TopicRequest(Message):
+    class TopicRequest(KafkaMessage):
         name: str = ""
 
-    class Cursor(Message):
+    class Cursor(KafkaMessage):
         topic_name: str = ""
         partition_index: int = 0
 
-class DescribeTopicPartitionsResponse(Message):
+class DescribeTopicPartitionsResponse(KafkaMessage):
     """API 75, versions 0 to 0."""
 
     throttle_time_ms: int = 0
     topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = ...
     next_cursor: DescribeTopicPartitionsResponse.Cursor | None = None
 
-    class DescribeTopicPartitionsResponseTopic(Message):
+    class DescribeTopicPartitionsResponseTopic(KafkaMessage):
         error_code: int = 0
         name: str | None = ""
         topic_id: bytes = ...
@@ -1648,7 +1648,7 @@ class DescribeTopicPartitionsResponse(Message):
         partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = ...
         topic_authorized_operations: int = -2147483648
 
-    class DescribeTopicPartitionsResponsePartition(Message):
+    class DescribeTopicPartitionsResponsePartition(KafkaMessage):
         error_code: int = 0
         partition_index: int = 0
         leader_id: int = 0
@@ -1659,11 +1659,11 @@ class DescribeTopicPartitionsResponse(Message):
         last_known_elr: list[int] | None = ...
         offline_replicas: list[int] = ...
 
-    class Cursor(Message):
+    class Cursor(KafkaMessage):
         topic_name: str = ""
         partition_index: int = 0
 
-class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
+class ShareGroupHeartbeatRequest(KafkaRequest[ShareGroupHeartbeatResponse]):
     """API 76, versions 1 to 1."""
 
     group_id: str = ""
@@ -1672,7 +1672,7 @@ class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
     rack_id: str | None = None
     subscribed_topic_names: list[str] | None = None
 
-class ShareGroupHeartbeatResponse(Message):
+class ShareGroupHeartbeatResponse(KafkaMessage):
     """API 76, versions 1 to 1."""
 
     throttle_time_ms: int = 0
@@ -1683,14 +1683,14 @@ class ShareGroupHeartbeatResponse(Message):
     heartbeat_interval_ms: int = 0
     assignment: ShareGroupHeartbeatResponse.Assignment | None = None
 
-    class Assignment(Message):
+    class Assignment(KafkaMessage):
         topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = ...
 
-    class TopicPartitions(Message):
+    class TopicPartitions(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[int] = ...
 
-class ShareFetchRequest(Request[ShareFetchResponse]):
+class ShareFetchRequest(KafkaRequest[ShareFetchResponse]):
     """API 78, versions 1 to 2."""
 
     group_id: str | None = None
@@ -1706,24 +1706,24 @@ class ShareFetchRequest(Request[ShareFetchResponse]):
     topics: list[ShareFetchRequest.FetchTopic] = ...
     forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic] = ...
 
-    class FetchTopic(Message):
+    class FetchTopic(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[ShareFetchRequest.FetchPartition] = ...
 
-    class FetchPartition(Message):
+    class FetchPartition(KafkaMessage):
         partition_index: int = 0
         acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = ...
 
-    class AcknowledgementBatch(Message):
+    class AcknowledgementBatch(KafkaMessage):
         first_offset: int = 0
         last_offset: int = 0
         acknowledge_types: list[int] = ...
 
-    class ForgottenTopic(Message):
+    class ForgottenTopic(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[int] = ...
 
-class ShareFetchResponse(Message):
+class ShareFetchResponse(KafkaMessage):
     """API 78, versions 1 to 2."""
 
     throttle_time_ms: int = 0
@@ -1733,11 +1733,11 @@ class ShareFetchResponse(Message):
     responses: list[ShareFetchResponse.ShareFetchableTopicResponse] = ...
     node_endpoints: list[ShareFetchResponse.NodeEndpoint] = ...
 
-    class ShareFetchableTopicResponse(Message):
+    class ShareFetchableTopicResponse(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[ShareFetchResponse.PartitionData] = ...
 
-    class PartitionData(Message):
+    class PartitionData(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
         error_message: str | None = None
@@ -1747,16 +1747,16 @@ class ShareFetchResponse(Message):
         records: Part = b""
         acquired_records: list[ShareFetchResponse.AcquiredRecords] = ...
 
-    class LeaderIdAndEpoch(Message):
+    class LeaderIdAndEpoch(KafkaMessage):
         leader_id: int = 0
         leader_epoch: int = 0
 
-    class AcquiredRecords(Message):
+    class AcquiredRecords(KafkaMessage):
         first_offset: int = 0
         last_offset: int = 0
         delivery_count: int = 0
 
-    class NodeEndpoint(Message):
+    class NodeEndpoint(KafkaMessage):
         node_id: int = 0
         host: str = ""
         port: int = 0

@@ -59,7 +59,7 @@ _LINE = re.compile(
 )
 
 
-class Field(NamedTuple):
+class SchemaField(NamedTuple):
     """One field of a struct."""
 
     name: str
@@ -89,7 +89,7 @@ class Struct:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.fields: list[Field] = []
+        self.fields: list[SchemaField] = []
 
 
 class Schema:
@@ -104,7 +104,7 @@ class Schema:
         self.root = Struct(name)
         self.structs: dict[str, Struct] = {}
 
-    def fields(self) -> Iterator[Field]:
+    def fields(self) -> Iterator[SchemaField]:
         """Every field, however deep, each once."""
         yield from self.root.fields
         for struct in self.structs.values():
@@ -128,12 +128,12 @@ def read_schema(name: str, lines: list[str], versions: tuple[int, int], flexible
     return schema
 
 
-def _read_field(match: re.Match[str], structs: dict[str, Struct]) -> Field:
+def _read_field(match: re.Match[str], structs: dict[str, Struct]) -> SchemaField:
     kind, null = match["item"] or match["type"], match["null"]
     struct = structs.setdefault(kind, Struct(kind)) if kind[0].isupper() else None
     low = int(match["low"] or 0)
     high = NEVER if match["on"] or not match["low"] else int(match["high"] or low)
-    return Field(
+    return SchemaField(
         name=match["name"],
         type=kind,
         is_array=match["item"] is not None,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Source:
+class SourceText:
     """Lines of one function."""
 
     def __init__(self) -> None:

@@ -54,7 +54,7 @@ class Fetch(NamedTuple):
     is_full: bool = False
 
 
-class Word(NamedTuple):
+class SingleWord(NamedTuple):
     """TOPICS, HELP or QUIT."""
 
     name: str
@@ -67,14 +67,14 @@ class Unknown(NamedTuple):
     shown: str
 
 
-Command = Pub | Fetch | Word
+Command = Pub | Fetch | SingleWord
 NAMES = ("PUB", "FETCH", "TOPICS", "HELP", "QUIT")
 _NAMES = frozenset(name.encode() for name in NAMES)
 
 
 def name_of(command: Command) -> str:
     """The word that a request begins with."""
-    if isinstance(command, Word):
+    if isinstance(command, SingleWord):
         return command.name
     return "PUB" if isinstance(command, Pub) else "FETCH"
 
@@ -129,7 +129,7 @@ def decode_command(frame: bytes) -> Command | Unknown | None:
         return Unknown(_shown(words[0]))
     if len(words) > 1:
         raise Malformed(f"{name.decode()} takes no arguments")
-    return Word(name.decode())
+    return SingleWord(name.decode())
 
 
 def _decode_pub(words: list[bytes], payload: bytes) -> Pub:

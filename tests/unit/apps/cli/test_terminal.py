@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.apps.cli import terminal
-from penstock.apps.cli.failures import NotFound
+from penstock.apps.cli.failures import ObjectNotFound
 from penstock.apps.cli.formats import Shown, compile_template, json_line
 from penstock.apps.cli.tables import show_table
 from penstock.apps.cli.terminal import say
@@ -34,7 +34,7 @@ def test_tables_are_escaped_in_every_part(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_failures_are_escaped() -> None:
-    assert NotFound(f"no {EVIL}").message == f"no {ESCAPED}"
+    assert ObjectNotFound(f"no {EVIL}").message == f"no {ESCAPED}"
 
 
 def test_records_are_escaped_for_a_terminal_and_exact_elsewhere() -> None:

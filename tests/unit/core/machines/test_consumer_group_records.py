@@ -9,10 +9,10 @@ import pytest
 from penstock.core.errors import TornSegment
 from penstock.core.machines.consumer_group_events import (
     ClassicSide,
+    ConsumerMember,
     Footing,
     FootingSet,
     Heard,
-    Member,
     MemberSet,
     MemberState,
     RegexSet,
@@ -36,7 +36,7 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
         MemberSet(
             "g",
             "m",
-            Member(
+            ConsumerMember(
                 instance_id="i",
                 client_id="c",
                 client_host="/127.0.0.1",
@@ -52,7 +52,9 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
         MemberSet(
             "g",
             "m",
-            Member(rack_id="r1", client_id="c", client_host="h", topic_regex="a.*", rebalance_ms=1000),
+            ConsumerMember(
+                rack_id="r1", client_id="c", client_host="h", topic_regex="a.*", rebalance_ms=1000
+            ),
         ),
         "000500016700016d",
         "000000037231026302680104612e2a000003e80000",
@@ -61,7 +63,7 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
         MemberSet(
             "g",
             "m",
-            Member(
+            ConsumerMember(
                 instance_id="",
                 rack_id="",
                 client_id="c",

@@ -18,7 +18,7 @@ from penstock.core.errors import (
 )
 from penstock.core.machines.group import Group
 from penstock.core.machines.group_round import Round
-from penstock.core.machines.group_state import NEXT, State
+from penstock.core.machines.group_state import NEXT, ClassicState
 from penstock.core.machines.group_values import Assigned, Joined, RoundClosed, SyncCommand
 
 
@@ -102,7 +102,7 @@ def test_the_first_round_grows_while_members_keep_coming_but_not_for_ever() -> N
     play.join(rebalance_ms=200)
     for _ in range(10):
         play.wait(40)
-        if play.group.state is not State.PREPARING:
+        if play.group.state is not ClassicState.PREPARING:
             break
         play.join(rebalance_ms=200)
     assert play.now_ms == 200, "the round ends at the rebalance timeout however many still come"
@@ -114,7 +114,7 @@ def test_a_first_round_closes_when_the_member_that_is_coming_leaves_or_is_given_
     play.join(fresh="ann")
     play.join(fresh="bob", known_id=True)
     play.wait(500)
-    assert play.group.state is State.PREPARING
+    assert play.group.state is ClassicState.PREPARING
     play.leave("bob")
     play.wait(1)
     assert play.answers["ann"].generation == 1
@@ -127,14 +127,14 @@ def test_clients_that_ask_for_ids_and_never_use_them_do_not_keep_a_group_from_st
         play.join(known_id=True)
         play.wait(100)
     assert play.answers["ann"].generation == 1
-    assert play.group.state is State.COMPLETING
+    assert play.group.state is ClassicState.COMPLETING
 
 
 def test_a_quiet_period_ends_at_the_rebalance_timeout_at_the_latest() -> None:
     play = Play(LIMITS._replace(initial_rebalance_static_ms=1_000))
     play.join(fresh="ann", instance="one", rebalance_ms=300)
     play.wait(299)
-    assert play.group.state is State.PREPARING
+    assert play.group.state is ClassicState.PREPARING
     play.wait(1)
     assert play.answers["ann"].generation == 1
 
@@ -144,7 +144,7 @@ def test_a_follower_that_lost_its_answer_gets_it_again_without_a_new_round() -> 
     play.stable("ann", "bob")
     again = play.join("bob")
     assert isinstance(again, Joined) and again.generation == 1 and again.members == ()
-    assert play.group.state is State.STABLE
+    assert play.group.state is ClassicState.STABLE
     assert play.sync("bob") == Assigned("consumer", "range", b"bob")
 
 
@@ -152,14 +152,14 @@ def test_a_leader_that_joins_again_opens_a_round() -> None:
     play = Play()
     play.stable("ann", "bob")
     play.join("ann")
-    assert play.group.state is State.PREPARING
+    assert play.group.state is ClassicState.PREPARING
 
 
 def test_a_member_that_changes_its_metadata_opens_a_round() -> None:
     play = Play()
     play.stable("ann", "bob")
     play.join("bob", metadata=b"other topics")
-    assert play.group.state is State.PREPARING
+    assert play.group.state is ClassicState.PREPARING
 
 
 def test_joining_again_while_assignments_are_awaited_repeats_the_answer() -> None:
@@ -168,7 +168,7 @@ def test_joining_again_while_assignments_are_awaited_repeats_the_answer() -> Non
     play.join(fresh="bob")
     play.wait(200)
     first = play.answers["ann"]
-    assert play.join("ann") == first and play.group.state is State.COMPLETING
+    assert play.join("ann") == first and play.group.state is ClassicState.COMPLETING
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_static_member_may_be_away_for_a_session_and_its_partitions_wait_for_i
     play.wait(9_900)
     play.beat("ann-1")
     play.wait(200)
-    assert list(play.group.members) == ["ann-1"] and play.group.state is State.PREPARING
+    assert list(play.group.members) == ["ann-1"] and play.group.state is ClassicState.PREPARING
 
 
 def test_leaving_in_a_batch_answers_each_and_rebalances_once() -> None:
@@ -250,7 +250,7 @@ def test_leaving_in_a_batch_answers_each_and_rebalances_once() -> None:
         UnknownMember,
         type(None),
     ]
-    assert list(play.group.members) == ["ann"] and play.group.state is State.PREPARING
+    assert list(play.group.members) == ["ann"] and play.group.state is ClassicState.PREPARING
 
 
 def test_a_static_member_can_be_removed_by_its_instance_id_alone() -> None:
@@ -258,7 +258,7 @@ def test_a_static_member_can_be_removed_by_its_instance_id_alone() -> None:
     play.stable("ann-1", instance="ann")
     assert play.leave("", instance="ann") == [None]
     assert isinstance(play.leave("", instance="ann")[0], UnknownMember)
-    assert play.group.state is State.EMPTY
+    assert play.group.state is ClassicState.EMPTY
 
 
 def test_a_leaver_that_was_waited_for_lets_the_round_close() -> None:
@@ -274,12 +274,12 @@ def test_a_pending_id_that_leaves_is_no_longer_waited_for_and_opens_no_round() -
     play.stable("ann")
     play.join(fresh="bob", known_id=True)
     assert play.leave("bob") == [None]
-    assert play.group.state is State.STABLE
+    assert play.group.state is ClassicState.STABLE
     play.join(fresh="cleo", known_id=True)
     play.join("ann")
-    assert play.group.state is State.PREPARING, "cleo is on the way"
+    assert play.group.state is ClassicState.PREPARING, "cleo is on the way"
     play.leave("cleo")
-    assert play.group.state is State.COMPLETING
+    assert play.group.state is ClassicState.COMPLETING
 
 
 def test_members_that_wait_for_the_round_do_not_time_out() -> None:
@@ -361,7 +361,7 @@ def test_after_a_restart_members_keep_their_place_for_a_session() -> None:
     again.wait(9_000)
     again.beat("ann")
     again.wait(1_000)
-    assert list(again.group.members) == ["ann"] and again.group.state is State.PREPARING
+    assert list(again.group.members) == ["ann"] and again.group.state is ClassicState.PREPARING
 
 
 def test_replaying_two_saves_of_a_member_that_changed_gives_the_later_one() -> None:
@@ -387,7 +387,7 @@ def test_the_sync_of_a_stated_protocol_must_match() -> None:
 
 
 def test_no_move_leads_out_of_dead() -> None:
-    assert not [source for source, _ in NEXT if source is State.DEAD]
+    assert not [source for source, _ in NEXT if source is ClassicState.DEAD]
 
 
 def test_a_decision_that_leaves_the_table_of_moves_is_a_defect() -> None:

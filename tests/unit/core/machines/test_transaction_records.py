@@ -10,10 +10,10 @@ from penstock.core.errors import TornSegment
 from penstock.core.machines.transaction_records import decode, encode
 from penstock.core.machines.transaction_values import (
     Enlisted,
-    State,
     Transaction,
     TransactionForgotten,
     TransactionSaved,
+    TransactionState,
 )
 
 KEY = b"\0\0" + b"\0\x03pay"
@@ -26,7 +26,7 @@ OPEN = TransactionSaved(
         last_epoch=1,
         previous_producer_id=6,
         timeout_ms=60_000,
-        state=State.ONGOING,
+        state=TransactionState.ONGOING,
         places=(Enlisted("a", 0), Enlisted("a", 3), Enlisted("bc", 1)),
         started_ms=900,
         changed_ms=1_000,

@@ -21,10 +21,10 @@ from penstock.core.machines.transaction_values import (
     NEXT,
     Enlisted,
     Event,
-    State,
     Transaction,
     TransactionForgotten,
     TransactionSaved,
+    TransactionState,
 )
 from penstock.core.machines.transactions import Claim, Transactions
 
@@ -130,7 +130,11 @@ class TestProducers:
         desk.init()
         desk.add(A)
         desk.init()
-        assert (desk.one.state, desk.one.producer_epoch, desk.one.places) == (State.PREPARE_ABORT, 1, (A,))
+        assert (desk.one.state, desk.one.producer_epoch, desk.one.places) == (
+            TransactionState.PREPARE_ABORT,
+            1,
+            (A,),
+        )
         refuses(TransactionBusy, desk, "init")
         desk.complete()
         assert desk.init() == (101, 2)
@@ -147,7 +151,9 @@ class TestProducers:
         refuses(FencedProducer, desk, "init", Claim(5, EPOCH_MAX - 2))
 
     def test_fencing_at_the_last_epoch_still_leaves_one_for_the_markers(self) -> None:
-        desk = Desk(Transaction(NAME, 5, EPOCH_MAX - 1, state=State.ONGOING, places=(A,), started_ms=1))
+        desk = Desk(
+            Transaction(NAME, 5, EPOCH_MAX - 1, state=TransactionState.ONGOING, places=(A,), started_ms=1)
+        )
         desk.init()
         assert (desk.one.producer_id, desk.one.producer_epoch) == (5, EPOCH_MAX)
         desk.complete()
@@ -162,7 +168,11 @@ class TestPartitions:
         desk.add(B)
         desk.now_ms = 2_000
         desk.add(A, B)
-        assert (desk.one.state, desk.one.places, desk.one.started_ms) == (State.ONGOING, (A, B), 1_000)
+        assert (desk.one.state, desk.one.places, desk.one.started_ms) == (
+            TransactionState.ONGOING,
+            (A, B),
+            1_000,
+        )
         assert desk.add(A) == []
 
     def test_the_next_transaction_starts_without_the_partitions_of_the_last(self) -> None:
@@ -223,7 +233,7 @@ class TestPartitions:
         assert desk.add(NEW) == []
 
     def test_a_name_without_an_id_is_given_the_id_when_it_is_added_again(self) -> None:
-        desk = Desk(Transaction(NAME, 5, 0, state=State.ONGOING, places=(A, B), started_ms=1))
+        desk = Desk(Transaction(NAME, 5, 0, state=TransactionState.ONGOING, places=(A, B), started_ms=1))
         desk.add(NEW)
         assert desk.one.places == (NEW, B)
 
@@ -293,7 +303,11 @@ class TestEndV2:
         desk.init()
         refuses(InvalidTransactionState, desk, "end", commit=True)
         desk.end(commit=False)
-        assert (desk.one.state, desk.one.producer_epoch, desk.one.places) == (State.PREPARE_ABORT, 1, ())
+        assert (desk.one.state, desk.one.producer_epoch, desk.one.places) == (
+            TransactionState.PREPARE_ABORT,
+            1,
+            (),
+        )
         desk.complete()
         desk.end(commit=False)
         assert desk.one.producer_epoch == 2
@@ -328,7 +342,7 @@ class TestTime:
         desk.add(A)
         (event,) = desk.machine.decide_fence(NAME, 61_001)
         desk.machine.apply(event)
-        assert (desk.one.state, desk.one.producer_epoch) == (State.PREPARE_ABORT, 1)
+        assert (desk.one.state, desk.one.producer_epoch) == (TransactionState.PREPARE_ABORT, 1)
         refuses(FencedProducer, desk, "end", Claim(101, 0))
         desk.complete()
         refuses(FencedProducer, desk, "add", A, by=Claim(101, 0))
@@ -351,10 +365,10 @@ class TestTime:
 
 
 def test_the_table_leads_out_of_every_state() -> None:
-    for state in State:
+    for state in TransactionState:
         assert any(source is state for source, _ in NEXT), state
     reached = {target for target in NEXT.values() if target is not None}
-    assert reached == set(State)
+    assert reached == set(TransactionState)
 
 
 def test_values_are_whole() -> None:

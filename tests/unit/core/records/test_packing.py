@@ -17,7 +17,7 @@ from penstock.core.records.batch import LOG_APPEND_TIME, check_produced, decode_
 from penstock.core.records.compression import CODEC_NAMES
 from penstock.core.records.murmur2 import murmur2, partition_of
 from penstock.core.records.packing import Author, Growing, Rows, absent, blobs_of, header_blobs, resealed
-from penstock.core.records.routing import Router, grouped
+from penstock.core.records.routing import PartitionRouter, grouped
 from penstock.core.records.whole import open_batch
 
 
@@ -156,7 +156,7 @@ def test_all_rows_are_hashed_as_each(loops: Any, keys: list[bytes]) -> None:
 def test_keys_decide_and_rows_without_one_stay_together(
     loops: Any, keys: list[bytes | None], partitions: int
 ) -> None:
-    router = Router(loops, partitions, 5)
+    router = PartitionRouter(loops, partitions, 5)
     chosen = router.route(blobs_of(pa.array(keys, pa.binary())))
     sticky = 5 % partitions
     assert chosen.tolist() == [sticky if key is None else partition_of(key, partitions) for key in keys]
@@ -165,7 +165,7 @@ def test_keys_decide_and_rows_without_one_stay_together(
 
 
 def test_a_row_may_name_its_partition(loops: Any) -> None:
-    router = Router(loops, 4, 0)
+    router = PartitionRouter(loops, 4, 0)
     keys = blobs_of(pa.array([b"a", None, None], pa.binary()))
     assert router.route(keys, np.array([3, 2, -1])).tolist() == [3, 2, 0]
     assert router.is_there(3)

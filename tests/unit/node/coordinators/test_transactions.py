@@ -22,7 +22,7 @@ from penstock.core.errors import (
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event, TopicSaved
 from penstock.core.machines.offsets import Place
-from penstock.core.machines.transaction_values import Enlisted, State, TransactionSaved
+from penstock.core.machines.transaction_values import Enlisted, TransactionSaved, TransactionState
 from penstock.core.machines.transactions import Claim
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -31,11 +31,11 @@ from transaction_node import Writer, committed_values, transactional_batch
 T = Place("t", 0)
 
 
-def state(node: Node, name: str = "pay") -> State:
+def state(node: Node, name: str = "pay") -> TransactionState:
     return node.broker.transactions.get(name).state
 
 
-async def until(node: Node, wanted: State) -> None:
+async def until(node: Node, wanted: TransactionState) -> None:
     while state(node) is not wanted:
         await asyncio.sleep(0.05)
 
@@ -61,9 +61,9 @@ def test_what_takes_too_long_is_aborted_by_itself() -> None:
         await writer.begin()
         await writer.write(T, b"slow")
         await asyncio.sleep(4)
-        assert state(node) is State.ONGOING
+        assert state(node) is TransactionState.ONGOING
         await asyncio.sleep(3)
-        assert state(node) is State.COMPLETE_ABORT
+        assert state(node) is TransactionState.COMPLETE_ABORT
         assert committed_values(node.broker.partition(*T)) == []
         with pytest.raises(FencedProducer):
             await writer.end(commit=True)
@@ -110,14 +110,14 @@ def test_a_partition_that_is_offline_holds_up_the_end_but_not_the_decision() -> 
         await writer.write(Place("u", 0), b"a")
         node.broker.partition("u", 0).fail(DiskFailed("the disk is gone"))
         await writer.end(commit=True)
-        assert state(node) is State.PREPARE_COMMIT
+        assert state(node) is TransactionState.PREPARE_COMMIT
         assert committed_values(node.broker.partition(*T)) == [b"a"], "the others are not held up"
         with pytest.raises(TransactionBusy):
             await writer.end(commit=True)
         with pytest.raises(TransactionBusy):
             await Writer(node.broker, "pay").begin()
         await node.broker.change(lambda catalog: catalog.decide_delete_topic("u"))
-        await until(node, State.COMPLETE_COMMIT)
+        await until(node, TransactionState.COMPLETE_COMMIT)
         await Writer(node.broker, "pay").begin()
 
     on_a_node(play)
@@ -132,7 +132,7 @@ def test_a_topic_that_is_deleted_in_between_needs_no_marker() -> None:
         await writer.write(T, b"a")
         await node.broker.change(lambda catalog: catalog.decide_delete_topic("u"))
         await writer.end(commit=True)
-        assert state(node) is State.COMPLETE_COMMIT
+        assert state(node) is TransactionState.COMPLETE_COMMIT
         assert committed_values(node.broker.partition(*T)) == [b"a"]
 
     on_a_node(play)
@@ -160,7 +160,7 @@ def test_no_marker_goes_to_a_topic_that_was_created_again(is_v2: bool, commit: b
         await writer.write(T, b"gone", b"too")
         await create_again(node, "t")
         await writer.end(commit=commit)
-        assert state(node) in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        assert state(node) in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
         partition = node.broker.partition(*T)
         assert partition.end_offset == 0
         await writer.write(T, b"next")

@@ -14,9 +14,9 @@ import pytest
 from penstock.client.errors import Unreachable
 from penstock.spark.pipelines.launch import Launched
 from penstock.spark.pipelines.loading import read_project
-from penstock.spark.pipelines.problems import ForeignCheckpoint, Problem, RunFailed, WrongDefinition
+from penstock.spark.pipelines.problems import ForeignCheckpoint, ProjectProblem, RunFailed, WrongDefinition
 from penstock.spark.pipelines.progress import Progress
-from penstock.spark.pipelines.running import Running, claimed, watch
+from penstock.spark.pipelines.running import RunningPipeline, claimed, watch
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.supervision import RestartPolicy, Supervision
 
@@ -62,9 +62,9 @@ class Clock:
 
 def running(
     name: str, state: Any, launch: Callable[[], Any], restarts_max: int | None = 0, **policy: bool
-) -> Running:
+) -> RunningPipeline:
     pipeline: Any = SimpleNamespace(name=name)
-    one = Running(
+    one = RunningPipeline(
         pipeline, state, launch, Supervision(RestartPolicy(restarts_max, **policy), 0), clock_ms=Clock()
     )
     one.begin()
@@ -80,7 +80,7 @@ def state(tmp_path: Path) -> PipelineState:
     return PipelineState(tmp_path / "sums")
 
 
-def watched(*those: Running) -> dict[str, Progress]:
+def watched(*those: RunningPipeline) -> dict[str, Progress]:
     """The last look at each."""
     shown: list[list[Progress]] = []
     watch(those, shown.append, lambda: False)
@@ -122,7 +122,7 @@ def test_a_pipeline_that_fails_is_restarted_and_the_others_go_on(tmp_path: Path)
         return launched(outcome)
 
     def lost() -> Launched:
-        raise WrongDefinition([Problem("pipelines.lost.source", "there is no topic 'x'.")])
+        raise WrongDefinition([ProjectProblem("pipelines.lost.source", "there is no topic 'x'.")])
 
     states = {name: PipelineState(tmp_path / name) for name in ("flaky", "lost", "well")}
     well = EndingQuery(40, None)
@@ -195,7 +195,7 @@ def test_failures_before_the_start_are_the_status_of_those_they_concern(tmp_path
         return (PipelineState(tmp_path / ".pipelines" / name).status() or {"error": None})["error"]
 
     with pytest.raises(WrongDefinition), claimed(project, project.pipelines):
-        raise WrongDefinition([Problem("pipelines.b.steps[0].sql", "there is no column x.")])
+        raise WrongDefinition([ProjectProblem("pipelines.b.steps[0].sql", "there is no column x.")])
     assert (status("a"), status("b")) == (None, "b: pipelines.b.steps[0].sql: there is no column x.")
     moved = {"a": {**LAKE, "sink": {"table": "elsewhere"}}}
     other = read_project({"pipelines": moved}, tmp_path)

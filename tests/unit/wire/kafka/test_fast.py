@@ -10,7 +10,7 @@ import pytest
 from kafka_samples import sample
 from penstock.core.errors import Malformed
 from penstock.wire.kafka import API, ApiKey, encode_request, encode_response, messages
-from penstock.wire.kafka.classes import Message
+from penstock.wire.kafka.classes import KafkaMessage
 from penstock.wire.kafka.decoding import Decoder, make_decoder
 from penstock.wire.kafka.encoding import make_encoder
 from penstock.wire.kafka.fast import make_produce_decoder, shortcut_of
@@ -32,9 +32,9 @@ def produce_decoders(version: int) -> tuple[Decoder, Decoder]:
     return make_produce_decoder(version, classes, generated), generated
 
 
-def outcome(decode: Decoder, body: bytes) -> Message | str:
+def outcome(decode: Decoder, body: bytes) -> KafkaMessage | str:
     try:
-        message: Message = decode(body, 0)
+        message: KafkaMessage = decode(body, 0)
     except Malformed as error:
         return str(error)
     return message

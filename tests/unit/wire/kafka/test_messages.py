@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from penstock.wire.kafka import API, Message, Request, messages
+from penstock.wire.kafka import API, KafkaMessage, KafkaRequest, messages
 from penstock.wire.kafka.notation import read_schema
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -56,9 +56,9 @@ def test_every_field_has_the_type_of_its_table(stubs: ModuleType) -> None:
 
 def test_requests_are_told_from_other_messages() -> None:
     for api in API.values():
-        assert issubclass(getattr(messages, f"{api.name}Request"), Request)
+        assert issubclass(getattr(messages, f"{api.name}Request"), KafkaRequest)
         response = getattr(messages, f"{api.name}Response")
-        assert issubclass(response, Message) and not issubclass(response, Request)
+        assert issubclass(response, KafkaMessage) and not issubclass(response, KafkaRequest)
         assert not hasattr(response(), "__dict__") and not hasattr(
             getattr(messages, f"{api.name}Request")(), "__dict__"
         )

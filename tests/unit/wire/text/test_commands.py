@@ -11,8 +11,8 @@ from penstock.wire.text.commands import (
     NAMES,
     Fetch,
     Pub,
+    SingleWord,
     TextFraming,
-    Word,
     decode_command,
     name_of,
 )
@@ -58,7 +58,7 @@ def test_a_frame_whose_end_cannot_be_known_is_refused(content: bytes, error: typ
         (b"fetch a 007\n", Fetch("a", 7, "")),
         (b"FETCH a first wait=5 form=full partition=2", Fetch("a", 0, "first", 2, 5, is_full=True)),
         (b"FETCH a NEXT isolation=uncommitted", Fetch("a", 0, "next", isolation=Isolation.READ_UNCOMMITTED)),
-        (b"quit\r\n", Word("QUIT")),
+        (b"quit\r\n", SingleWord("QUIT")),
         (b" \r\n", None),
     ],
 )

@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from penstock.spark.pipelines.lake.evolution import added_fields, plain_schema
 from penstock.spark.pipelines.lake.files import POSITION, spans_of, within
-from penstock.spark.pipelines.lake.port import Bounds, Compacted, Mark, Merge, Spans, StagedFile
+from penstock.spark.pipelines.lake.port import Bounds, CommitMark, Compacted, Merge, Spans, StagedFile
 
 _HOUR_MS = 3_600_000
 _TEXT_CHARS_MAX = 32
@@ -43,7 +43,7 @@ class DeltaLake:
         return self._table().transaction_version(app) if self.exists() else None
 
     def append(
-        self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: Mark
+        self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: CommitMark
     ) -> None:
         adds: list[Any] = [_add(file) for file in files]
         if not self.exists():
@@ -61,7 +61,7 @@ class DeltaLake:
             adds, "append", table.schema(), list(partition_by), commit_properties=_marked(mark)
         )
 
-    def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: Mark) -> None:
+    def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: CommitMark) -> None:
         columns = [name for name in changes.schema.names if name != merge.is_deletion]
         if not self.exists():
             kept = pa.schema([changes.schema.field(name) for name in columns])
@@ -117,7 +117,7 @@ class DeltaLake:
         return table
 
 
-def _marked(mark: Mark) -> CommitProperties:
+def _marked(mark: CommitMark) -> CommitProperties:
     return CommitProperties(app_transactions=[Transaction(mark.app, mark.batch)])
 
 

@@ -19,7 +19,7 @@ from pyiceberg.table import Table, Transaction
 
 from penstock.spark.pipelines.lake.evolution import added_fields, plain_schema
 from penstock.spark.pipelines.lake.files import POSITION, spans_of
-from penstock.spark.pipelines.lake.port import Compacted, Mark, Merge, Spans, StagedFile
+from penstock.spark.pipelines.lake.port import CommitMark, Compacted, Merge, Spans, StagedFile
 
 CATALOG_FILE = "iceberg-catalog.db"
 NAMESPACE = "penstock"
@@ -50,7 +50,7 @@ class IcebergLake:
         return None if found is None else int(found)
 
     def append(
-        self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: Mark
+        self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: CommitMark
     ) -> None:
         table = self._made(schema, partition_by)
         paths = [f"file://{self._place / file.path}" for file in files]
@@ -59,7 +59,7 @@ class IcebergLake:
             transaction.add_files(paths, snapshot_properties=_summary(mark), check_duplicate_files=False)
             transaction.set_properties(_summary(mark))
 
-    def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: Mark) -> None:
+    def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: CommitMark) -> None:
         rows = changes.read_all()
         columns = [name for name in rows.column_names if name != merge.is_deletion]
         table = self._made(rows.select(columns).schema, ())
@@ -139,7 +139,7 @@ class IcebergLake:
         return removed
 
 
-def _summary(mark: Mark) -> dict[str, str]:
+def _summary(mark: CommitMark) -> dict[str, str]:
     return {_MARK + mark.app: str(mark.batch)}
 
 

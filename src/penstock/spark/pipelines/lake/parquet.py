@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from penstock.spark.pipelines.lake.evolution import added_fields, plain_schema
 from penstock.spark.pipelines.lake.files import POSITION, spans_of, within
-from penstock.spark.pipelines.lake.port import Compacted, Mark, Merge, Spans, StagedFile
+from penstock.spark.pipelines.lake.port import CommitMark, Compacted, Merge, Spans, StagedFile
 from penstock.spark.pipelines.problems import SchemaMismatch
 
 _MANIFESTS = "_manifests"
@@ -59,7 +59,7 @@ class ParquetLake:
         return self._carried_out().marks.get(app)
 
     def append(
-        self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: Mark
+        self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: CommitMark
     ) -> None:
         there = self._carried_out()
         added_fields(self._place, self.schema(), plain_schema(schema))
@@ -75,7 +75,7 @@ class ParquetLake:
         )
         self._carried_out()
 
-    def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: Mark) -> None:
+    def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: CommitMark) -> None:
         raise SchemaMismatch(f"{self._place}: parquet has no upsert. Give format: delta or iceberg.")
 
     def compact(self, file_bytes: int, keep_ms: int, expire_before_ms: int | None) -> Compacted:
@@ -159,7 +159,7 @@ class ParquetLake:
         return len(left)
 
 
-def _visible(file: StagedFile, mark: Mark) -> str:
+def _visible(file: StagedFile, mark: CommitMark) -> str:
     """`_staging/<batch>/__part__date=2026-11-16/part-0.parquet` → `2026-11-16/<batch>-part-0.parquet`.
 
     No `name=value` directories: the files hold these columns themselves, and some readers take that for a conflict.

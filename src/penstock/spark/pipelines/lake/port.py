@@ -13,7 +13,7 @@ Spans = dict[tuple[str, int], tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Mark:
+class CommitMark:
     """Who commits, and which batch: a batch whose mark is in the table is never added again."""
 
     app: str
@@ -89,12 +89,12 @@ class LakeTable(Protocol):
         ...
 
     def append(
-        self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: Mark
+        self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: CommitMark
     ) -> None:
         """Make staged files part of the table. Raises SchemaMismatch."""
         ...
 
-    def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: Mark) -> None:
+    def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: CommitMark) -> None:
         """Bring the rows of each key up to date. `changes` has at most one row per key."""
         ...
 

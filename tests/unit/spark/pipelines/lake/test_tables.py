@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.spark.pipelines.lake.files import COPY_PREFIX, staged_files, staged_schema
-from penstock.spark.pipelines.lake.port import LakeTable, Mark, Merge
+from penstock.spark.pipelines.lake.port import CommitMark, LakeTable, Merge
 from penstock.spark.pipelines.lake.tables import open_table
 from penstock.spark.pipelines.problems import SchemaMismatch
 
@@ -57,7 +57,7 @@ def add(table: LakeTable, place: Path, batch: int, content: pa.Table, app: str =
     directory = stage(table, place, batch, content)
     schema = staged_schema(directory)
     assert schema is not None
-    table.append(staged_files(place, directory), schema, ["_date"], Mark(app, batch))
+    table.append(staged_files(place, directory), schema, ["_date"], CommitMark(app, batch))
 
 
 def ids(table: LakeTable) -> list[int]:
@@ -139,7 +139,7 @@ def test_changes_are_merged_by_key(format_name: str, key: tuple[str, ...], place
                 "_gone": pa.array([one[1] is None for one in changes]),
             }
         )
-        table.merge(content.to_reader(), Merge(key, "_gone"), Mark("app", batch))
+        table.merge(content.to_reader(), Merge(key, "_gone"), CommitMark("app", batch))
 
     change(0, (1, "a"), (2, "b"), (3, None))
     change(1, (2, "B"), (1, None), (4, "d"))
