@@ -11,7 +11,7 @@ import fastavro
 import pytest
 
 from penstock.spark.pipelines.analysis import analyse
-from penstock.spark.pipelines.maintenance import compact
+from penstock.spark.pipelines.maintenance import compact_table
 from penstock.spark.pipelines.problems import ForeignCheckpoint, RunFailed, WrongDefinition
 from spark.shop import SCHEMA, Shop, order
 
@@ -46,7 +46,7 @@ def test_lake_in_every_format(spark: Any, shop: Shop, format_name: str) -> None:
         shop.run(spark, shop.project({"lake": widened}))
     assert shop.rows("lake/orders", format_name, "id", "note", "_offset")[-1]["note"] in (None, "new")
     assert {row["note"] for row in shop.rows("lake/orders", format_name)} == {None, "new"}
-    done = compact(project, project.pipelines[0], file_bytes=10**9, keep_ms=86_400_000)
+    done = compact_table(project, project.pipelines[0], file_bytes=10**9, keep_ms=86_400_000)
     assert done.files_after < done.files_before
     assert sorted(row["id"] for row in shop.rows("lake/orders", format_name)) == list(range(61))
 

@@ -98,6 +98,25 @@ def test_names_let_pass() -> None:
     assert not walls.vague_names([src("node/a.py", "class Baseline: ...\ndef base_offset(): ...")])
 
 
+def test_second_definitions() -> None:
+    first = src("node/a.py", "class Place: ...\ndef read(): ...\ndef _own(): ...\ndef decode(): ...")
+    second = src("client/b.py", "class Place: ...\nasync def read(): ...\ndef _own(): ...\ndef decode(): ...")
+    assert walls.second_definitions([first, second]) == {
+        "Place": ["client.b", "node.a"],
+        "read": ["client.b", "node.a"],
+    }
+
+
+def test_second_definitions_let_pass() -> None:
+    forms = [
+        src("core/records/walk_loops.py", "def walk(): ..."),
+        src("core/records/walk_compiled.py", "def walk(): ..."),
+    ]
+    command = src("apps/cli/topic.py", "@topic.command()\ndef walk(): ...")
+    method = src("node/a.py", "class Row:\n    def walk(self): ...\n    class Walk: ...")
+    assert walls.second_definitions([*forms, command, method]) == {}
+
+
 @pytest.mark.parametrize("line", ["# TODO later", "x = 1  # FIXME", "XXX"])
 def test_unfinished(line: str) -> None:
     assert walls.unfinished([Source("docs/a.md", line)])

@@ -32,6 +32,12 @@ IMPURE = {
 }
 """Modules of the standard library that a room never touches."""
 
+VERBS = frozenset({"encode", "decode", "main"})
+"""Functions that carry the same name in every codec, and where every program starts."""
+
+_FORMS = re.compile(r"_(?:loops|compiled)$")
+"""One module in two forms: the plain one, and the one for a C compiler."""
+
 _VAGUE = re.compile(r"(^|_)(utils?|commons?|helpers?|misc|managers?)($|_)")
 _VAGUE_CLASS = re.compile(r"Util|Common|Helper|Manager|Misc|^Base[A-Z]|Base$|Impl$")
 _WAIVER = re.compile(r"#\s*waiver:\s*\S+")
@@ -184,6 +190,32 @@ def vague_names(sources: Iterable[Source]) -> list[str]:
     return found
 
 
+def second_definitions(sources: Iterable[Source]) -> dict[str, list[str]]:
+    """Public classes and functions whose name is defined in more than one module, with those modules.
+
+    Methods do not count, and neither do commands of the command line: their names are what users type.
+    """
+    found: dict[str, set[str]] = {}
+    for source in sources:
+        if source.module:
+            room = _room(_FORMS.sub("", source.module))
+            for name in _public_names(source.tree):
+                found.setdefault(name, set()).add(room)
+    return {name: sorted(modules) for name, modules in sorted(found.items()) if len(modules) > 1}
+
+
+def _public_names(module: ast.Module) -> Iterator[str]:
+    for node in module.body:
+        is_defined = isinstance(node, ast.ClassDef) or (isinstance(node, _Function) and not _is_command(node))
+        if is_defined and not node.name.startswith("_") and node.name not in VERBS:
+            yield node.name
+
+
+def _is_command(node: _Function) -> bool:
+    calls = [one.func for one in node.decorator_list if isinstance(one, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr in ("command", "group") for call in calls)
+
+
 def unfinished(files: Iterable[Source]) -> list[str]:
     """Notes to self."""
     return _matching(files, _UNFINISHED)
@@ -201,29 +233,3 @@ def _matching(files: Iterable[Source], pattern: re.Pattern[str]) -> list[str]:
         for number, line in enumerate(file.lines(), 1)
         if pattern.search(line)
     ]
-
-
-VERBS = frozenset({"encode", "decode", "main"})
-"""Functions that carry the same name in every codec, and where every program starts."""
-
-_FORMS = re.compile(r"_(?:loops|compiled)$")
-"""One module in two forms: the plain one, and the one for a C compiler."""
-
-
-def second_definitions(sources: Iterable[Source]) -> dict[str, list[str]]:
-    """Public classes and functions whose name is defined in more than one module, with those modules.
-
-    Methods do not count, and neither do commands of the command line: their names are what users type.
-    """
-    found: dict[str, set[str]] = {}
-    for source in sources:
-        for node in source.tree.body if source.module else ():
-            if isinstance(node, ast.ClassDef) or (isinstance(node, _Function) and not _is_command(node)):
-                if not node.name.startswith("_") and node.name not in VERBS:
-                    found.setdefault(node.name, set()).add(_room(_FORMS.sub("", source.module)))
-    return {name: sorted(modules) for name, modules in sorted(found.items()) if len(modules) > 1}
-
-
-def _is_command(node: _Function) -> bool:
-    calls = [one.func for one in node.decorator_list if isinstance(one, ast.Call)]
-    return any(isinstance(call, ast.Attribute) and call.attr in ("command", "group") for call in calls)

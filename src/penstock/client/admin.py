@@ -39,7 +39,7 @@ from penstock.client.described import (
 from penstock.client.errors import AlreadyThere, IllegalState, NotFound
 from penstock.client.library import configure, create, knock
 from penstock.client.messages import Position
-from penstock.client.options import ConnectionOptions, resolve
+from penstock.client.options import ConnectionOptions, resolve_options
 from penstock.client.translation import cause, translate
 
 BROKER_DECIDES = -1
@@ -50,7 +50,7 @@ class Admin:
     """Asks one broker about topics and groups. Safe to use from several threads."""
 
     def __init__(self, **options: Unpack[ConnectionOptions]) -> None:
-        self._options = resolve(ConnectionOptions, options, "Admin")
+        self._options = resolve_options(ConnectionOptions, options, "Admin")
         knock(self._options)
         self._client: AdminClient | None = create(AdminClient, configure(self._options, {}))
 

@@ -8,7 +8,7 @@ from typing import Self, Unpack
 
 from penstock.client.admin import Admin
 from penstock.client.errors import IllegalState
-from penstock.client.options import ConnectionOptions, resolve
+from penstock.client.options import ConnectionOptions, resolve_options
 from penstock.client.threaded import in_thread, new_thread, threaded
 
 
@@ -16,7 +16,7 @@ class AsyncAdmin:
     """Asks one broker about topics and groups: `async with AsyncAdmin() as admin`."""
 
     def __init__(self, **options: Unpack[ConnectionOptions]) -> None:
-        resolve(ConnectionOptions, options, "Admin")
+        resolve_options(ConnectionOptions, options, "Admin")
         self._make = functools.partial(Admin, **options)
         self._admin: Admin | None = None
         self.thread = new_thread("admin")

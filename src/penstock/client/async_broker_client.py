@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from penstock.client.errors import ClientError, IllegalState, TimedOut, Unreachable
-from penstock.client.handling import ACCEPT, REJECT, RELEASE, Reject, failure_on, held_by, tell_refused
+from penstock.client.handling import ACCEPT, REJECT, RELEASE, Reject, failure_on, held_place, tell_refused
 from penstock.client.queue_member import QueueMember
 from penstock.client.queue_requests import (
     Asked,
@@ -338,7 +338,7 @@ class AsyncBrokerClient(QueueMember[Handler]):
         except Exception as error:
             logger.exception(failure_on(message))
             outcome, reason = RELEASE, f"{type(error).__name__}: {error}"
-        line.send(line.session.settle(held_by(message), outcome, reason))
+        line.send(line.session.settle(held_place(message), outcome, reason))
 
 
 async def _read(line: _Line) -> None:

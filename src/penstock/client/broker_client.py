@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from penstock.client.errors import ClientError, IllegalState, TimedOut, Unreachable
-from penstock.client.handling import ACCEPT, REJECT, RELEASE, Reject, failure_on, held_by, tell_refused
+from penstock.client.handling import ACCEPT, REJECT, RELEASE, Reject, failure_on, held_place, tell_refused
 from penstock.client.queue_line import QueueLine, open_line, settled
 from penstock.client.queue_member import QueueMember
 from penstock.client.queue_requests import (
@@ -318,6 +318,6 @@ class BrokerClient(QueueMember[Handler]):
             logger.exception(failure_on(message))
             outcome, reason = RELEASE, f"{type(error).__name__}: {error}"
         try:
-            line.settle(held_by(message), outcome, reason)
+            line.settle(held_place(message), outcome, reason)
         except OSError as error:
             self._drop_line(line, Unreachable(str(error)))

@@ -16,7 +16,7 @@ class Reject(Exception):
     """Raise it in a handler: this message will never be good, put it into the dead letter topic."""
 
 
-def held_by(message: Message) -> HeldMessage:
+def held_place(message: Message) -> HeldMessage:
     """The place of a message, by which it is settled."""
     return HeldMessage(message.subscription, message.partition, message.offset)
 

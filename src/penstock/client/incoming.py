@@ -24,7 +24,7 @@ from confluent_kafka import Message as LibraryMessage
 from penstock.client.errors import BadArgument, ClientError, IllegalState, NotFound, SerializationFailed
 from penstock.client.library import configure, create, knock, ms
 from penstock.client.messages import Message, Position
-from penstock.client.options import ConsumerOptions, resolve
+from penstock.client.options import ConsumerOptions, resolve_options
 from penstock.client.serializers import decode, serializer
 from penstock.client.translation import cause, translate
 
@@ -55,7 +55,7 @@ _SHARED_ANEW = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRES
 """Errors of a commit that came too late: the partitions are being given out again."""
 
 
-def library_settings(options: ConsumerOptions) -> dict[str, Any]:
+def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
     """Options in the library's words. Raises BadArgument for options that contradict each other."""
     group, delivery, reset = options["group"], options["delivery"], options["reset"]
     if group is None and delivery != "at_least_once":
@@ -123,11 +123,11 @@ class Incoming:
     """One consumer of the library, and how far the program has come with what it was handed."""
 
     def __init__(self, topics: str | Sequence[str], given: Mapping[str, Any]) -> None:
-        self.options = resolve(ConsumerOptions, given, "Consumer")
+        self.options = resolve_options(ConsumerOptions, given, "Consumer")
         self.topics = [topics] if isinstance(topics, str) else list(topics)
         if not self.topics or not all(isinstance(name, str) and name for name in self.topics):
             raise BadArgument(f"Consumer: topics is one name or a list of names, not {topics!r}.")
-        self._settings = library_settings(self.options)
+        self._settings = consumer_settings(self.options)
         self._key = serializer(self.options["key_serializer"])
         self._value = serializer(self.options["value_serializer"])
         self._consumer: Consumer | None = None

@@ -1,7 +1,7 @@
 """Options of the clients: one definition each, with default, bounds and meaning. Never talks to a broker.
 
-A client takes its options as keywords, typed by the class here; `resolve` checks what was given and fills in the rest.
-The tables in docs/clients.md derive from the same definitions.
+A client takes its options as keywords, typed by the class here; `resolve_options` checks what was given and fills in
+the rest. The tables in docs/clients.md derive from the same definitions.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def definitions(kind: type[Any]) -> dict[str, tuple[Any, Option]]:
     return found
 
 
-def resolve(kind: type[Options], given: Mapping[str, Any], client: str) -> Options:
+def resolve_options(kind: type[Options], given: Mapping[str, Any], client: str) -> Options:
     """All options of a client, given or default. Raises BadArgument for the first that cannot be."""
     known = definitions(kind)
     for name, value in given.items():
@@ -188,7 +188,7 @@ def _guess(name: str, known: Mapping[str, object]) -> str:
 def _check(client: str, name: str, value: object, hint: Any, option: Option) -> None:
     if not _allows(hint, value):
         guess = nearest(value, _words(hint)) if isinstance(value, str) else ""
-        raise BadArgument(f"{client}: {name} cannot be {value!r}; it is {describe(hint)}.{guess}")
+        raise BadArgument(f"{client}: {name} cannot be {value!r}; it is {describe_type(hint)}.{guess}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if option.least is not None and value < option.least:
             raise BadArgument(f"{client}: {name} cannot be {value}; the least is {option.least:.12g}.")
@@ -228,7 +228,7 @@ def _allows_part(part: Any, value: object) -> bool:
     return isinstance(value, part)
 
 
-def describe(hint: Any) -> str:
+def describe_type(hint: Any) -> str:
     """A type in words, as errors and the documentation show it."""
     return " or ".join(_describe_part(part) for part in _parts(hint))
 

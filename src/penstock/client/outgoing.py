@@ -27,7 +27,7 @@ from penstock.client.errors import (
 )
 from penstock.client.library import address, configure, create, knock, ms
 from penstock.client.messages import Placed, Record
-from penstock.client.options import RETRIES_MAX, ProducerOptions, resolve
+from penstock.client.options import RETRIES_MAX, ProducerOptions, resolve_options
 from penstock.client.partitions import APPEARS_S_MAX, PartitionChoice
 from penstock.client.serializers import encode, serializer
 from penstock.client.translation import cause, translate
@@ -46,7 +46,7 @@ class QueueFull(Exception):
     """The library's queue has no room for another record now. Never reaches a program."""
 
 
-def library_settings(options: ProducerOptions) -> dict[str, Any]:
+def producer_settings(options: ProducerOptions) -> dict[str, Any]:
     """Options in the library's words. Raises BadArgument for options that contradict each other."""
     delivery, acks = options["delivery"], options["acks"]
     own: dict[str, Any] = {
@@ -87,10 +87,10 @@ class Outgoing:
     """One producer of the library, the thread that polls it, and what became of the records."""
 
     def __init__(self, given: Mapping[str, Any], after_poll: Callable[[], None] = lambda: None) -> None:
-        self.options = resolve(ProducerOptions, given, "Producer")
+        self.options = resolve_options(ProducerOptions, given, "Producer")
         self._key = serializer(self.options["key_serializer"])
         self._value = serializer(self.options["value_serializer"])
-        self._settings = library_settings(self.options)
+        self._settings = producer_settings(self.options)
         self._after_poll = after_poll
         self._lock = threading.Lock()
         self._failed: list[ClientError] = []

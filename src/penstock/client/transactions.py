@@ -113,7 +113,7 @@ def add_partitions(cluster: Cluster, hold: TransactionHold, places: Iterable[Top
         _check(code, f"partition {place.partition} of {place.topic} is not taken into the transaction")
 
 
-def commit_offsets(
+def add_offsets(
     cluster: Cluster, hold: TransactionHold, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> None:
     """Offsets of a group that count if the transaction commits; opens it if it is not."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
 from penstock.core.model import Record
-from penstock.core.records.portion import size_of
+from penstock.core.records.portion import payload_bytes
 from penstock.node.broker import Broker
 from penstock.node.reading import Reader, Run, Wanted
 from penstock.node.waiting import Client
@@ -82,7 +82,7 @@ class _Reading:
 
     def _take(self, run: Run) -> None:
         left = self._left
-        content_bytes = sum(map(size_of, run.records))
+        content_bytes = sum(map(payload_bytes, run.records))
         if self._pieces and content_bytes > left.bytes_max:
             self._end(run._replace(next_offset=left.offset))  # one record that is too large for what is left
             return

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from penstock.core.errors import BrokerError
 from penstock.core.limits import FETCH_BYTES_MAX
 from penstock.core.model import Isolation, Record
-from penstock.core.records.portion import size_of
+from penstock.core.records.portion import payload_bytes
 from penstock.node.broker import Broker
 from penstock.node.committed_records import end_of as end_of
 from penstock.node.committed_records import read_records
@@ -114,7 +114,7 @@ class Reader:
             records_max=wanted.records_max,
             bytes_max=wanted.bytes_max,
         )
-        partition.traffic.out_bytes += sum(map(size_of, found.records))
+        partition.traffic.out_bytes += sum(map(payload_bytes, found.records))
         run = _run(partition, found.records, found.next_offset, wanted.isolation)
         return run._replace(is_opening=True) if found.is_opening else run
 

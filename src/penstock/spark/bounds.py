@@ -33,7 +33,7 @@ def select(cluster: Cluster, options: ReadOptions) -> Selection:
     return Selection(places, {place.topic: found[place.topic].topic_id for place in places})
 
 
-def resolve(
+def resolve_bound(
     cluster: Cluster, bound: Bound, places: Sequence[TopicPartition], options: ReadOptions, *, is_start: bool
 ) -> Offsets:
     """An offset for each of the partitions. Raises BadArgument when the bound leaves one out."""

@@ -25,8 +25,8 @@ from penstock.client.errors import Aborted, Fenced, OffsetOutOfRange, Pending, R
 from penstock.client.positions import CommittedOffset, committed
 from penstock.client.transactions import (
     TransactionHold,
+    add_offsets,
     add_partitions,
-    commit_offsets,
     end,
     open_ids,
     standing,
@@ -90,7 +90,7 @@ def task_name(name: str, task: int) -> str:
 def mark(cluster: Cluster, batch: int, one: TaskWrites, by: TransactionHold) -> None:
     """Note in the transaction of `by` that this task's part of the batch is written."""
     offsets = {one.anchor: CommittedOffset(batch, _signature(one.hold))}
-    commit_offsets(cluster, by, one.hold.transactional_id, offsets)
+    add_offsets(cluster, by, one.hold.transactional_id, offsets)
 
 
 def last_batch(cluster: Cluster, name: str, timeout_ms: int) -> int:
@@ -154,7 +154,7 @@ class Decisions:
         lost = [one for one in decision.written if not self._is_open(one.hold)]
         anchor = min(one.anchor for one in decision.written)
         for group, piece in zip(_groups(self._name), _pieces(decision), strict=False):
-            commit_offsets(self._cluster, by, group, {anchor: CommittedOffset(decision.batch, piece)})
+            add_offsets(self._cluster, by, group, {anchor: CommittedOffset(decision.batch, piece)})
         self._write_again(by, decision.batch, lost)
         end(self._cluster, by, commit=True)
 

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.client.cluster import Cluster
 from penstock.client.fetching import Span
-from penstock.spark.bounds import cut, resolve, select, spans_between
+from penstock.spark.bounds import cut, resolve_bound, select, spans_between
 from penstock.spark.options import ReadOptions
 from penstock.spark.reading import read_span
 
@@ -34,6 +34,6 @@ class BatchReader(DataSourceReader):
     def _spans(self, cluster: Cluster) -> list[Span]:
         options = self._options
         places, topic_ids = select(cluster, options)
-        starts = resolve(cluster, options.starting, places, options, is_start=True)
-        ends = resolve(cluster, options.ending, places, options, is_start=False)
+        starts = resolve_bound(cluster, options.starting, places, options, is_start=True)
+        ends = resolve_bound(cluster, options.ending, places, options, is_start=False)
         return spans_between(starts, ends, topic_ids)

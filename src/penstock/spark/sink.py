@@ -21,7 +21,7 @@ from penstock.client.transactions import end, new_producer, standing, take
 from penstock.core.records.packing import Author
 from penstock.spark.decisions import NEVER, Decisions, TaskWrites, last_batch, mark, task_name
 from penstock.spark.reading import kept_cluster
-from penstock.spark.sink_options import SinkOptions, check_columns, read_options
+from penstock.spark.sink_options import SinkOptions, check_columns, read_sink_options
 from penstock.spark.writing import TaskWriter
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -174,14 +174,14 @@ def job_writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> JobWri
     """The writer of a batch job, when its options and columns are in order."""
     if overwrite:
         raise BadArgument('a topic cannot be overwritten: write with mode("append")')
-    options = read_options(given)
+    options = read_sink_options(given)
     check_columns(schema, options)
     return JobWriter(options)
 
 
 def query_writer(given: Mapping[str, str], schema: Any) -> QueryWriter:
     """The writer of a streaming query, when its options and columns are in order."""
-    options = read_options(given)
+    options = read_sink_options(given)
     if options.app is not None:
         raise BadArgument(
             "'txnAppId' and 'txnVersion' are for batch jobs (also inside foreachBatch); a streaming query is "

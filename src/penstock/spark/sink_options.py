@@ -70,7 +70,7 @@ class SinkOptions:
     version: int | None
 
 
-def read_options(options: Mapping[str, str]) -> SinkOptions:
+def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Everything at once; raises BadArgument with words that say what to do."""
     given = RawOptions(options, (*SINK_OPTIONS, *SPARKS_OWN), PRODUCER_OPTIONS, REFUSED)
     kafka = given.kafka()

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, ClientError, RecordsLost
 from penstock.client.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
-from penstock.spark.bounds import Offsets, Selection, cut, resolve, select, spans_between
+from penstock.spark.bounds import Offsets, Selection, cut, resolve_bound, select, spans_between
 from penstock.spark.checkpoint import StreamOffset
 from penstock.spark.options import ReadOptions
 from penstock.spark.reading import read_span
@@ -116,7 +116,9 @@ class Planner:
 
     def initial(self) -> dict[str, Any]:
         selected = select(self._cluster, self._options)
-        starts = resolve(self._cluster, self._options.starting, selected.places, self._options, is_start=True)
+        starts = resolve_bound(
+            self._cluster, self._options.starting, selected.places, self._options, is_start=True
+        )
         return StreamOffset(starts, topic_ids=selected.topic_ids, is_initial=True).encode()
 
     def fix_target(self) -> None:
@@ -277,7 +279,7 @@ class Planner:
             )
             fitting = max(1, int(bytes_max / max(size, 1.0)))
             most = fitting if most is None else min(most, fitting)
-        return ends if most is None else share(starts, ends, most)
+        return ends if most is None else share_of(starts, ends, most)
 
     def _listed(self, places: list[TopicPartition], time_ms: int) -> Offsets:
         return list_offsets(self._cluster, dict.fromkeys(places, time_ms), self._options.terms.isolation)
@@ -290,7 +292,7 @@ class Planner:
         _LOG.warning("%s; failOnDataLoss is false: the query will %s", what, otherwise)
 
 
-def share(starts: Offsets, ends: Offsets, most: int) -> Offsets:
+def share_of(starts: Offsets, ends: Offsets, most: int) -> Offsets:
     """Ends that are at most so many offsets away in all, each partition by its part of what is left to read."""
     total = _sum(starts, ends)
     if total <= most:

@@ -15,8 +15,8 @@ from penstock.client.positions import CommittedOffset, committed
 from penstock.client.transactions import (
     ONGOING,
     TransactionHold,
+    add_offsets,
     add_partitions,
-    commit_offsets,
     end,
     new_producer,
     open_ids,
@@ -82,7 +82,7 @@ def test_who_knows_the_hold_may_end_what_another_wrote(cluster: Cluster, name: s
 
 def test_taking_a_name_fences_and_aborts(cluster: Cluster, name: str) -> None:
     first = opened(cluster, name)
-    commit_offsets(cluster, first, f"group-{name}", {ORDERS: CommittedOffset(7, "never")})
+    add_offsets(cluster, first, f"group-{name}", {ORDERS: CommittedOffset(7, "never")})
     second = take(cluster, name, TIMEOUT_MS)
     assert second.producer_epoch > first.producer_epoch
     for attempt in (
@@ -108,7 +108,7 @@ def test_what_is_not_open_cannot_be_ended(cluster: Cluster, name: str) -> None:
 def test_offsets_count_with_the_commit(cluster: Cluster, name: str) -> None:
     hold = take(cluster, name, TIMEOUT_MS)
     wanted = {ORDERS: CommittedOffset(3, "three"), TopicPartition("orders", 1): CommittedOffset(4, "")}
-    commit_offsets(cluster, hold, name, wanted)
+    add_offsets(cluster, hold, name, wanted)
     end(cluster, hold, commit=True)
     assert committed(cluster, name) == wanted
     assert committed(cluster, "nobody") == {}

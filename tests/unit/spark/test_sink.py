@@ -19,7 +19,7 @@ from penstock.client.transactions import open_ids, take
 from penstock.core.records.whole import open_batch
 from penstock.spark.decisions import NEVER, task_name
 from penstock.spark.sink import Report, Sink, Turn
-from penstock.spark.sink_options import read_options
+from penstock.spark.sink_options import read_sink_options
 from penstock.testing import Broker, running_broker
 
 
@@ -45,7 +45,7 @@ def name(broker: Broker) -> str:
 
 
 def sink(broker: Broker, topic: str, **options: str) -> Sink:
-    return Sink(read_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **options}))
+    return Sink(read_sink_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **options}))
 
 
 def rows(*values: bytes) -> list[Any]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 
 from penstock.client.errors import BadArgument
 from penstock.core.records.compression import ZSTD
-from penstock.spark.sink_options import check_columns, read_options
+from penstock.spark.sink_options import check_columns, read_sink_options
 
 WHERE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "out"}
 
@@ -43,7 +43,7 @@ def schema(text: str) -> StructType:
 
 
 def test_everything_that_is_given_is_read() -> None:
-    found = read_options(
+    found = read_sink_options(
         {
             **WHERE,
             "delivery": "exactly_once",
@@ -70,7 +70,7 @@ def test_everything_that_is_given_is_read() -> None:
 
 
 def test_a_batch_is_never_larger_than_a_request() -> None:
-    assert read_options({**WHERE, "kafka.max.request.size": "5000"}).shape.batch_bytes == 5000
+    assert read_sink_options({**WHERE, "kafka.max.request.size": "5000"}).shape.batch_bytes == 5000
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_a_batch_is_never_larger_than_a_request() -> None:
 )
 def test_what_cannot_be_is_refused_with_what_to_do(given: dict[str, str], words: str) -> None:
     with pytest.raises(BadArgument, match=words):
-        read_options({**WHERE, **given})
+        read_sink_options({**WHERE, **given})
 
 
 def test_without_a_broker_nothing_can_be_written() -> None:
     with pytest.raises(BadArgument, match=r"kafka\.bootstrap\.servers"):
-        read_options({"topic": "out"})
+        read_sink_options({"topic": "out"})
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_without_a_broker_nothing_can_be_written() -> None:
     ],
 )
 def test_rows_that_can_be_written(columns: str) -> None:
-    check_columns(schema(columns), read_options(WHERE))
+    check_columns(schema(columns), read_sink_options(WHERE))
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_rows_that_can_be_written(columns: str) -> None:
 )
 def test_rows_that_cannot(columns: str, words: str) -> None:
     with pytest.raises(BadArgument, match=words):
-        check_columns(schema(columns), read_options(WHERE))
+        check_columns(schema(columns), read_sink_options(WHERE))
 
 
 def test_rows_need_a_topic() -> None:
     with pytest.raises(BadArgument, match="no topic is named"):
-        check_columns(schema("value string"), read_options({**WHERE, "topic": ""}))
+        check_columns(schema("value string"), read_sink_options({**WHERE, "topic": ""}))

@@ -17,7 +17,7 @@ from penstock.client.fetching import Span
 from penstock.client.positions import committed
 from penstock.spark.checkpoint import FROM, IDS
 from penstock.spark.options import read_options
-from penstock.spark.stream import StreamReader, share
+from penstock.spark.stream import StreamReader, share_of
 from penstock.testing import Broker
 
 ALL = ReadAllAvailable()
@@ -313,6 +313,6 @@ def test_shares_add_up_and_never_exceed() -> None:
     starts = {TopicPartition("a", number): 0 for number in range(3)}
     ends = {TopicPartition("a", 0): 1, TopicPartition("a", 1): 1, TopicPartition("a", 2): 100}
     for most in range(1, 103):
-        shared = share(starts, ends, most)
+        shared = share_of(starts, ends, most)
         assert sum(shared.values()) == min(most, 102)
         assert all(shared[place] <= ends[place] for place in ends)

@@ -123,7 +123,7 @@ def translated(bootstrap: str) -> Iterator[None]:
         raise RefusedByBroker(error.message) from error
 
 
-def check(code: int, about: str) -> None:
+def check_code(code: int, about: str) -> None:
     """Raise RefusedByBroker unless the answer says that all is well."""
     from penstock.client.connection import word
 
@@ -141,15 +141,15 @@ def topic_metadata(client: Consumer, topic: str, bootstrap: str) -> TopicMetadat
     try:
         found: TopicMetadata | None = client.list_topics(timeout=REQUEST_SECONDS_MAX).topics.get(topic)
     except KafkaException as error:
-        raise failure(error.args[0], bootstrap) from error
+        raise failure_of(error.args[0], bootstrap) from error
     if found is None:
         raise _no_topic(topic)
     if found.error is not None:
-        raise failure(found.error, bootstrap, topic)
+        raise failure_of(found.error, bootstrap, topic)
     return found
 
 
-def failure(error: KafkaError, bootstrap: str, topic: str | None = None) -> click.ClickException:
+def failure_of(error: KafkaError, bootstrap: str, topic: str | None = None) -> click.ClickException:
     """The one translation of a client's error to a sentence and an exit code."""
     from confluent_kafka import KafkaError
 
@@ -197,7 +197,7 @@ def no_broker(bootstrap: str, why: str) -> NoBroker:
     )
 
 
-def partitions_of(topic: TopicMetadata, wanted: int | None) -> list[int]:
+def chosen_partitions(topic: TopicMetadata, wanted: int | None) -> list[int]:
     """The partitions to work on: all of them in order, or the one asked for. Raises ObjectNotFound."""
     known = sorted(topic.partitions)
     if wanted is None:

@@ -33,12 +33,12 @@ def explain(config_file: str | None, output: str) -> None:
     except SettingsError as error:
         raise WrongSettings(str(error)) from error
     if output == "json":
-        say(json.dumps(explained(loaded), indent=2))
+        say(json.dumps(explained_settings(loaded), indent=2))
     else:
         _show_tables(loaded)
 
 
-def explained(loaded: LoadedSettings) -> list[dict[str, object]]:
+def explained_settings(loaded: LoadedSettings) -> list[dict[str, object]]:
     """One plain object per setting, in the order of the definition."""
     return [
         {

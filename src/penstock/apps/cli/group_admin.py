@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.apps.cli.client import connect_admin, connect_consumer, partitions_of, place, topic_metadata
+from penstock.apps.cli.client import chosen_partitions, connect_admin, connect_consumer, place, topic_metadata
 from penstock.apps.cli.failures import ObjectNotFound
 from penstock.apps.cli.places import Places, Span
 from penstock.apps.cli.positions import Start
@@ -71,7 +71,7 @@ class GroupAdmin:
         return ages
 
     def _spans(self, consumer: Consumer, topic: str) -> dict[int, Span]:
-        numbers = partitions_of(topic_metadata(consumer, topic, self._bootstrap), None)
+        numbers = chosen_partitions(topic_metadata(consumer, topic, self._bootstrap), None)
         return Places(consumer, topic, self._bootstrap).spans(numbers)
 
     def plan_seek(self, group: str, topics: tuple[str, ...], start: Start) -> list[OffsetMove]:

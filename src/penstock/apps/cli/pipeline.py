@@ -62,7 +62,7 @@ def validate(file: Path, offline: bool, no_spark: bool) -> None:
     """
     from penstock.apps.cli.pipeline_checks import check_file
 
-    with in_words():
+    with pipeline_failures():
         project, notes = check_file(file, is_offline=offline, has_spark=not no_spark)
     for note in notes:
         click.echo(f"{file}: {note}")
@@ -79,7 +79,7 @@ def list_pipelines(file: Path, output: str) -> None:
     """List the pipelines of a project."""
     from penstock.apps.cli.tables import show_table
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
     rows = [(one.name, one.kind, _from(one), one.sink.topic or one.sink.table) for one in project.pipelines]
     if output == "json":
@@ -104,7 +104,7 @@ def status(file: Path, output: str) -> None:
     from penstock.spark.pipelines.state import PipelineState
     from penstock.spark.pipelines.supervision import RESTARTING, RUNNING, STARTING
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         looks = []
         for one in project.pipelines:
@@ -137,7 +137,7 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
     from penstock.apps.cli.pipeline_run import run_pipelines
     from penstock.spark.pipelines.metrics import PipelineMetrics
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         chosen = [_named(project, name) for name in names] or list(project.pipelines)
         metrics = PipelineMetrics()
@@ -163,9 +163,9 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
 @output_option
 def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) -> None:
     """Write the small files of a pipeline's table together, and drop rows and versions that are too old."""
-    from penstock.spark.pipelines.maintenance import compact as compact_table
+    from penstock.spark.pipelines.maintenance import compact_table
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         done = compact_table(
             project, _named(project, name), file_bytes=file_mb * 1_000_000, keep_ms=int(keep_days * DAY_MS)
@@ -193,7 +193,7 @@ def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, ag
     from penstock.spark.pipelines.replay import Replay
     from penstock.spark.pipelines.replay import replay as replay_table
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         chosen = _named(project, name)
         asked = Replay(topic, rate, not by_key, again)
@@ -210,9 +210,9 @@ def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, ag
 def redrive(name: str, file: Path, dry_run: bool, output: str) -> None:
     """Send a pipeline's dead letters back to the topics they came from, each once."""
     from penstock.spark.pipelines.place import spark_for
-    from penstock.spark.pipelines.redrive import redrive as redrive_letters
+    from penstock.spark.pipelines.redrive import redrive_letters
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         chosen = _named(project, name)
         with spark_for(project) as spark:
@@ -243,7 +243,7 @@ def _named(project: Project, name: str) -> Pipeline:
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
+def pipeline_failures() -> Iterator[None]:
     """Every failure of a pipeline as a sentence and an exit code."""
     from penstock.client.errors import ClientError
     from penstock.spark.pipelines.problems import PipelineError, WrongDefinition

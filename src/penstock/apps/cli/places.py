@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure, place
+from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure_of, place
 from penstock.apps.cli.failures import RefusedByBroker
 from penstock.apps.cli.positions import AtOffset, AtTime, Earliest, Start
 
@@ -34,7 +34,7 @@ class Places:
                 place(self._topic, partition, 0), timeout=REQUEST_SECONDS_MAX
             )
         except KafkaException as error:
-            raise failure(error.args[0], self._bootstrap, self._topic) from error
+            raise failure_of(error.args[0], self._bootstrap, self._topic) from error
         assert span is not None
         return span
 
@@ -55,7 +55,7 @@ class Places:
         try:
             found = self._consumer.offsets_for_times(asked, timeout=REQUEST_SECONDS_MAX)
         except KafkaException as error:
-            raise failure(error.args[0], self._bootstrap, self._topic) from error
+            raise failure_of(error.args[0], self._bootstrap, self._topic) from error
         return {
             answer.partition: answer.offset if answer.offset >= 0 else spans[answer.partition][1]
             for answer in found

@@ -111,7 +111,7 @@ def pub(
     fixed_key = key.encode() if key is not None else None
     pairs = [(fixed_key, message.encode())] if message is not None else _lines(fixed_key, key_separator)
 
-    from penstock.apps.cli.client import connect_producer, failure
+    from penstock.apps.cli.client import connect_producer, failure_of
 
     producer = connect_producer(bootstrap, acks, compression)
     sent = Sent(topic)
@@ -121,7 +121,7 @@ def pub(
     if sent.first_error is None or message is None:
         say(_report(sent, output, single=message is not None, seconds=seconds))
     if sent.first_error is not None:
-        raise failure(sent.first_error, bootstrap, topic)
+        raise failure_of(sent.first_error, bootstrap, topic)
     if interrupted:
         sys.exit(INTERRUPTED)
 

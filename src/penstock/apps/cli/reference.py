@@ -18,7 +18,7 @@ from penstock.client.options import (
     Option,
     ProducerOptions,
     definitions,
-    describe,
+    describe_type,
 )
 from penstock.node.definition import Definition
 from penstock.node.metrics.families import FAMILIES
@@ -113,7 +113,7 @@ def _option_row(name: str, hint: object, option: Option) -> str:
         for word, bound in (("from", option.least), ("to", option.most))
         if bound is not None
     ]
-    allowed = " ".join([describe(hint), *bounds])
+    allowed = " ".join([describe_type(hint), *bounds])
     return f"| `{name}` | `{option.default!r}` | {allowed} | {option.meaning} |"
 
 

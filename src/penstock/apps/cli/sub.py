@@ -78,14 +78,14 @@ def sub(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--from'") from error
 
-    from penstock.apps.cli.client import connect_consumer, partitions_of, topic_metadata
+    from penstock.apps.cli.client import chosen_partitions, connect_consumer, topic_metadata
 
     reset = _reset(group, start, partition)
     outage = Outage(bootstrap)
     consumer = connect_consumer(bootstrap, group, reset, on_error=outage.heard)
     try:
         partitions = {
-            topic: partitions_of(topic_metadata(consumer, topic, bootstrap), partition)
+            topic: chosen_partitions(topic_metadata(consumer, topic, bootstrap), partition)
             for topic in dict.fromkeys(topics)
         }
         reader = TopicReader(consumer, bootstrap, count, outage)
@@ -241,13 +241,13 @@ class TopicReader:
         """What was written is done with. Nothing new to commit is no error."""
         from confluent_kafka import KafkaError, KafkaException
 
-        from penstock.apps.cli.client import failure
+        from penstock.apps.cli.client import failure_of
 
         try:
             self.consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._NO_OFFSET:
-                raise failure(error.args[0], self.bootstrap) from error
+                raise failure_of(error.args[0], self.bootstrap) from error
 
     def _wanted(self) -> int:
         return RECORDS_PER_POLL if self.remaining is None else min(RECORDS_PER_POLL, self.remaining)
@@ -274,12 +274,12 @@ class TopicReader:
     def _reached_end_or_raise(self, message: Message) -> None:
         from confluent_kafka import KafkaError
 
-        from penstock.apps.cli.client import failure
+        from penstock.apps.cli.client import failure_of
 
         error = message.error()
         assert error is not None
         if error.code() != KafkaError._PARTITION_EOF:
-            raise failure(error, self.bootstrap, message.topic())
+            raise failure_of(error, self.bootstrap, message.topic())
         if self.ends is not None:
             self.ends.pop(_partition_of(message), None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.apps.cli.client import check, connect_cluster, translated
+from penstock.apps.cli.client import check_code, connect_cluster, translated
 from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
 from penstock.client.cluster import RETRIABLE, Coordinator, Leader, Node, Target
 from penstock.wire.kafka import ApiKey, ErrorCode, KafkaRequest, ResponseT, messages
@@ -75,7 +75,7 @@ class TransactionAdmin:
             brokers = sorted(self._cluster.brokers())
         for node_id in brokers:
             answer = self._ask(ApiKey.LIST_TRANSACTIONS, request, Node(node_id))
-            check(answer.error_code, "list")
+            check_code(answer.error_code, "list")
             if answer.unknown_state_filters:
                 raise RefusedByBroker(f"There is no state {answer.unknown_state_filters[0]!r}.")
             found += [
@@ -93,7 +93,7 @@ class TransactionAdmin:
         (one,) = answer.transaction_states
         if one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             raise ObjectNotFound(f"There is no transactional id {transactional_id}. See `penstock txn list`.")
-        check(one.error_code, transactional_id)
+        check_code(one.error_code, transactional_id)
         return DescribedTransaction(
             one.transactional_id,
             one.producer_id,
@@ -121,7 +121,7 @@ class TransactionAdmin:
                 again_on=RETRIABLE - {ErrorCode.CONCURRENT_TRANSACTIONS},
             )
         if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
-            check(answer.error_code, transactional_id)
+            check_code(answer.error_code, transactional_id)
         return described
 
     def open_in(self, topic: str, partition: int) -> list[OpenTransaction]:
@@ -130,7 +130,7 @@ class TransactionAdmin:
         request = messages.DescribeProducersRequest(topics=[part])
         answer = self._ask(ApiKey.DESCRIBE_PRODUCERS, request, Leader(topic, partition))
         (found,) = answer.topics[0].partitions
-        check(found.error_code, f"{topic} partition {partition}")
+        check_code(found.error_code, f"{topic} partition {partition}")
         listed = [
             OpenTransaction(
                 topic,
@@ -165,7 +165,9 @@ class TransactionAdmin:
             answer = self._cluster.ask(
                 ApiKey.WRITE_TXN_MARKERS, request(markers=[marker]), leader, version=_MARKERS_VERSION
             )
-        check(answer.markers[0].topics[0].partitions[0].error_code, f"{one.topic} partition {one.partition}")
+        check_code(
+            answer.markers[0].topics[0].partitions[0].error_code, f"{one.topic} partition {one.partition}"
+        )
 
     def _ask(self, api_key: int, body: KafkaRequest[ResponseT], target: Target) -> ResponseT:
         with translated(self._bootstrap):

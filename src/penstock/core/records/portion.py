@@ -58,7 +58,7 @@ def take_records(
         ):
             if not next_offset <= record.offset <= header.last_offset:
                 raise CorruptBatch(f"its offset {record.offset} is not in order")
-            record_bytes = size_of(record)
+            record_bytes = payload_bytes(record)
             if len(records) >= records_max or (
                 size + record_bytes > bytes_max and (records or not takes_one)
             ):
@@ -104,7 +104,7 @@ def find_fault(batch: Buffer, header: BatchHeader) -> CorruptBatch | None:
     return None if checked.status == FINE else take_all(batch, header).failure
 
 
-def size_of(record: Record) -> int:
+def payload_bytes(record: Record) -> int:
     """Bytes of what a client put into a record."""
     size = len(record.key or b"") + len(record.value or b"")
     for name, content in record.headers:

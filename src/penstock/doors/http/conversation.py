@@ -20,7 +20,7 @@ from penstock.node.connections.framing import Unframed
 from penstock.node.connections.intake import Budget
 from penstock.node.connections.outbox import Piece
 from penstock.wire.http.request import Continue, Request, RequestReader, Upgrade
-from penstock.wire.http.response import CONTINUE, Response, encode_response
+from penstock.wire.http.response import CONTINUE, Response, encode_http_response
 
 BODY_BYTES_MAX = JSON_BYTES_MAX
 
@@ -140,7 +140,9 @@ class HttpConversation:
         """The error as an answer to the request that cannot be read to its end."""
         if self._tail is not None:
             return (self._tail.farewell(CloseReason.INTERNAL_ERROR, words_of(error)),)
-        content = encode_response(self._last_response(error), unix_s=self._door.now_s(), keeps_alive=False)
+        content = encode_http_response(
+            self._last_response(error), unix_s=self._door.now_s(), keeps_alive=False
+        )
         return (content,)
 
     def _last_response(self, error: BrokerError) -> Response:

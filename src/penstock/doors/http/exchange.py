@@ -12,7 +12,7 @@ from penstock.doors.http.origins import Origins
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
 from penstock.wire.http.request import Request
-from penstock.wire.http.response import Response, encode_response
+from penstock.wire.http.response import Response, encode_http_response
 
 logger = logging.getLogger("penstock.http")
 
@@ -48,7 +48,7 @@ class Exchange:
         headers = self._origins.headers(request)
         if headers:
             response = response._replace(headers=[*response.headers, *headers])
-        content = encode_response(
+        content = encode_http_response(
             response,
             unix_s=self._now_ms() / MS_PER_S,
             keeps_alive=request.keeps_alive,

@@ -12,7 +12,7 @@ from penstock.node.connections.place import Place
 from penstock.node.slices import Sliced
 from penstock.wire.json.fields import Fields
 from penstock.wire.json.frames import encode_json, encode_object, frame_pieces
-from penstock.wire.json.rows import encode_rows
+from penstock.wire.json.rows import encode_listing
 from penstock.wire.pieces import list_between
 
 
@@ -49,7 +49,7 @@ class Call:
         self, head: dict[str, Any], name: str, rows: Iterable[Any], tail: dict[str, Any] | None = None
     ) -> Sliced[None]:
         """Answer with a long list, in slices."""
-        body = yield from encode_rows({"ok": True, **self._id, **head}, name, rows, encode_json, tail)
+        body = yield from encode_listing({"ok": True, **self._id, **head}, name, rows, encode_json, tail)
         self._send(frame_pieces([body]))
 
     def check(self, outcome: Exception | None) -> None:

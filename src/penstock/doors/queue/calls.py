@@ -18,7 +18,7 @@ from penstock.node.broker import Broker
 from penstock.node.connections.place import Place
 from penstock.node.coordinators.subscriptions import Wish
 from penstock.node.tasks import Tasks
-from penstock.wire.json.rows import encode_list, encode_rows
+from penstock.wire.json.rows import encode_list, encode_listing
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.properties import Properties
 from penstock.wire.queue.words import (
@@ -168,7 +168,7 @@ class Calls:
             {"id": one, "window": window, "held": members.holding[one]}
             for one, window in members.windows.items()
         ]
-        steps = encode_rows(head, "partitions", rows, _json, {"members": listed})
+        steps = encode_listing(head, "partitions", rows, _json, {"members": listed})
         return Said(body=await self._broker.runtime.slices.run(steps))
 
     async def _redrive(self, _: Caller, words: Words) -> Said:

@@ -41,7 +41,7 @@ from penstock.wire.queue.words import (
     SUCCESS,
     TOPIC,
     Words,
-    words_of,
+    read_words,
 )
 
 
@@ -113,7 +113,7 @@ class QueueConversation:
         door = self._door
         self._connection.timing = door.timings.get(request.type) or door.meter.call(request.type.name)
         try:
-            words = words_of(request)
+            words = read_words(request)
         except BrokerError as error:
             self._connection.answer([self._said((*error_properties(error), *_echo(request.properties)))])
             return

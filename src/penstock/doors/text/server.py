@@ -19,7 +19,7 @@ from penstock.node.connections.place import Place
 from penstock.node.publishing import Published, Publisher
 from penstock.node.reading import Reader, Run, Wanted, end_of
 from penstock.node.slices import Sliced, chunks
-from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_message, encode_ok
+from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_ok, encode_text_message
 from penstock.wire.text.commands import (
     FIRST,
     NAMES,
@@ -29,8 +29,8 @@ from penstock.wire.text.commands import (
     SingleWord,
     TextFraming,
     Unknown,
+    command_name,
     decode_command,
-    name_of,
 )
 
 FRAMING = TextFraming()
@@ -80,7 +80,7 @@ class TextConversation:
             raise Malformed(
                 f"there is no command {command.shown}; HELP lists the commands; closing the connection"
             )
-        self._connection.timing = self._door.timings[name_of(command)]
+        self._connection.timing = self._door.timings[command_name(command)]
         match command:
             case Pub():
                 self._connection.turns.beside(lambda place: self._publish(place, command))
@@ -156,4 +156,4 @@ def _answer(command: Fetch, offset: int, outcome: Run | BrokerError) -> bytes:
         return error_line(outcome)
     if not outcome.records:
         return encode_error(NO_MESSAGE, f"offset {offset} is not written yet; wait=<ms> waits for it")
-    return encode_message(outcome.records[0], command.partition if command.is_full else None)
+    return encode_text_message(outcome.records[0], command.partition if command.is_full else None)

@@ -63,7 +63,7 @@ def arrow_type(schema: Any) -> pa.DataType:
     return arrow_type(kind)
 
 
-def read_schema(text: str) -> tuple[Any, pa.StructType]:
+def read_avro_schema(text: str) -> tuple[Any, pa.StructType]:
     """The schema of values: what fastavro wants, and the columns. Raises WrongDefinition."""
     parsed, columns = read_any_schema(text)
     if not pa.types.is_struct(columns):

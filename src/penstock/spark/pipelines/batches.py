@@ -76,7 +76,7 @@ class BatchWriter:
             if step.window and step.window.late:
                 before = apply_steps(good, self.pipeline.steps[:index], self.home)
                 found[routes.LATE] = before.withColumn(routes.LAST_END, last_end(step.window))
-        return routes.joined(found)
+        return routes.union_of(found)
 
     @property
     def has_dead_letters(self) -> bool:

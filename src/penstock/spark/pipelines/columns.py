@@ -21,7 +21,7 @@ Columns = list[str] | None
 """Names, or None where only Spark knows them."""
 
 
-def check_columns(pipeline: Pipeline, path: str, home: Path, problems: Problems) -> None:
+def check_named_columns(pipeline: Pipeline, path: str, home: Path, problems: Problems) -> None:
     """Report columns that are named and cannot be there."""
     decoded = decoded_columns(pipeline.decode, home)
     columns: Columns = None if decoded is None else [*decoded, *PLACE, *RAW]

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.client.errors import NotInstalled
 from penstock.spark.pipelines.checking import check_pipeline
-from penstock.spark.pipelines.columns import check_columns
+from penstock.spark.pipelines.columns import check_named_columns
 from penstock.spark.pipelines.conflicts import check_conflicts
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.locations import Locations, read_lines
@@ -78,7 +78,7 @@ def _read_pipelines(raw: object, path: str, home: Path, problems: Problems) -> t
             before = len(problems.found)
             check_pipeline(pipeline, f"{path}.{name}", home, problems)
             is_sound = len(problems.found) == before
-            check_columns(pipeline, f"{path}.{name}", home, problems)
+            check_named_columns(pipeline, f"{path}.{name}", home, problems)
             found += [pipeline] if is_sound else []
     return tuple(found)
 

@@ -10,7 +10,7 @@ from penstock.spark.pipelines.lake.port import Compacted
 from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 
 
-def compact(project: Project, pipeline: Pipeline, *, file_bytes: int, keep_ms: int) -> Compacted:
+def compact_table(project: Project, pipeline: Pipeline, *, file_bytes: int, keep_ms: int) -> Compacted:
     """Maintain the table of a pipeline, also while it runs. Needs no Spark."""
     sink = pipeline.sink
     if sink.table is None:

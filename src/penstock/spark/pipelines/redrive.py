@@ -29,7 +29,7 @@ class Redriven:
     by_reason: dict[str, int]
 
 
-def redrive(spark: SparkSession, project: Project, pipeline: Pipeline, *, is_dry: bool) -> Redriven:
+def redrive_letters(spark: SparkSession, project: Project, pipeline: Pipeline, *, is_dry: bool) -> Redriven:
     """Send dead letters that were not sent before. What fails again becomes a dead letter again."""
     state = PipelineState(project.state_of(pipeline))
     kept = state.read(_FILE) or {"id": uuid.uuid4().hex[:12], "number": 0, "from": [], "to": None}

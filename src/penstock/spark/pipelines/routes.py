@@ -16,7 +16,7 @@ LAST_END = "_last_end"
 """Column of possibly late rows: where the last window ends that they count in."""
 
 
-def joined(routes: dict[str, DataFrame]) -> DataFrame:
+def union_of(routes: dict[str, DataFrame]) -> DataFrame:
     """One stream of all routes."""
     from pyspark.sql import functions as F
 

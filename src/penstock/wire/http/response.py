@@ -9,7 +9,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from penstock.wire.json.rows import encode_rows
+from penstock.wire.json.rows import encode_listing
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -46,7 +46,7 @@ def json_rows(
     head: Mapping[str, Any], name: str, rows: Iterable[Any], tail: Mapping[str, Any] | None = None
 ) -> Generator[int, None, Response]:
     """An object with a long list in it, made in slices."""
-    content = yield from encode_rows(head, name, rows, json_bytes, tail)
+    content = yield from encode_listing(head, name, rows, json_bytes, tail)
     return Response(HTTPStatus.OK, content)
 
 
@@ -56,7 +56,7 @@ def _date(unix_s: int) -> str:
     return formatdate(unix_s, usegmt=True)
 
 
-def encode_response(
+def encode_http_response(
     response: Response, *, unix_s: float, keeps_alive: bool, is_head: bool = False, is_old: bool = False
 ) -> bytes:
     """The whole answer, or its head if the body is in pieces. One to HEAD says how long the body would be, and leaves

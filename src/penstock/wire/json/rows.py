@@ -28,7 +28,7 @@ def encode_list(rows: Iterable[Any], encode: Encode) -> Generator[int, None, byt
     return b"".join((b"[", b",".join(pieces), b"]"))
 
 
-def encode_rows(
+def encode_listing(
     head: Mapping[str, Any],
     name: str,
     rows: Iterable[Any],

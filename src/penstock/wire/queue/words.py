@@ -86,7 +86,7 @@ class Words(NamedTuple):
         return value == TRUE
 
 
-def words_of(frame: Frame) -> Words:
+def read_words(frame: Frame) -> Words:
     """What a request says. Raises InvalidRequest for what it may not say."""
     if frame.type is not MessageType.PUBLISH and frame.body:
         raise InvalidRequest(f"{frame.type.name} has no body, this one has {len(frame.body)} bytes")

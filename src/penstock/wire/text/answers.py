@@ -24,7 +24,7 @@ def encode_ok(offset: int, partition: int | None = None) -> bytes:
     return b"OK %d\r\n" % offset if partition is None else b"OK %d partition=%d\r\n" % (offset, partition)
 
 
-def encode_message(record: Record, partition: int | None = None) -> bytes:
+def encode_text_message(record: Record, partition: int | None = None) -> bytes:
     """A message; with its partition it is told in full: time, key and headers too."""
     value = record.value or b""
     head = b"MSG %d %d" % (record.offset, len(value))

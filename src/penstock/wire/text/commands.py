@@ -72,7 +72,7 @@ NAMES = ("PUB", "FETCH", "TOPICS", "HELP", "QUIT")
 _NAMES = frozenset(name.encode() for name in NAMES)
 
 
-def name_of(command: Command) -> str:
+def command_name(command: Command) -> str:
     """The word that a request begins with."""
     if isinstance(command, SingleWord):
         return command.name

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.pipelines.avro import decode_values, read_schema
+from penstock.spark.pipelines.avro import decode_values, read_avro_schema
 from penstock.spark.pipelines.ddl import split_columns
 from penstock.spark.pipelines.dead_letters import reason
 from penstock.spark.pipelines.failures import in_words
@@ -128,7 +128,7 @@ def test_avro_values_and_what_is_wrong_with_them() -> None:
             {"name": "tags", "type": {"type": "array", "items": "string"}},
         ],
     }
-    parsed, columns = read_schema(json.dumps(schema))
+    parsed, columns = read_avro_schema(json.dumps(schema))
     assert [field.name for field in columns] == ["id", "note", "price", "tags"]
     assert columns.field("price").type == pa.decimal128(8, 2)
     rows, errors = decode_values([b"", b"\x02", None], parsed, 0)
@@ -152,7 +152,7 @@ def test_avro_values_and_what_is_wrong_with_them() -> None:
 )
 def test_avro_schemas_that_are_no_columns(schema: str, words: str) -> None:
     with pytest.raises(WrongDefinition, match=words):
-        read_schema(schema)
+        read_avro_schema(schema)
 
 
 def test_columns_are_split_outside_of_brackets() -> None:

@@ -13,8 +13,8 @@ from penstock.wire.text.commands import (
     Pub,
     SingleWord,
     TextFraming,
+    command_name,
     decode_command,
-    name_of,
 )
 
 
@@ -65,4 +65,4 @@ def test_a_frame_whose_end_cannot_be_known_is_refused(content: bytes, error: typ
 def test_commands(frame: bytes, command: object) -> None:
     found = decode_command(frame)
     assert found == command
-    assert found is None or name_of(found) in NAMES
+    assert found is None or command_name(found) in NAMES
