@@ -63,7 +63,8 @@ def message_lines(api: Api, schema: Schema) -> Iterator[str]:
 def field_lines(schema: Schema, struct: Struct, indent: str) -> Iterator[str]:
     for field in struct.fields:
         default = default_source(field)
-        shown = "..." if default.endswith(("[]", "()")) or field.type == "uuid" else default.replace("'", '"')
+        is_shown = not default.endswith(("[]", "()")) and field.type not in ("uuid", "records")
+        shown = default.replace("'", '"') if is_shown else "..."
         line = f"{indent}{field.name}: {type_source(schema, field)} = {shown}"
         versions = version_text(schema, field)
         if versions and len(line) + len(versions) + 5 <= LINE_CHARACTERS_MAX:
@@ -76,7 +77,7 @@ def type_source(schema: Schema, field: SchemaField) -> str:
     if field.struct is not None:
         kind = f"{schema.name}.{field.type}"
     elif field.type == "records":
-        kind = "Buffer" if schema.name.endswith("Request") else "Part"
+        kind = "memoryview" if schema.name.endswith("Request") else "Part"
     else:
         kind = TYPES.get(field.type, "int")
     if field.is_array:

@@ -76,7 +76,7 @@ def _send(
             request.TopicProduceData(
                 name=name,
                 partition_data=[
-                    request.PartitionProduceData(index=place.partition, records=batches[place])
+                    request.PartitionProduceData(index=place.partition, records=memoryview(batches[place]))
                     for place in places
                 ],
             )

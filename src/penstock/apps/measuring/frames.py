@@ -37,7 +37,7 @@ def make_batch(records: int, value_bytes: int = VALUE_BYTES) -> bytes:
 def produce_frame(topic: str, batch: bytes, partitions: Sequence[int] = (0,)) -> bytes:
     """One batch to each of the partitions, acknowledged by all replicas."""
     request = messages.ProduceRequest
-    parts = [request.PartitionProduceData(index=index, records=batch) for index in partitions]
+    parts = [request.PartitionProduceData(index=index, records=memoryview(batch)) for index in partitions]
     body = request(
         acks=-1,
         timeout_ms=_TIMEOUT_MS,

@@ -6,7 +6,6 @@ A request with more ACLs than are allowed ends its connection: its answer has no
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, words_of
 from penstock.doors.kafka.call import Call, Handler
@@ -36,18 +35,20 @@ class AccessHandlers:
 
     # -- access lists
 
-    def describe_acls(self, call: Call, request: Any) -> Any:
+    def describe_acls(
+        self, call: Call, request: messages.DescribeAclsRequest
+    ) -> messages.DescribeAclsResponse:
         return messages.DescribeAclsResponse(
             error_code=_DISABLED, error_message="No Authorizer is configured on the broker", resources=[]
         )
 
-    def create_acls(self, call: Call, request: Any) -> Any:
+    def create_acls(self, call: Call, request: messages.CreateAclsRequest) -> messages.CreateAclsResponse:
         response = messages.CreateAclsResponse
         check_count(len(request.creations))
         refused = response.AclCreationResult(error_code=_DISABLED, error_message=_NO_AUTHORIZER)
         return response(results=[refused] * len(request.creations))
 
-    def delete_acls(self, call: Call, request: Any) -> Any:
+    def delete_acls(self, call: Call, request: messages.DeleteAclsRequest) -> messages.DeleteAclsResponse:
         response = messages.DeleteAclsResponse
         check_count(len(request.filters))
         refused = response.DeleteAclsFilterResult(
@@ -57,7 +58,9 @@ class AccessHandlers:
 
     # -- quotas and credentials
 
-    def describe_client_quotas(self, call: Call, request: Any) -> Any:
+    def describe_client_quotas(
+        self, call: Call, request: messages.DescribeClientQuotasRequest
+    ) -> messages.DescribeClientQuotasResponse:
         """No entity has a quota, so every filter that makes sense finds nothing."""
         response = messages.DescribeClientQuotasResponse
         try:
@@ -66,7 +69,9 @@ class AccessHandlers:
             return response(error_code=code_of(error), error_message=words_of(error), entries=None)
         return response(error_message="", entries=[])
 
-    def describe_user_scram_credentials(self, call: Call, request: Any) -> Any:
+    def describe_user_scram_credentials(
+        self, call: Call, request: messages.DescribeUserScramCredentialsRequest
+    ) -> messages.DescribeUserScramCredentialsResponse:
         """No user has credentials."""
         response = messages.DescribeUserScramCredentialsResponse
         try:
@@ -78,7 +83,7 @@ class AccessHandlers:
         return response(error_message="", results=results)
 
 
-def _check_filter(components: list[Any]) -> None:
+def _check_filter(components: list[messages.DescribeClientQuotasRequest.ComponentData]) -> None:
     """What Kafka refuses of a filter, in its words."""
     seen: set[str] = set()
     for one in components:
@@ -98,7 +103,9 @@ def _check_filter(components: list[Any]) -> None:
         )
 
 
-def _no_credentials(name: str, count: int) -> Any:
+def _no_credentials(
+    name: str, count: int
+) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
     code, words = ErrorCode.RESOURCE_NOT_FOUND, "Attempt to describe a user credential that does not exist: "
     if count > 1:
         code = ErrorCode.DUPLICATE_RESOURCE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.core.errors import BrokerError, InvalidRequest, words_of
 from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
@@ -32,6 +32,13 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 _TYPED_FROM = 1
 """The first version of ListConfigResources that asks for types; before it, client metrics are meant."""
 _OPS = frozenset(int(op) for op in ConfigOp)
+
+
+class _Resource(Protocol):
+    """How every call about settings names what they belong to."""
+
+    resource_type: int
+    resource_name: str
 
 
 class ConfigHandlers:
@@ -68,7 +75,9 @@ class ConfigHandlers:
 
     # -- describe
 
-    def describe_configs(self, call: Call, request: Any) -> Sliced[Any]:
+    def describe_configs(
+        self, call: Call, request: messages.DescribeConfigsRequest
+    ) -> Sliced[messages.DescribeConfigsResponse]:
         """Every setting of each resource, or those asked for: what it is, who says so, what it would be otherwise."""
         twice = repeated(_key(resource) for resource in request.resources)
         results = []
@@ -77,7 +86,12 @@ class ConfigHandlers:
             yield 1 + len(results[-1].configs)
         return messages.DescribeConfigsResponse(results=results)
 
-    def _describe(self, request: Any, twice: set[Hashable], resource: Any) -> Any:
+    def _describe(
+        self,
+        request: messages.DescribeConfigsRequest,
+        twice: set[Hashable],
+        resource: messages.DescribeConfigsRequest.DescribeConfigsResource,
+    ) -> messages.DescribeConfigsResponse.DescribeConfigsResult:
         result = messages.DescribeConfigsResponse.DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=""
         )
@@ -95,7 +109,9 @@ class ConfigHandlers:
         ]
         return result
 
-    def list_config_resources(self, call: Call, request: Any) -> Any:
+    def list_config_resources(
+        self, call: Call, request: messages.ListConfigResourcesRequest
+    ) -> messages.ListConfigResourcesResponse:
         """The resources that have settings, of the types asked for."""
         response = messages.ListConfigResourcesResponse
         types: list[int] = [CLIENT_METRICS]
@@ -113,13 +129,17 @@ class ConfigHandlers:
 
     # -- alter
 
-    async def alter_configs(self, call: Call, request: Any) -> Any:
+    async def alter_configs(
+        self, call: Call, request: messages.AlterConfigsRequest
+    ) -> messages.AlterConfigsResponse:
         """Replace all settings of each resource: what is not named goes back to what it would be otherwise."""
         response = messages.AlterConfigsResponse
         errors = await self._alter(request, self._replace)
         return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
 
-    async def incremental_alter_configs(self, call: Call, request: Any) -> Any:
+    async def incremental_alter_configs(
+        self, call: Call, request: messages.IncrementalAlterConfigsRequest
+    ) -> messages.IncrementalAlterConfigsResponse:
         """Change some settings of each resource and keep the rest."""
         response = messages.IncrementalAlterConfigsResponse
         errors = await self._alter(request, self._change)
@@ -132,7 +152,9 @@ class ConfigHandlers:
                 await pace.spend(1)
         return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
 
-    async def _alter(self, request: Any, decide: Any) -> list[BrokerError | None]:
+    async def _alter(
+        self, request: messages.AlterConfigsRequest | messages.IncrementalAlterConfigsRequest, decide: Any
+    ) -> list[BrokerError | None]:
         pace = Pace()
         keys: list[Hashable] = []
         for some in chunks(request.resources):
@@ -145,23 +167,37 @@ class ConfigHandlers:
             await pace.spend(len(some) // 4)
         return (await self._changes.keep(steps, validate_only=request.validate_only)).errors
 
-    def _replace(self, twice: set[Hashable], resource: Any, catalog: Catalog) -> Sequence[Event]:
+    def _replace(
+        self,
+        twice: set[Hashable],
+        resource: messages.AlterConfigsRequest.AlterConfigsResource,
+        catalog: Catalog,
+    ) -> Sequence[Event]:
         check_named_once(_key(resource), twice)
         return self._kind(resource).replace(resource.resource_name, resource.configs, catalog)
 
-    def _change(self, twice: set[Hashable], resource: Any, catalog: Catalog) -> Sequence[Event]:
+    def _change(
+        self,
+        twice: set[Hashable],
+        resource: messages.IncrementalAlterConfigsRequest.AlterConfigsResource,
+        catalog: Catalog,
+    ) -> Sequence[Event]:
         check_named_once(_key(resource), twice)
         changes = [_config_change(one) for one in resource.configs]
         return self._kind(resource).change(resource.resource_name, changes, catalog)
 
-    def _kind(self, resource: Any) -> ConfigResources:
+    def _kind(self, resource: _Resource) -> ConfigResources:
         kind = self._resources.get(resource.resource_type)
         if kind is None:
             raise InvalidRequest(f"Unknown resource type {resource.resource_type}")
         return kind
 
 
-async def _answers(request: Any, errors: list[BrokerError | None], answer_type: Any) -> list[Any]:
+async def _answers(
+    request: messages.AlterConfigsRequest | messages.IncrementalAlterConfigsRequest,
+    errors: list[BrokerError | None],
+    answer_type: Any,
+) -> list[Any]:
     answers, pace = [], Pace()
     for resource, error in zip(request.resources, errors, strict=True):
         answers.append(
@@ -176,11 +212,11 @@ async def _answers(request: Any, errors: list[BrokerError | None], answer_type: 
     return answers
 
 
-def _key(resource: Any) -> tuple[int, str]:
+def _key(resource: _Resource) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
-def _config_change(asked: Any) -> ConfigChange:
+def _config_change(asked: messages.IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
     if asked.config_operation not in _OPS:
         raise InvalidRequest(f"{asked.name}: there is no operation {asked.config_operation} on a setting")
     return ConfigChange(ConfigOp(asked.config_operation), asked.name, asked.value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from penstock.core.errors import (
     AgainstPolicy,
@@ -49,6 +49,16 @@ _DELETION_UNITS = 8
 """What an entry costs, see SLICE_UNITS."""
 
 
+class _TopicAnswer(Protocol):
+    """What the answers about single topics have in common."""
+
+    error_code: int
+    error_message: str | None
+
+
+AnswerT = TypeVar("AnswerT", bound=_TopicAnswer)
+
+
 class _Quota:
     """The partitions that one request may create."""
 
@@ -85,7 +95,9 @@ class TopicHandlers:
             ApiKey.DELETE_RECORDS: self.delete_records,
         }
 
-    async def create_topics(self, call: Call, request: Any) -> Any:
+    async def create_topics(
+        self, call: Call, request: messages.CreateTopicsRequest
+    ) -> messages.CreateTopicsResponse:
         """Make the topics of one request, or only say whether they could be made."""
         twice = repeated(topic.name for topic in request.topics)
         quota = _Quota()
@@ -99,7 +111,13 @@ class TopicHandlers:
             await pace.spend(_ANSWER_UNITS)
         return messages.CreateTopicsResponse(topics=answers)
 
-    def _create(self, quota: _Quota, twice: set[Hashable], asked: Any, catalog: Catalog) -> Sequence[Event]:
+    def _create(
+        self,
+        quota: _Quota,
+        twice: set[Hashable],
+        asked: messages.CreateTopicsRequest.CreatableTopic,
+        catalog: Catalog,
+    ) -> Sequence[Event]:
         check_named_once(asked.name, twice)
         overrides = {one.name: one.value for one in asked.configs}
         check_settings_once(asked.configs)
@@ -115,7 +133,7 @@ class TopicHandlers:
         quota.take(catalog, events)
         return events
 
-    def _check_placement(self, asked: Any) -> None:
+    def _check_placement(self, asked: messages.CreateTopicsRequest.CreatableTopic) -> None:
         """The replicas that a new topic is to have must be the ones there are."""
         if not asked.assignments:
             if asked.replication_factor not in (REPLICAS, _AS_CONFIGURED):
@@ -144,7 +162,9 @@ class TopicHandlers:
 
     # -- delete
 
-    async def delete_topics(self, call: Call, request: Any) -> Any:
+    async def delete_topics(
+        self, call: Call, request: messages.DeleteTopicsRequest
+    ) -> messages.DeleteTopicsResponse:
         """Remove topics, by name or, in newer versions, by id."""
         state = messages.DeleteTopicsRequest.DeleteTopicState
         if call.version >= _BY_ID_FROM:
@@ -167,7 +187,9 @@ class TopicHandlers:
 
     # -- grow
 
-    async def create_partitions(self, call: Call, request: Any) -> Any:
+    async def create_partitions(
+        self, call: Call, request: messages.CreatePartitionsRequest
+    ) -> messages.CreatePartitionsResponse:
         """Give topics more partitions."""
         twice = repeated(topic.name for topic in request.topics)
         quota, pace = _Quota(), Pace()
@@ -182,7 +204,13 @@ class TopicHandlers:
             await pace.spend(_ANSWER_UNITS)
         return messages.CreatePartitionsResponse(results=answers)
 
-    def _grow(self, quota: _Quota, twice: set[Hashable], asked: Any, catalog: Catalog) -> Sequence[Event]:
+    def _grow(
+        self,
+        quota: _Quota,
+        twice: set[Hashable],
+        asked: messages.CreatePartitionsRequest.CreatePartitionsTopic,
+        catalog: Catalog,
+    ) -> Sequence[Event]:
         check_named_once(asked.name, twice)
         events = catalog.decide_add_partitions(asked.name, asked.count)
         if asked.assignments is not None:
@@ -198,7 +226,9 @@ class TopicHandlers:
 
     # -- cut off
 
-    async def delete_records(self, call: Call, request: Any) -> Any:
+    async def delete_records(
+        self, call: Call, request: messages.DeleteRecordsRequest
+    ) -> messages.DeleteRecordsResponse:
         """Forget the records before an offset, partition by partition.
 
         The timeout is for replicas that lag behind: a client that gives none (0) still wants the records deleted.
@@ -225,7 +255,13 @@ class TopicHandlers:
             )
         return messages.DeleteRecordsResponse(topics=topics)
 
-    async def _delete_before(self, deadline: Deadline, name: str, asked: Any, answer: Any) -> None:
+    async def _delete_before(
+        self,
+        deadline: Deadline,
+        name: str,
+        asked: messages.DeleteRecordsRequest.DeleteRecordsPartition,
+        answer: messages.DeleteRecordsResponse.DeleteRecordsPartitionResult,
+    ) -> None:
         try:
             deadline.check()
             partition = self._broker.partition(name, asked.partition_index)
@@ -240,7 +276,7 @@ class TopicHandlers:
             answer.low_watermark = outcome
 
 
-def _tell(answer: Any, error: BrokerError | None) -> Any:
+def _tell(answer: AnswerT, error: BrokerError | None) -> AnswerT:
     """Write into an answer what went wrong, if anything did."""
     if error is not None:
         answer.error_code = code_of(error)
@@ -248,7 +284,9 @@ def _tell(answer: Any, error: BrokerError | None) -> Any:
     return answer
 
 
-def _created(name: str, error: BrokerError | None, after: Catalog, configs: CreatedConfigs) -> Any:
+def _created(
+    name: str, error: BrokerError | None, after: Catalog, configs: CreatedConfigs
+) -> messages.CreateTopicsResponse.CreatableTopicResult:
     answer = messages.CreateTopicsResponse.CreatableTopicResult(name=name, error_message=None, configs=[])
     if error is not None:
         return _tell(answer, error)
@@ -260,7 +298,9 @@ def _created(name: str, error: BrokerError | None, after: Catalog, configs: Crea
     return answer
 
 
-def _deletion(catalog: Catalog, asked: Any) -> Any:
+def _deletion(
+    catalog: Catalog, asked: messages.DeleteTopicsRequest.DeleteTopicState
+) -> messages.DeleteTopicsResponse.DeletableTopicResult:
     """The answer about one topic to delete, with the half of its identity that the client did not give."""
     answer = messages.DeleteTopicsResponse.DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
     try:
@@ -273,7 +313,12 @@ def _deletion(catalog: Catalog, asked: Any) -> Any:
     return answer
 
 
-def _delete(twice: set[Hashable], asked: Any, answer: Any, catalog: Catalog) -> Sequence[Event]:
+def _delete(
+    twice: set[Hashable],
+    asked: messages.DeleteTopicsRequest.DeleteTopicState,
+    answer: messages.DeleteTopicsResponse.DeletableTopicResult,
+    catalog: Catalog,
+) -> Sequence[Event]:
     if (asked.name is None) == (asked.topic_id == _NO_ID):
         raise InvalidRequest("a topic to delete is named either by its name or by its id")
     check_named_once(answer.name, twice)

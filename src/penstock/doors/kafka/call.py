@@ -11,7 +11,7 @@ from typing import Any
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
 from penstock.node.slices import Sliced, Slices
-from penstock.wire.kafka import encode_response, encode_response_sliced
+from penstock.wire.kafka import KafkaMessage, encode_response, encode_response_sliced
 
 
 class Call:
@@ -50,27 +50,27 @@ class Call:
     def is_large(self) -> bool:
         return self._slices is not None
 
-    def encode(self, body: Any) -> list[Any]:
+    def encode(self, body: KafkaMessage) -> list[Any]:
         """The whole frame of the answer."""
         return encode_response(self.api_key, self.version, self.correlation_id, body)
 
-    def answer(self, body: Any) -> None:
+    def answer(self, body: KafkaMessage) -> None:
         """Answer now, in line behind the requests before this one."""
         if self._place is None:
             self.connection.answer(self.encode(body))
         else:
             self._fill(self._place, body)
 
-    def answer_later(self) -> Callable[[Any], None]:
+    def answer_later(self) -> Callable[[KafkaMessage], None]:
         """Take a place in line and answer when the returned function is called with the body, once."""
         place = self._place = self._place or self.connection.reserve()
 
-        def answer(body: Any) -> None:
+        def answer(body: KafkaMessage) -> None:
             self._fill(place, body)
 
         return answer
 
-    def _fill(self, place: Place, body: Any) -> None:
+    def _fill(self, place: Place, body: KafkaMessage) -> None:
         if self._slices is None:
             place.answer(self.encode(body))
             return
@@ -87,7 +87,7 @@ class Call:
         self._slices.queue(steps, encoded)
 
 
-Answer = Any | Coroutine[Any, Any, Any] | Sliced[Any] | None
+Answer = KafkaMessage | Coroutine[Any, Any, KafkaMessage | None] | Sliced[KafkaMessage | None] | None
 Handler = Callable[[Call, Any], Answer]
-"""Returns the body of the answer, a coroutine or a sliced work that will, or None when it answers by itself (or not at
-all)."""
+"""Takes the request of its API, as `dispatch` decoded it. Returns the body of the answer, a coroutine or a sliced work
+that will, or None when it answers by itself (or not at all)."""

@@ -41,7 +41,9 @@ class ClusterHandlers:
 
     # -- Metadata
 
-    def metadata(self, call: Call, request: Any) -> Sliced[Any] | Coroutine[Any, Any, Any]:
+    def metadata(
+        self, call: Call, request: messages.MetadataRequest
+    ) -> Sliced[messages.MetadataResponse] | Coroutine[Any, Any, messages.MetadataResponse]:
         """The broker, and the topics asked for.
 
         Topics that are not there are created if client and settings want that.
@@ -55,7 +57,9 @@ class ClusterHandlers:
                 return self._create_and_answer(call, request)
         return self._answer(call, request, {})
 
-    async def _create_and_answer(self, call: Call, request: Any) -> Any:
+    async def _create_and_answer(
+        self, call: Call, request: messages.MetadataRequest
+    ) -> messages.MetadataResponse:
         """Create what is missing, one topic after the other."""
         failures: dict[str, BrokerError] = {}
         pace, left = Pace(), AUTO_CREATED_TOPICS_MAX
@@ -73,7 +77,9 @@ class ClusterHandlers:
                 failures[name] = failure
         return await self._broker.runtime.slices.run(self._answer(call, request, failures))
 
-    def _answer(self, call: Call, request: Any, failures: dict[str, BrokerError]) -> Sliced[Any]:
+    def _answer(
+        self, call: Call, request: messages.MetadataRequest, failures: dict[str, BrokerError]
+    ) -> Sliced[messages.MetadataResponse]:
         answers = []
         for one in request.topics:
             name, topic, error = self._find(call, one)
@@ -85,13 +91,15 @@ class ClusterHandlers:
                 yield 1
         return self._metadata(call, request, answers)
 
-    def _answer_all(self, call: Call, request: Any) -> Sliced[Any]:
+    def _answer_all(self, call: Call, request: messages.MetadataRequest) -> Sliced[messages.MetadataResponse]:
         answers = []
         for topic in self._broker.catalog.topics:
             answers.append((yield from self._known(topic, request)))
         return self._metadata(call, request, answers)
 
-    def _find(self, call: Call, one: Any) -> tuple[str | None, Topic | None, BrokerError | None]:
+    def _find(
+        self, call: Call, one: messages.MetadataRequest.MetadataRequestTopic
+    ) -> tuple[str | None, Topic | None, BrokerError | None]:
         """(name asked for, the topic, or why there is none)."""
         try:
             if call.version < _BY_ID_FROM and (one.name is None or one.topic_id != _NO_ID):
@@ -103,7 +111,12 @@ class ClusterHandlers:
         except BrokerError as error:
             return one.name, None, error
 
-    def _metadata(self, call: Call, request: Any, topics: list[Any]) -> Any:
+    def _metadata(
+        self,
+        call: Call,
+        request: messages.MetadataRequest,
+        topics: list[messages.MetadataResponse.MetadataResponseTopic],
+    ) -> messages.MetadataResponse:
         identity, address = self._broker.identity, self.advertised
         response = messages.MetadataResponse
         return response(
@@ -120,7 +133,9 @@ class ClusterHandlers:
             ),
         )
 
-    def _known(self, topic: Topic, request: Any) -> Sliced[Any]:
+    def _known(
+        self, topic: Topic, request: messages.MetadataRequest
+    ) -> Sliced[messages.MetadataResponse.MetadataResponseTopic]:
         response = messages.MetadataResponse
         partitions: list[Any] = []
         for some in chunks(self._broker.row(topic.name)):
@@ -154,7 +169,9 @@ class ClusterHandlers:
 
     # -- describe
 
-    def describe_cluster(self, call: Call, request: Any) -> Any:
+    def describe_cluster(
+        self, call: Call, request: messages.DescribeClusterRequest
+    ) -> messages.DescribeClusterResponse:
         identity, address = self._broker.identity, self.advertised
         response = messages.DescribeClusterResponse
         if request.endpoint_type != _BROKER_ENDPOINTS:
@@ -177,7 +194,9 @@ class ClusterHandlers:
             ),
         )
 
-    def describe_topic_partitions(self, call: Call, request: Any) -> Sliced[Any]:
+    def describe_topic_partitions(
+        self, call: Call, request: messages.DescribeTopicPartitionsRequest
+    ) -> Sliced[messages.DescribeTopicPartitionsResponse]:
         """Topics with their partitions, in pages: at most so many partitions, and where to go on."""
         response = messages.DescribeTopicPartitionsResponse
         left = min(max(1, request.response_partition_limit), DESCRIBED_PARTITIONS_MAX)
@@ -201,12 +220,14 @@ class ClusterHandlers:
                 break
         return response(topics=topics, next_cursor=cursor)
 
-    def _names(self, request: Any) -> Iterable[str]:
+    def _names(self, request: messages.DescribeTopicPartitionsRequest) -> Iterable[str]:
         if request.topics:
             return dict.fromkeys(one.name for one in request.topics)
         return [topic.name for topic in self._broker.catalog.topics]
 
-    def _describe_topic(self, name: str, first: int, count: int) -> Any:
+    def _describe_topic(
+        self, name: str, first: int, count: int
+    ) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
         response = messages.DescribeTopicPartitionsResponse
         try:
             topic = self._broker.catalog.topic(check_topic_name(name))
@@ -228,7 +249,9 @@ class ClusterHandlers:
             topic_authorized_operations=_TOPIC_OPERATIONS,
         )
 
-    def describe_log_dirs(self, call: Call, request: Any) -> Sliced[Any]:
+    def describe_log_dirs(
+        self, call: Call, request: messages.DescribeLogDirsRequest
+    ) -> Sliced[messages.DescribeLogDirsResponse]:
         """The one data directory, and what the partitions asked for take up in it."""
         response = messages.DescribeLogDirsResponse
         wanted = {topic.name: range(topic.partition_count) for topic in self._broker.catalog.topics}
@@ -253,7 +276,9 @@ class ClusterHandlers:
         )
         return response(results=[directory])
 
-    def _size(self, name: str, index: int) -> Any | None:
+    def _size(
+        self, name: str, index: int
+    ) -> messages.DescribeLogDirsResponse.DescribeLogDirsPartition | None:
         try:
             partition = self._broker.partition(name, index)
         except UnknownTopic:
@@ -263,7 +288,9 @@ class ClusterHandlers:
         )
 
 
-def _unknown(call: Call, name: str | None, topic_id: bytes, error: BrokerError) -> Any:
+def _unknown(
+    call: Call, name: str | None, topic_id: bytes, error: BrokerError
+) -> messages.MetadataResponse.MetadataResponseTopic:
     if name is None and call.version < _BY_ID_FROM:
         name = ""
     return messages.MetadataResponse.MetadataResponseTopic(

@@ -52,7 +52,7 @@ class CommittedHandlers:
 
     # -- OffsetCommit
 
-    def offset_commit(self, call: Call, request: Any) -> Sliced[None]:
+    def offset_commit(self, call: Call, request: messages.OffsetCommitRequest) -> Sliced[None]:
         """Answered when the offsets are durable. Each partition has its own outcome."""
         response = messages.OffsetCommitResponse
         offsets: list[NewOffset] = []
@@ -87,7 +87,7 @@ class CommittedHandlers:
 
     # -- OffsetFetch
 
-    def offset_fetch(self, call: Call, request: Any) -> Sliced[None]:
+    def offset_fetch(self, call: Call, request: messages.OffsetFetchRequest) -> Sliced[None]:
         """Answered with what is durable. From version 8 on, for many groups at once."""
         answer = call.answer_later()
         response = messages.OffsetFetchResponse
@@ -105,7 +105,7 @@ class CommittedHandlers:
         if not left:
             answer(response(groups=[]))
 
-        def fetched(group: Any, outcome: Any) -> None:
+        def fetched(group: messages.OffsetFetchResponse.OffsetFetchResponseGroup, outcome: Any) -> None:
             nonlocal left
             group.topics, group.error_code = outcome
             left -= 1
@@ -118,7 +118,12 @@ class CommittedHandlers:
             yield 1
 
     def _fetch(
-        self, call: Call, request: Any, by: Committer, require_stable: bool, done: Callable[[Any], None]
+        self,
+        call: Call,
+        request: messages.OffsetFetchRequest | messages.OffsetFetchRequest.OffsetFetchRequestGroup,
+        by: Committer,
+        require_stable: bool,
+        done: Callable[[Any], None],
     ) -> Sliced[None]:
         """`done` gets the topics of one group and its error code."""
         wanted: list[Place] | None = None
@@ -196,7 +201,7 @@ class CommittedHandlers:
 
     # -- OffsetDelete
 
-    def offset_delete(self, call: Call, request: Any) -> Sliced[None]:
+    def offset_delete(self, call: Call, request: messages.OffsetDeleteRequest) -> Sliced[None]:
         """Answered when they are gone for good."""
         response = messages.OffsetDeleteResponse
         wanted: list[Place] = []
@@ -294,7 +299,7 @@ def _topic(call: Call, name: str, topic_id: bytes, partitions: list[Any]) -> Any
     return response.OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
 
 
-def _one(call: Call, outcome: tuple[list[Any], int]) -> Any:
+def _one(call: Call, outcome: tuple[list[Any], int]) -> messages.OffsetFetchResponse:
     topics, code = outcome
     return messages.OffsetFetchResponse(
         topics=topics, error_code=code if call.version >= _GROUP_ERROR_FROM else 0

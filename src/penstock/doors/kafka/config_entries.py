@@ -144,7 +144,9 @@ FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), "", Address(
 """The names of the broker settings that no request can change."""
 
 
-def described(entry: Entry, *, synonyms: bool, documentation: bool) -> Any:
+def described(
+    entry: Entry, *, synonyms: bool, documentation: bool
+) -> messages.DescribeConfigsResponse.DescribeConfigsResourceResult:
     """One line of an answer to DescribeConfigs."""
     given = entry.given if synonyms else ()
     return messages.DescribeConfigsResponse.DescribeConfigsResourceResult(
@@ -170,7 +172,7 @@ class CreatedConfigs:
     def __init__(self) -> None:
         self._made: dict[tuple[tuple[str, str], ...], list[Any]] = {}
 
-    def of(self, topic: Topic, catalog: Catalog) -> list[Any]:
+    def of(self, topic: Topic, catalog: Catalog) -> list[messages.CreateTopicsResponse.CreatableTopicConfigs]:
         key = tuple(sorted(topic.overrides.items()))
         made = self._made.get(key)
         if made is None:

@@ -32,7 +32,7 @@ class ConsumerGroupHandlers:
         self._broker = broker
         self._groups = broker.coordination.consumer
 
-    def heartbeat(self, call: Call, request: Any) -> None:
+    def heartbeat(self, call: Call, request: messages.ConsumerGroupHeartbeatRequest) -> None:
         """A member joins, lives, acknowledges or leaves."""
         answer = call.answer_later()
 
@@ -54,7 +54,7 @@ class ConsumerGroupHandlers:
 
         self._broker.runtime.slices.queue(once(go), done)
 
-    def _beat(self, call: Call, request: Any) -> Beat:
+    def _beat(self, call: Call, request: messages.ConsumerGroupHeartbeatRequest) -> Beat:
         member_id = request.member_id
         if not member_id and call.version < _OWN_ID_FROM and request.member_epoch == JOIN_EPOCH:
             member_id = self._groups.fresh_member_id()
@@ -73,7 +73,7 @@ class ConsumerGroupHandlers:
             owned=None if owned is None else {one.topic_id: frozenset(one.partitions) for one in owned},
         )
 
-    def describe(self, call: Call, request: Any) -> Sliced[None]:
+    def describe(self, call: Call, request: messages.ConsumerGroupDescribeRequest) -> Sliced[None]:
         """Groups with their members, what these have and what they are to have."""
         answer = call.answer_later()
         group_ids = list(dict.fromkeys(request.group_ids))
@@ -94,7 +94,7 @@ class ConsumerGroupHandlers:
                 len(described[group_id].members) if group_id in described else 0
             )
 
-    def _described(self, group: ConsumerGroup) -> Any:
+    def _described(self, group: ConsumerGroup) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
         members = [
             self._described_member(group, one, member) for one, member in sorted(group.members.items())
         ]
@@ -107,7 +107,9 @@ class ConsumerGroupHandlers:
             members=members,
         )
 
-    def _described_member(self, group: ConsumerGroup, member_id: str, member: ConsumerMember) -> Any:
+    def _described_member(
+        self, group: ConsumerGroup, member_id: str, member: ConsumerMember
+    ) -> messages.ConsumerGroupDescribeResponse.Member:
         standing = group.standing(member_id)
         return messages.ConsumerGroupDescribeResponse.Member(
             member_id=member_id,
@@ -123,7 +125,7 @@ class ConsumerGroupHandlers:
             member_type=_NATIVE if member.classic is None else _CLASSIC,
         )
 
-    def _named(self, assignment: Assignment) -> Any:
+    def _named(self, assignment: Assignment) -> messages.ConsumerGroupDescribeResponse.Assignment:
         """An assignment with the names of its topics; a topic that was deleted meanwhile is left out."""
         response = messages.ConsumerGroupDescribeResponse
         named = []
@@ -137,7 +139,7 @@ class ConsumerGroupHandlers:
         return response.Assignment(topic_partitions=named)
 
 
-def _beaten(outcome: BeatAnswer) -> Any:
+def _beaten(outcome: BeatAnswer) -> messages.ConsumerGroupHeartbeatResponse:
     response = messages.ConsumerGroupHeartbeatResponse
     assignment = None
     if outcome.assignment is not None:
@@ -155,13 +157,13 @@ def _beaten(outcome: BeatAnswer) -> Any:
     )
 
 
-def _error(error: BrokerError) -> Any:
+def _error(error: BrokerError) -> messages.ConsumerGroupHeartbeatResponse:
     return messages.ConsumerGroupHeartbeatResponse(
         error_code=coordinator_code_of(error), error_message=str(error)
     )
 
 
-def _refused(group_id: str, error: BrokerError) -> Any:
+def _refused(group_id: str, error: BrokerError) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
     return messages.ConsumerGroupDescribeResponse.DescribedGroup(
         group_id=group_id, error_code=coordinator_code_of(error), error_message=str(error), members=[]
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.call import Call
 from penstock.node.times import TimedOffset
 from penstock.node.workers import Workers
+from penstock.wire.kafka import messages
 
 SEARCHES_MAX = 200
 """Batches that are searched for one request. Beyond it the first offset of the batch stands: a reader starts early."""
@@ -33,7 +33,7 @@ class ExactOffsets:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def answer(self, call: Call, workers: Workers, response: Any) -> None:
+    def answer(self, call: Call, workers: Workers, response: messages.ListOffsetsResponse) -> None:
         """Search, then answer. The connection is held meanwhile: requests behind this one take effect later."""
         answer = call.answer_later()
         release_hold = call.connection.hold()

@@ -6,6 +6,7 @@ Fetch sessions are not kept: every answer carries session 0, which tells clients
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import BrokerError, Fenced, InvalidRequest, OffsetOutOfRange, TornSegment
@@ -38,7 +39,7 @@ class Reading:
         "partitions",
     )
 
-    def __init__(self, request: Any) -> None:
+    def __init__(self, request: messages.FetchRequest) -> None:
         self.body = messages.FetchResponse(responses=[])
         self.isolation = Isolation(request.isolation_level)
         self.left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
@@ -58,7 +59,7 @@ class Reading:
     def is_enough(self) -> bool:
         return bool(self.must_answer or self.found_bytes >= self._min_bytes)
 
-    def answer(self) -> Any:
+    def answer(self) -> messages.FetchResponse:
         """The body, to be sent: what is in it counts as read."""
         for partition, run_bytes in self._runs:
             partition.traffic.out_bytes += run_bytes
@@ -73,7 +74,9 @@ class FetchHandler:
         self._slices = broker.runtime.slices
         self._waits = Waits()
 
-    def fetch(self, call: Call, request: Any) -> Any:
+    def fetch(
+        self, call: Call, request: messages.FetchRequest
+    ) -> messages.FetchResponse | Sliced[messages.FetchResponse | None] | None:
         """Answer at once if there is enough, an error, or no patience; else wait for data."""
         refusal = _check_request(request)
         if refusal is not None:
@@ -103,7 +106,7 @@ class FetchHandler:
     def release_waiting(self) -> None:
         self._waits.release()
 
-    def read(self, call: Call, request: Any) -> Reading:
+    def read(self, call: Call, request: messages.FetchRequest) -> Reading:
         """Read what is there, in the order asked for, within the limits of the request."""
         reading = Reading(request)
         for topic in request.topics:
@@ -113,7 +116,9 @@ class FetchHandler:
 
     # -- many partitions
 
-    def _fetch_large(self, call: Call, request: Any) -> Sliced[Any]:
+    def _fetch_large(
+        self, call: Call, request: messages.FetchRequest
+    ) -> Sliced[messages.FetchResponse | None]:
         """The same in slices. Waits for a shorter time if the request counts as large."""
         wait_ms = min(request.max_wait_ms, LARGE_FETCH_WAIT_MS_MAX if call.is_large else request.max_wait_ms)
         until_s = asyncio.get_running_loop().time() + wait_ms / 1000
@@ -123,7 +128,14 @@ class FetchHandler:
         self._wait_large(call, request, reading, until_s, call.answer_later())
         return None
 
-    def _wait_large(self, call: Call, request: Any, reading: Reading, until_s: float, answer: Any) -> None:
+    def _wait_large(
+        self,
+        call: Call,
+        request: messages.FetchRequest,
+        reading: Reading,
+        until_s: float,
+        answer: Callable[[messages.FetchResponse], None],
+    ) -> None:
         """Read again, in slices, when something has changed or the time is up."""
         loop = asyncio.get_running_loop()
 
@@ -150,7 +162,7 @@ class FetchHandler:
         wait_ms = max(1, round((until_s - loop.time()) * 1000))
         self._waits.start(call.connection, list(dict.fromkeys(reading.partitions)), wait_ms, look, give_up)
 
-    def _read_large(self, call: Call, request: Any) -> Sliced[Reading]:
+    def _read_large(self, call: Call, request: messages.FetchRequest) -> Sliced[Reading]:
         reading = Reading(request)
         for topic in request.topics:
             answers: list[Any] = []
@@ -161,8 +173,14 @@ class FetchHandler:
         return reading
 
     def _read_one(
-        self, call: Call, topic: Any, one: Any, reading: Reading, *, reads_small: bool = False
-    ) -> Any:
+        self,
+        call: Call,
+        topic: messages.FetchRequest.FetchTopic,
+        one: messages.FetchRequest.FetchPartition,
+        reading: Reading,
+        *,
+        reads_small: bool = False,
+    ) -> messages.FetchResponse.PartitionData:
         """`reads_small`: short runs are read here, in slices, because all of them would be sent in one turn."""
         left_bytes, isolation = reading.left_bytes, reading.isolation
         answer = messages.FetchResponse.PartitionData(
@@ -195,7 +213,7 @@ class FetchHandler:
                 answer.aborted_transactions = _aborted(partition, one.fetch_offset, run.end_offset)
         return answer
 
-    def find(self, call: Call, topic: Any, index: int) -> Partition:
+    def find(self, call: Call, topic: messages.FetchRequest.FetchTopic, index: int) -> Partition:
         name = topic.topic
         if call.version >= _BY_ID_FROM:
             name = self._broker.catalog.topic_by_id(topic.topic_id).name
@@ -211,17 +229,19 @@ def _read_small(run: Slice) -> Slice | bytes:
     return content
 
 
-def _entries(request: Any) -> int:
+def _entries(request: messages.FetchRequest) -> int:
     return sum(len(topic.partitions) for topic in request.topics)
 
 
-def _topic(asked: Any, partitions: list[Any]) -> Any:
+def _topic(
+    asked: messages.FetchRequest.FetchTopic, partitions: list[messages.FetchResponse.PartitionData]
+) -> messages.FetchResponse.FetchableTopicResponse:
     return messages.FetchResponse.FetchableTopicResponse(
         topic=asked.topic, topic_id=asked.topic_id, partitions=partitions
     )
 
 
-def _check_request(request: Any) -> int | None:
+def _check_request(request: messages.FetchRequest) -> int | None:
     """Refuse what this broker has no part in: replicas of a cluster, and sessions that it never gave out."""
     state = request.replica_state
     if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
@@ -233,13 +253,13 @@ def _check_request(request: Any) -> int | None:
     return None
 
 
-def _fill(answer: Any, partition: Partition) -> None:
+def _fill(answer: messages.FetchResponse.PartitionData, partition: Partition) -> None:
     answer.high_watermark = partition.high_watermark
     answer.last_stable_offset = partition.last_stable_offset
     answer.log_start_offset = partition.start_offset
 
 
-def _aborted(partition: Partition, start: int, end: int) -> list[Any]:
+def _aborted(partition: Partition, start: int, end: int) -> list[messages.FetchResponse.AbortedTransaction]:
     """What a reader of committed records must leave out of those from `start` up to `end`."""
     return [
         messages.FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
@@ -247,5 +267,5 @@ def _aborted(partition: Partition, start: int, end: int) -> list[Any]:
     ]
 
 
-def _none_aborted(isolation: Isolation) -> list[Any] | None:
+def _none_aborted(isolation: Isolation) -> list[messages.FetchResponse.AbortedTransaction] | None:
     return [] if isolation is Isolation.READ_COMMITTED else None

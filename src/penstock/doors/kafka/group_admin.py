@@ -31,7 +31,7 @@ class GroupAdminHandlers:
 
     # -- DescribeGroups
 
-    def describe_groups(self, call: Call, request: Any) -> Sliced[None]:
+    def describe_groups(self, call: Call, request: messages.DescribeGroupsRequest) -> Sliced[None]:
         """Answered when what is told of every group is durable."""
         answer = call.answer_later()
         response = messages.DescribeGroupsResponse
@@ -40,7 +40,7 @@ class GroupAdminHandlers:
         if not left:
             answer(response(groups=[]))
 
-        def told(one: Any, outcome: Group | BrokerError) -> None:
+        def told(one: messages.DescribeGroupsResponse.DescribedGroup, outcome: Group | BrokerError) -> None:
             nonlocal left
             _describe(call, one, outcome)
             if request.include_authorized_operations:
@@ -55,7 +55,9 @@ class GroupAdminHandlers:
 
     # -- ListGroups
 
-    def list_groups(self, call: Call, request: Any) -> Sliced[Any]:
+    def list_groups(
+        self, call: Call, request: messages.ListGroupsRequest
+    ) -> Sliced[messages.ListGroupsResponse]:
         """Every group, or those in the states and of the kinds asked for; case does not matter."""
         response = messages.ListGroupsResponse
         states = {state.lower() for state in request.states_filter}
@@ -81,7 +83,7 @@ class GroupAdminHandlers:
 
     # -- DeleteGroups
 
-    def delete_groups(self, call: Call, request: Any) -> Sliced[None]:
+    def delete_groups(self, call: Call, request: messages.DeleteGroupsRequest) -> Sliced[None]:
         """Answered when they are gone for good."""
         answer = call.answer_later()
         response = messages.DeleteGroupsResponse
@@ -90,7 +92,9 @@ class GroupAdminHandlers:
         if not left:
             answer(response(results=[]))
 
-        def removed(result: Any, outcome: BrokerError | None) -> None:
+        def removed(
+            result: messages.DeleteGroupsResponse.DeletableGroupResult, outcome: BrokerError | None
+        ) -> None:
             nonlocal left
             result.error_code = 0 if outcome is None else coordinator_code_of(outcome)
             left -= 1
@@ -102,7 +106,9 @@ class GroupAdminHandlers:
             yield _REMOVAL_UNITS
 
 
-def _describe(call: Call, one: Any, outcome: Group | BrokerError) -> None:
+def _describe(
+    call: Call, one: messages.DescribeGroupsResponse.DescribedGroup, outcome: Group | BrokerError
+) -> None:
     """Fill in what is known. What members say about themselves counts only once they have agreed."""
     if isinstance(outcome, BrokerError):
         is_missing = isinstance(outcome, UnknownGroup)

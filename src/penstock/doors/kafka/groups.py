@@ -46,13 +46,17 @@ class GroupHandlers:
 
     # -- FindCoordinator
 
-    def find_coordinator(self, call: Call, request: Any) -> Sliced[Any] | Coroutine[Any, Any, Any]:
+    def find_coordinator(
+        self, call: Call, request: messages.FindCoordinatorRequest
+    ) -> Sliced[messages.FindCoordinatorResponse] | Coroutine[Any, Any, messages.FindCoordinatorResponse]:
         """This node, for everything. The first to ask makes it ready."""
         if self._coordination.is_open:
             return self._found(call, request, None)
         return self._open_and_find(call, request)
 
-    async def _open_and_find(self, call: Call, request: Any) -> Any:
+    async def _open_and_find(
+        self, call: Call, request: messages.FindCoordinatorRequest
+    ) -> messages.FindCoordinatorResponse:
         try:
             await self._coordination.open()
         except BrokerError as error:
@@ -61,7 +65,9 @@ class GroupHandlers:
             return await self._broker.runtime.slices.run(self._found(call, request, error))
         return await self._broker.runtime.slices.run(self._found(call, request, None))
 
-    def _found(self, call: Call, request: Any, error: BrokerError | None) -> Sliced[Any]:
+    def _found(
+        self, call: Call, request: messages.FindCoordinatorRequest, error: BrokerError | None
+    ) -> Sliced[messages.FindCoordinatorResponse]:
         code, message, where = 0, None, self.advertised
         node_id = self._broker.identity.node_id
         if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
@@ -86,7 +92,7 @@ class GroupHandlers:
 
     # -- JoinGroup
 
-    def join_group(self, call: Call, request: Any) -> None:
+    def join_group(self, call: Call, request: messages.JoinGroupRequest) -> None:
         """Answered when the round of joining closes."""
         answer = call.answer_later()
         own_rebalance_ms = call.version >= _OWN_REBALANCE_TIMEOUT_FROM and request.rebalance_timeout_ms >= 0
@@ -110,7 +116,7 @@ class GroupHandlers:
 
     # -- SyncGroup
 
-    def sync_group(self, call: Call, request: Any) -> None:
+    def sync_group(self, call: Call, request: messages.SyncGroupRequest) -> None:
         """Answered when the leader has assigned."""
         if call.version >= _PROTOCOL_STATED_FROM and None in (request.protocol_type, request.protocol_name):
             error = InconsistentProtocol("a sync of this version has to state the protocol")
@@ -129,7 +135,7 @@ class GroupHandlers:
 
     # -- Heartbeat
 
-    def heartbeat(self, call: Call, request: Any) -> None:
+    def heartbeat(self, call: Call, request: messages.HeartbeatRequest) -> None:
         answer = call.answer_later()
 
         def answered(outcome: BrokerError | None) -> None:
@@ -141,7 +147,7 @@ class GroupHandlers:
 
     # -- LeaveGroup
 
-    def leave_group(self, call: Call, request: Any) -> None:
+    def leave_group(self, call: Call, request: messages.LeaveGroupRequest) -> None:
         """From version 3 on many members may leave at once, each with an answer of its own."""
         answer = call.answer_later()
         if call.version < _MANY_LEAVE_FROM:
@@ -157,7 +163,7 @@ def _code(outcome: object) -> int:
     return coordinator_code_of(outcome) if isinstance(outcome, BrokerError) else 0
 
 
-def _joined(call: Call, member_id: str, outcome: Joined | BrokerError) -> Any:
+def _joined(call: Call, member_id: str, outcome: Joined | BrokerError) -> messages.JoinGroupResponse:
     response = messages.JoinGroupResponse
     if isinstance(outcome, BrokerError):
         return response(
@@ -181,7 +187,7 @@ def _joined(call: Call, member_id: str, outcome: Joined | BrokerError) -> Any:
     )
 
 
-def _synced(outcome: Assigned | BrokerError) -> Any:
+def _synced(outcome: Assigned | BrokerError) -> messages.SyncGroupResponse:
     if isinstance(outcome, BrokerError):
         return messages.SyncGroupResponse(error_code=_code(outcome))
     return messages.SyncGroupResponse(
@@ -189,7 +195,9 @@ def _synced(outcome: Assigned | BrokerError) -> Any:
     )
 
 
-def _left(call: Call, leaving: list[LeaveCommand], outcome: list[BrokerError | None] | BrokerError) -> Any:
+def _left(
+    call: Call, leaving: list[LeaveCommand], outcome: list[BrokerError | None] | BrokerError
+) -> messages.LeaveGroupResponse:
     response = messages.LeaveGroupResponse
     if isinstance(outcome, UnknownMember) and call.version >= _MANY_LEAVE_FROM:
         outcome = [outcome] * len(leaving)

@@ -36,7 +36,9 @@ class OffsetHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def list_offsets(self, call: Call, request: Any) -> Sliced[Any]:
+    def list_offsets(
+        self, call: Call, request: messages.ListOffsetsRequest
+    ) -> Sliced[messages.ListOffsetsResponse | None]:
         """An offset for each time asked for."""
         isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         response = messages.ListOffsetsResponse
@@ -58,7 +60,14 @@ class OffsetHandlers:
         exact.answer(call, self._broker.runtime.workers, response(topics=topics))
         return None
 
-    def _list_one(self, call: Call, topic: str, one: Any, isolation: Isolation, exact: ExactOffsets) -> Any:
+    def _list_one(
+        self,
+        call: Call,
+        topic: str,
+        one: messages.ListOffsetsRequest.ListOffsetsPartition,
+        isolation: Isolation,
+        exact: ExactOffsets,
+    ) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
         answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(
             partition_index=one.partition_index
         )
@@ -76,7 +85,9 @@ class OffsetHandlers:
             exact.add(partial(_find, partition, one.timestamp, isolation), fill)
         return answer
 
-    def epoch_ends(self, call: Call, request: Any) -> Sliced[Any]:
+    def epoch_ends(
+        self, call: Call, request: messages.OffsetForLeaderEpochRequest
+    ) -> Sliced[messages.OffsetForLeaderEpochResponse]:
         """Where each leader epoch ended."""
         response = messages.OffsetForLeaderEpochResponse
         topics = []
@@ -88,7 +99,9 @@ class OffsetHandlers:
             topics.append(response.OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
         return response(topics=topics)
 
-    def _epoch_end(self, topic: str, one: Any) -> Any:
+    def _epoch_end(
+        self, topic: str, one: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    ) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
         answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset(partition=one.partition)
         try:
             partition = self._broker.partition(topic, one.partition)
@@ -99,13 +112,15 @@ class OffsetHandlers:
         return answer
 
 
-def _fill(answer: Any, version: int, found: TimedOffset) -> None:
+def _fill(
+    answer: messages.ListOffsetsResponse.ListOffsetsPartitionResponse, version: int, found: TimedOffset
+) -> None:
     answer.offset, answer.timestamp = found.offset, found.timestamp_ms
     if version >= _EPOCH_FROM:
         answer.leader_epoch = found.leader_epoch
 
 
-def _units(asked: Any) -> int:
+def _units(asked: messages.ListOffsetsRequest.ListOffsetsPartition) -> int:
     return _SEARCH_UNITS if asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP else 1
 
 

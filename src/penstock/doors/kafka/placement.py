@@ -7,7 +7,6 @@ itself. Never changes anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidAssignment, UnknownTopic, words_of
 from penstock.doors.kafka.call import Call, Handler
@@ -53,10 +52,14 @@ class PlacementHandlers:
 
     # -- reassignments
 
-    def list_partition_reassignments(self, call: Call, request: Any) -> Any:
+    def list_partition_reassignments(
+        self, call: Call, request: messages.ListPartitionReassignmentsRequest
+    ) -> messages.ListPartitionReassignmentsResponse:
         return messages.ListPartitionReassignmentsResponse(error_message=None, topics=[])
 
-    def alter_partition_reassignments(self, call: Call, request: Any) -> Any:
+    def alter_partition_reassignments(
+        self, call: Call, request: messages.AlterPartitionReassignmentsRequest
+    ) -> messages.AlterPartitionReassignmentsResponse:
         """A partition may be put where it is already; there is no other place, and no move to cancel."""
         response = messages.AlterPartitionReassignmentsResponse
         try:
@@ -108,7 +111,9 @@ class PlacementHandlers:
 
     # -- elections
 
-    def elect_leaders(self, call: Call, request: Any) -> Any:
+    def elect_leaders(
+        self, call: Call, request: messages.ElectLeadersRequest
+    ) -> messages.ElectLeadersResponse:
         """Every partition that is online is led by its only replica, so no election is needed."""
         response, named = messages.ElectLeadersResponse, self._elections(request)
         try:
@@ -128,7 +133,7 @@ class PlacementHandlers:
         code = 0 if is_known else int(ErrorCode.INVALID_REQUEST)
         return response(error_code=code, replica_election_results=results)
 
-    def _elections(self, request: Any) -> list[tuple[str, list[int]]]:
+    def _elections(self, request: messages.ElectLeadersRequest) -> list[tuple[str, list[int]]]:
         """The partitions asked for by topic; of all partitions only those that are offline matter."""
         if request.topic_partitions is not None:
             return [(one.topic, one.partitions) for one in request.topic_partitions]
@@ -152,7 +157,9 @@ class PlacementHandlers:
 
     # -- the cluster
 
-    def describe_quorum(self, call: Call, request: Any) -> Any:
+    def describe_quorum(
+        self, call: Call, request: messages.DescribeQuorumRequest
+    ) -> messages.DescribeQuorumResponse:
         """The metadata log has one voter, which is this node."""
         response = messages.DescribeQuorumResponse
         try:
@@ -173,7 +180,7 @@ class PlacementHandlers:
             nodes = [response.Node(node_id=self._broker.identity.node_id, listeners=[listener])]
         return response(error_message="", topics=topics, nodes=nodes)
 
-    def _quorum(self) -> Any:
+    def _quorum(self) -> messages.DescribeQuorumResponse.PartitionData:
         response, identity = messages.DescribeQuorumResponse, self._broker.identity
         now_ms, end = self._broker.runtime.clock.now_ms(), self._broker.metadata_end
         voter = response.ReplicaState(
@@ -192,7 +199,9 @@ class PlacementHandlers:
             observers=[],
         )
 
-    def unregister_broker(self, call: Call, request: Any) -> Any:
+    def unregister_broker(
+        self, call: Call, request: messages.UnregisterBrokerRequest
+    ) -> messages.UnregisterBrokerResponse:
         """Only this broker is registered, and it stays: without it there would be no cluster."""
         response = messages.UnregisterBrokerResponse
         if request.broker_id != self._broker.identity.node_id:
@@ -206,7 +215,7 @@ class PlacementHandlers:
         )
 
 
-def _no_quorum(index: int) -> Any:
+def _no_quorum(index: int) -> messages.DescribeQuorumResponse.PartitionData:
     return messages.DescribeQuorumResponse.PartitionData(
         partition_index=index,
         error_code=int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

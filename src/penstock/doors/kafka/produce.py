@@ -37,7 +37,7 @@ class ProduceHandler:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def produce(self, call: Call, request: Any) -> Any:
+    def produce(self, call: Call, request: messages.ProduceRequest) -> messages.ProduceResponse | None:
         """Append everything now, in order; wait, if need be, without holding up what comes next on the connection."""
         topics = request.topic_data
         if (
@@ -52,7 +52,9 @@ class ProduceHandler:
             return self._produce_in_transaction(production, call, request)
         return self._finish(production, call, request)
 
-    def _produce_single(self, call: Call, request: Any) -> Any:
+    def _produce_single(
+        self, call: Call, request: messages.ProduceRequest
+    ) -> messages.ProduceResponse | None:
         """One batch that wants an answer, the hottest request of all: its answer is made without a message."""
         acks, topic = request.acks, request.topic_data[0]
         one = topic.partition_data[0]
@@ -78,7 +80,9 @@ class ProduceHandler:
 
     # -- admission
 
-    def _finish(self, production: Production, call: Call, request: Any) -> Any:
+    def _finish(
+        self, production: Production, call: Call, request: messages.ProduceRequest
+    ) -> messages.ProduceResponse | None:
         """Admit all batches, then append them; nothing is appended before the last one is admitted."""
         if _is_long(request):
             self._finish_sliced(production, call, request)
@@ -88,7 +92,7 @@ class ProduceHandler:
         self._admit_apart(production, call, request)
         return None
 
-    def _finish_sliced(self, production: Production, call: Call, request: Any) -> None:
+    def _finish_sliced(self, production: Production, call: Call, request: messages.ProduceRequest) -> None:
         """The same for many partitions, in slices. The connection is held: later batches must not overtake."""
         if request.acks != Acks.NONE:
             call.take_place(self._broker.runtime.slices)
@@ -107,10 +111,10 @@ class ProduceHandler:
 
         self._broker.runtime.slices.queue(self._admit_all(production, call, request), admitted)
 
-    def _append_sliced(self, production: Production, call: Call, request: Any) -> None:
+    def _append_sliced(self, production: Production, call: Call, request: messages.ProduceRequest) -> None:
         release_hold = call.connection.hold()
 
-        def appended(outcome: Any) -> None:
+        def appended(outcome: messages.ProduceResponse | Exception) -> None:
             release_hold()
             if isinstance(outcome, Exception):
                 call.connection.close(f"defect: {outcome!r}")
@@ -119,7 +123,9 @@ class ProduceHandler:
 
         self._broker.runtime.slices.queue(self._append(production, call, request), appended)
 
-    def _admit_all(self, production: Production, call: Call, request: Any) -> Sliced[bool]:
+    def _admit_all(
+        self, production: Production, call: Call, request: messages.ProduceRequest
+    ) -> Sliced[bool]:
         """Admit every batch of a request on the loop; False when one of them must be opened in a worker."""
         for topic in request.topic_data:
             for one in topic.partition_data:
@@ -135,7 +141,7 @@ class ProduceHandler:
                 production.admitted[id(one)] = admitted
         return True
 
-    def _admit_apart(self, production: Production, call: Call, request: Any) -> None:
+    def _admit_apart(self, production: Production, call: Call, request: messages.ProduceRequest) -> None:
         """Admit every batch of a request in a worker. The connection is held: later batches must not overtake."""
         production.hold()
         release_hold = call.connection.hold()
@@ -162,7 +168,9 @@ class ProduceHandler:
 
         self._broker.runtime.workers.submit(lambda: run_all(jobs), done)
 
-    def _append(self, production: Production, call: Call, request: Any) -> Sliced[Any]:
+    def _append(
+        self, production: Production, call: Call, request: messages.ProduceRequest
+    ) -> Sliced[messages.ProduceResponse]:
         topics = []
         for topic in request.topic_data:
             answers = []
@@ -176,7 +184,14 @@ class ProduceHandler:
             )
         return messages.ProduceResponse(responses=topics)
 
-    def _append_one(self, production: Production, call: Call, request: Any, topic: Any, one: Any) -> Any:
+    def _append_one(
+        self,
+        production: Production,
+        call: Call,
+        request: messages.ProduceRequest,
+        topic: messages.ProduceRequest.TopicProduceData,
+        one: messages.ProduceRequest.PartitionProduceData,
+    ) -> messages.ProduceResponse.PartitionProduceResponse:
         answer = messages.ProduceResponse.PartitionProduceResponse(index=one.index, base_offset=-1)
         if request.acks not in _ACKS:
             answer.error_code = int(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -198,13 +213,23 @@ class ProduceHandler:
             production.appended(answer, partition, appended)
         return answer
 
-    def _partition(self, call: Call, topic: Any, one: Any) -> Partition:
+    def _partition(
+        self,
+        call: Call,
+        topic: messages.ProduceRequest.TopicProduceData,
+        one: messages.ProduceRequest.PartitionProduceData,
+    ) -> Partition:
         name = topic.name
         if call.version >= _BY_ID_FROM:
             name = self._broker.catalog.topic_by_id(topic.topic_id).name
         return self._broker.partition(name, one.index)
 
-    def _target(self, call: Call, topic: Any, one: Any) -> Partition:
+    def _target(
+        self,
+        call: Call,
+        topic: messages.ProduceRequest.TopicProduceData,
+        one: messages.ProduceRequest.PartitionProduceData,
+    ) -> Partition:
         partition = self._partition(call, topic, one)
         if not one.records:
             raise InvalidRecord("the request carries no batch for this partition")
@@ -214,7 +239,9 @@ class ProduceHandler:
 
     # -- in a transaction
 
-    def _produce_in_transaction(self, production: Production, call: Call, request: Any) -> Any:
+    def _produce_in_transaction(
+        self, production: Production, call: Call, request: messages.ProduceRequest
+    ) -> messages.ProduceResponse | None:
         """Where the transaction is not open yet, its coordinator has to vouch for the batch before it is appended.
 
         Until then the connection is held: the next batch of the same producer must not be appended before this one.
@@ -245,7 +272,7 @@ class ProduceHandler:
         own_records(request)
         return None
 
-    def _unvouched(self, call: Call, request: Any) -> tuple[set[Claim], set[Place]]:
+    def _unvouched(self, call: Call, request: messages.ProduceRequest) -> tuple[set[Claim], set[Place]]:
         """Who writes, and to which partitions that have no transaction of it open. What is wrong is refused later."""
         claims: set[Claim] = set()
         places: set[Place] = set()
@@ -300,7 +327,7 @@ class Production:
         if self._acks != Acks.NONE and self._place is None:
             self._place = self._call.answer_later()
 
-    def refused(self, answer: Any, error: BrokerError) -> None:
+    def refused(self, answer: messages.ProduceResponse.PartitionProduceResponse, error: BrokerError) -> None:
         self._failed = error
         is_doubt = error is self.doubt
         answer.error_code = produce_code_of(self._call.version, error) if is_doubt else code_of(error)
@@ -313,7 +340,12 @@ class Production:
                 for index in error.indexes
             ]
 
-    def appended(self, answer: Any, partition: Partition, appended: Appended) -> None:
+    def appended(
+        self,
+        answer: messages.ProduceResponse.PartitionProduceResponse,
+        partition: Partition,
+        appended: Appended,
+    ) -> None:
         """Fill in where it went; if it is not durable yet, be told when it is."""
         answer.base_offset = appended.base_offset
         answer.log_append_time_ms = appended.append_time_ms
@@ -332,7 +364,7 @@ class Production:
 
         partition.when_durable(appended.end_offset, settled)
 
-    def finish(self, body: Any) -> Any:
+    def finish(self, body: messages.ProduceResponse) -> messages.ProduceResponse | None:
         """The answer if it is ready, else None and it follows.
 
         With acks=0 there is none, and an error ends the connection.
@@ -351,12 +383,12 @@ class Production:
         return None
 
 
-def _is_long(request: Any) -> bool:
+def _is_long(request: messages.ProduceRequest) -> bool:
     """Whether there are too many partitions to append to in one turn of the loop."""
     return sum(len(topic.partition_data) for topic in request.topic_data) > CHUNK
 
 
-def own_records(request: Any) -> None:
+def own_records(request: messages.ProduceRequest) -> None:
     """Copy the batches of a request whose effect is deferred: the buffer they lie in is about to be reused."""
     for topic in request.topic_data:
         for one in topic.partition_data:
@@ -375,7 +407,13 @@ def run_all(jobs: dict[int, Callable[[], Admitted]]) -> dict[int, Admitted | Bro
     return outcomes
 
 
-def _encode_single(call: Call, topic: Any, one: Any, partition: Partition, appended: Appended) -> bytes:
+def _encode_single(
+    call: Call,
+    topic: messages.ProduceRequest.TopicProduceData,
+    one: messages.ProduceRequest.PartitionProduceData,
+    partition: Partition,
+    appended: Appended,
+) -> bytes:
     """The whole answer to a Produce of one partition that was appended."""
     name = topic.topic_id if call.version >= _BY_ID_FROM else topic.name
     frame = encode_produced(
@@ -397,14 +435,21 @@ def _encode_single(call: Call, topic: Any, one: Any, partition: Partition, appen
     return frame
 
 
-def _refusal(call: Call, topic: Any, one: Any, error: BrokerError) -> Any:
+def _refusal(
+    call: Call,
+    topic: messages.ProduceRequest.TopicProduceData,
+    one: messages.ProduceRequest.PartitionProduceData,
+    error: BrokerError,
+) -> messages.ProduceResponse:
     """The answer to a Produce of one partition that was refused."""
     answer = messages.ProduceResponse.PartitionProduceResponse(index=one.index, base_offset=-1)
     Production(call, Acks.ALL).refused(answer, error)
     return _of_one(topic, answer)
 
 
-def _of_one(topic: Any, answer: Any) -> Any:
+def _of_one(
+    topic: messages.ProduceRequest.TopicProduceData, answer: messages.ProduceResponse.PartitionProduceResponse
+) -> messages.ProduceResponse:
     of_topic = messages.ProduceResponse.TopicProduceResponse(
         name=topic.name, topic_id=topic.topic_id, partition_responses=[answer]
     )

@@ -37,7 +37,9 @@ class TransactionAdminHandlers:
 
     # -- WriteTxnMarkers
 
-    async def write_markers(self, call: Call, request: Any) -> Any:
+    async def write_markers(
+        self, call: Call, request: messages.WriteTxnMarkersRequest
+    ) -> messages.WriteTxnMarkersResponse:
         """End what producers have open, partition by partition; each has its own outcome."""
         response = messages.WriteTxnMarkersResponse
         answers = []
@@ -60,7 +62,7 @@ class TransactionAdminHandlers:
             answers.append(response.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
         return response(markers=answers)
 
-    async def _write(self, asked: Any, place: Place) -> int:
+    async def _write(self, asked: messages.WriteTxnMarkersRequest.WritableTxnMarker, place: Place) -> int:
         markers = self._broker.markers
         try:
             if place.topic == GROUPS_TOPIC:
@@ -79,7 +81,9 @@ class TransactionAdminHandlers:
 
     # -- DescribeProducers
 
-    def describe_producers(self, call: Call, request: Any) -> Sliced[Any]:
+    def describe_producers(
+        self, call: Call, request: messages.DescribeProducersRequest
+    ) -> Sliced[messages.DescribeProducersResponse]:
         """Who has written to these partitions lately, and who has a transaction open there."""
         response = messages.DescribeProducersResponse
         topics = []
@@ -101,7 +105,9 @@ class TransactionAdminHandlers:
 
     # -- DescribeTransactions
 
-    def describe_transactions(self, call: Call, request: Any) -> Sliced[Any]:
+    def describe_transactions(
+        self, call: Call, request: messages.DescribeTransactionsRequest
+    ) -> Sliced[messages.DescribeTransactionsResponse]:
         """All that is known of transactional ids."""
         states: list[Any] = []
         for transactional_ids in chunks(request.transactional_ids):
@@ -109,7 +115,7 @@ class TransactionAdminHandlers:
             yield 3 * len(transactional_ids)
         return messages.DescribeTransactionsResponse(transaction_states=states)
 
-    def _describe(self, transactional_id: str) -> Any:
+    def _describe(self, transactional_id: str) -> messages.DescribeTransactionsResponse.TransactionState:
         response = messages.DescribeTransactionsResponse
         answer = response.TransactionState(transactional_id=transactional_id, topics=[])
         try:
@@ -131,7 +137,9 @@ class TransactionAdminHandlers:
 
     # -- ListTransactions
 
-    def list_transactions(self, call: Call, request: Any) -> Sliced[Any]:
+    def list_transactions(
+        self, call: Call, request: messages.ListTransactionsRequest
+    ) -> Sliced[messages.ListTransactionsResponse]:
         """Transactional ids, or those that pass all the filters that are given."""
         response = messages.ListTransactionsResponse
         known = {state.value for state in TransactionState}
@@ -154,7 +162,7 @@ class TransactionAdminHandlers:
             yield len(some) // 2
         return response(unknown_state_filters=unknown, transaction_states=states)
 
-    def _filtered(self, request: Any) -> list[Transaction]:
+    def _filtered(self, request: messages.ListTransactionsRequest) -> list[Transaction]:
         found = self._transactions.all()
         states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
         if states:
@@ -171,7 +179,7 @@ class TransactionAdminHandlers:
         return found
 
 
-def _producers(partition: Partition) -> list[Any]:
+def _producers(partition: Partition) -> list[messages.DescribeProducersResponse.ProducerState]:
     response = messages.DescribeProducersResponse
     answers = []
     for producer_id, one in partition.log.producers.items():

@@ -5,7 +5,7 @@ Which code an error has depends on the version of the call: older clients take n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -109,7 +109,9 @@ class TransactionHandlers:
 
     # -- InitProducerId
 
-    def init_producer_id(self, call: Call, request: Any) -> Any:
+    def init_producer_id(
+        self, call: Call, request: messages.InitProducerIdRequest
+    ) -> messages.InitProducerIdResponse | Coroutine[Any, Any, messages.InitProducerIdResponse]:
         """With a transactional id, the epoch that fences all producers before; else an id that nobody had before.
 
         A reserved id is handed out at once: one call per turn would make pipelined calls wait for everybody's turns.
@@ -121,7 +123,9 @@ class TransactionHandlers:
                 return messages.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
         return self._init_producer_id(call, request)
 
-    async def _init_producer_id(self, call: Call, request: Any) -> Any:
+    async def _init_producer_id(
+        self, call: Call, request: messages.InitProducerIdRequest
+    ) -> messages.InitProducerIdResponse:
         answer = messages.InitProducerIdResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
         try:
             if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):
@@ -141,7 +145,9 @@ class TransactionHandlers:
 
     # -- AddPartitionsToTxn
 
-    async def add_partitions(self, call: Call, request: Any) -> Any:
+    async def add_partitions(
+        self, call: Call, request: messages.AddPartitionsToTxnRequest
+    ) -> messages.AddPartitionsToTxnResponse:
         """Partitions into a transaction; newer versions do so for many, or only ask whether they are in."""
         response = messages.AddPartitionsToTxnResponse
         if call.version < _MANY_FROM:
@@ -164,7 +170,9 @@ class TransactionHandlers:
             )
         return response(results_by_transaction=results)
 
-    async def _add(self, call: Call, one: Any) -> list[Any]:
+    async def _add(
+        self, call: Call, one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+    ) -> list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
         """All or nothing: where one partition is not there, the others are not attempted."""
         places, missing = await self._broker.runtime.slices.run(self._places(one))
         codes = dict.fromkeys(places, 0)
@@ -183,7 +191,9 @@ class TransactionHandlers:
                 codes = dict.fromkeys(places, _code(call, error))
         return await self._broker.runtime.slices.run(_by_topic(one.topics, codes))
 
-    def _places(self, one: Any) -> Sliced[tuple[list[Place], list[Place]]]:
+    def _places(
+        self, one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+    ) -> Sliced[tuple[list[Place], list[Place]]]:
         """The partitions that are named, and those of them that are not there."""
         places: list[Place] = []
         missing: list[Place] = []
@@ -203,7 +213,9 @@ class TransactionHandlers:
 
     # -- AddOffsetsToTxn
 
-    async def add_offsets(self, call: Call, request: Any) -> Any:
+    async def add_offsets(
+        self, call: Call, request: messages.AddOffsetsToTxnRequest
+    ) -> messages.AddOffsetsToTxnResponse:
         """A group's offsets into a transaction, as the partition that keeps the group."""
         answer = messages.AddOffsetsToTxnResponse()
         try:
@@ -222,7 +234,7 @@ class TransactionHandlers:
 
     # -- TxnOffsetCommit
 
-    def txn_offset_commit(self, call: Call, request: Any) -> Sliced[None]:
+    def txn_offset_commit(self, call: Call, request: messages.TxnOffsetCommitRequest) -> Sliced[None]:
         """Offsets that count if the transaction commits. Answered when they are durable."""
         response = messages.TxnOffsetCommitResponse
         offsets: list[NewOffset] = []
@@ -244,7 +256,10 @@ class TransactionHandlers:
             yield 1
             topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
 
-        def fill(some: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:
+        def fill(
+            some: list[messages.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition],
+            outcome: list[BrokerError | None] | BrokerError,
+        ) -> None:
             each = [outcome] * len(some) if isinstance(outcome, BrokerError) else outcome
             for partition, error in zip(some, each, strict=True):
                 if error is not None:
@@ -253,7 +268,9 @@ class TransactionHandlers:
         done = partial(call.answer_later(), response(topics=topics))
         self._pend(call, request, offsets, Parts(taken, fill, done))
 
-    def _pend(self, call: Call, request: Any, offsets: list[NewOffset], parts: Parts) -> None:
+    def _pend(
+        self, call: Call, request: messages.TxnOffsetCommitRequest, offsets: list[NewOffset], parts: Parts
+    ) -> None:
         """Have the coordinator of transactions vouch for the producer, then persist the offsets.
 
         The connection is held until then, so that a later commit of the same group cannot come first.
@@ -293,7 +310,7 @@ class TransactionHandlers:
 
     # -- EndTxn
 
-    async def end_transaction(self, call: Call, request: Any) -> Any:
+    async def end_transaction(self, call: Call, request: messages.EndTxnRequest) -> messages.EndTxnResponse:
         """Commit or abort. In protocol V2 the producer goes on with the epoch that it is told."""
         answer = messages.EndTxnResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
         is_v2 = speaks_v2(call.api_key, call.version)
@@ -321,7 +338,9 @@ def _offset_code(call: Call, error: BrokerError) -> int:
     return _code(call, error)
 
 
-def _by_topic(topics: Sequence[Any], codes: dict[Place, int]) -> Sliced[list[Any]]:
+def _by_topic(
+    topics: Sequence[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic], codes: dict[Place, int]
+) -> Sliced[list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]]:
     response = messages.AddPartitionsToTxnResponse
     answers = []
     for topic in topics:

@@ -52,7 +52,7 @@ class VersionsHandler:
         self._supported_before_zero = [one for one in self._supported if one.min_version > 0]
         self._own = [one for one in self._keys if one.api_key == ApiKey.API_VERSIONS]
 
-    def api_versions(self, call: Call, request: Any) -> Any:
+    def api_versions(self, call: Call, request: messages.ApiVersionsRequest) -> messages.ApiVersionsResponse:
         """What is spoken here; notes what the client says it is."""
         response = messages.ApiVersionsResponse
         if call.version >= _NAMED_FROM:
@@ -72,7 +72,9 @@ class VersionsHandler:
             ],
         )
 
-    async def update_features(self, call: Call, request: Any) -> Any:
+    async def update_features(
+        self, call: Call, request: messages.UpdateFeaturesRequest
+    ) -> messages.UpdateFeaturesResponse:
         """Choose levels of features, all of them or none; clients learn of them when they connect next."""
         updates = [
             FeatureUpdate(one.feature, one.max_version_level, _move(call.version, one))
@@ -96,7 +98,7 @@ class VersionsHandler:
         connection.answer(pieces)
 
 
-def _move(version: int, update: Any) -> int:
+def _move(version: int, update: messages.UpdateFeaturesRequest.FeatureUpdateKey) -> int:
     """The first version knows only whether a downgrade is allowed."""
     if version > 0:
         return int(update.upgrade_type)

@@ -21,7 +21,7 @@ class ProduceRequest(KafkaRequest[ProduceResponse]):
 
     class PartitionProduceData(KafkaMessage):
         index: int = 0
-        records: Buffer | None = b""
+        records: memoryview | None = ...
 
 class ProduceResponse(KafkaMessage):
     """API 0, versions 3 to 13."""
@@ -124,7 +124,7 @@ class FetchResponse(KafkaMessage):
         snapshot_id: FetchResponse.SnapshotId | None = None  # v12+
         aborted_transactions: list[FetchResponse.AbortedTransaction] | None = ...
         preferred_read_replica: int = -1  # v11+
-        records: Part | None = b""
+        records: Part | None = ...
 
     class EpochEndOffset(KafkaMessage):
         epoch: int = -1
@@ -1744,7 +1744,7 @@ class ShareFetchResponse(KafkaMessage):
         acknowledge_error_code: int = 0
         acknowledge_error_message: str | None = None
         current_leader: ShareFetchResponse.LeaderIdAndEpoch = ...
-        records: Part = b""
+        records: Part = ...
         acquired_records: list[ShareFetchResponse.AcquiredRecords] = ...
 
     class LeaderIdAndEpoch(KafkaMessage):

@@ -39,6 +39,23 @@ def test_api_versions_in_every_version(node: Node, version: int) -> None:
     assert versions.keys() == node.run(handlers_of(node)).keys() - FOR_BROKERS
 
 
+def test_every_handler_takes_the_request_and_gives_the_response_of_its_api(node: Node) -> None:
+    """The table maps numbers to handlers, where mypy cannot see a mix-up: the annotations must name the API."""
+    for key, handler in node.run(handlers_of(node)).items():
+        annotations = handler.__annotations__
+        assert annotations["request"] == f"messages.{API[key].name}Request", handler
+        given = annotations["return"]
+        answers_itself = given in ("None", "Sliced[None]")
+        assert answers_itself or f"messages.{API[key].name}Response" in given, (handler, given)
+
+
+def test_a_table_that_is_not_served_is_there_for_a_reason(node: Node) -> None:
+    """See `wire/kafka/tables`: what our own clients send, and what a cluster with security will serve."""
+    unserved = {API[key].name for key in API.keys() - node.run(handlers_of(node)).keys()}
+    sent = {"SaslHandshake", "SaslAuthenticate", "ShareGroupHeartbeat", "ShareFetch"}
+    assert unserved == sent | {"AlterClientQuotas", "AlterUserScramCredentials"}
+
+
 async def handlers_of(node: Node) -> dict[int, Any]:
     return Dispatch(node.broker)._handlers
 

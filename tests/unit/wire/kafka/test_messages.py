@@ -48,7 +48,7 @@ def test_every_field_has_the_type_of_its_table(stubs: ModuleType) -> None:
         "id: int = -1  # v4-14",
         "topics: list[ExampleRequest.Topic] | None = ...",
         "leader: ExampleRequest.Leader | None = None  # v12+",
-        'records: Buffer | None = b""',
+        "records: memoryview | None = ...",
         'raw: Buffer = b""',
         "uuid: bytes = ...",
     ]
