@@ -41,8 +41,8 @@ TYPES = {
 def stub_text() -> str:
     """The whole file."""
     pieces = [HEADER]
-    for api in API.values():
-        pieces += ["\n".join(message_lines(api, schema)) + "\n" for schema in (api.request, api.response)]
+    for api in API.values():  # the response first: its request refers to it
+        pieces += ["\n".join(message_lines(api, schema)) + "\n" for schema in (api.response, api.request)]
     return "\n".join(pieces)
 
 

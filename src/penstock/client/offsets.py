@@ -93,10 +93,10 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition
         ApiKey.OFFSET_COMMIT, body, Coordinator.of_group(group), version_max=_COMMIT_VERSION_MAX
     )
     for topic in answer.topics:
-        for part in topic.partitions:
-            if part.error_code:
+        for one in topic.partitions:
+            if one.error_code:
                 raise Refused(
-                    f"group {group} does not take the offset of {topic.name} partition {part.partition_index}: "
-                    f"{word(part.error_code)}",
-                    code=word(part.error_code),
+                    f"group {group} does not take the offset of {topic.name} partition {one.partition_index}: "
+                    f"{word(one.error_code)}",
+                    code=word(one.error_code),
                 )

@@ -118,14 +118,14 @@ def add_offsets(
 ) -> None:
     """Offsets of a group that count if the transaction commits; opens it if it is not."""
     identity: dict[str, Any] = {**hold._asdict(), "group_id": group}
-    answer = _ask(
+    taken = _ask(
         cluster,
         ApiKey.ADD_OFFSETS_TO_TXN,
         messages.AddOffsetsToTxnRequest(**identity),
         hold.transactional_id,
         _ADD_VERSION_MAX,
     )
-    _check(answer.error_code, f"group {group} is not taken into the transaction")
+    _check(taken.error_code, f"group {group} is not taken into the transaction")
     request = messages.TxnOffsetCommitRequest
     named = request.TxnOffsetCommitRequestPartition
     answer = cluster.ask(

@@ -157,12 +157,13 @@ class ConfigHandlers:
     ) -> list[BrokerError | None]:
         pace = Pace()
         keys: list[Hashable] = []
-        for some in chunks(request.resources):
+        resources: Sequence[_Resource] = request.resources
+        for some in chunks(resources):
             keys += map(_key, some)
             await pace.spend(len(some) // 4)
         twice = repeated(keys)
         steps: list[Step] = []
-        for some in chunks(request.resources):
+        for some in chunks(resources):
             steps += [partial(decide, twice, resource) for resource in some]
             await pace.spend(len(some) // 4)
         return (await self._changes.keep(steps, validate_only=request.validate_only)).errors
@@ -199,7 +200,8 @@ async def _answers(
     answer_type: Any,
 ) -> list[Any]:
     answers, pace = [], Pace()
-    for resource, error in zip(request.resources, errors, strict=True):
+    resources: Sequence[_Resource] = request.resources
+    for resource, error in zip(resources, errors, strict=True):
         answers.append(
             answer_type(
                 error_code=0 if error is None else code_of(error),

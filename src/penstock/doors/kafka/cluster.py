@@ -5,7 +5,7 @@ What there is and where. Creates a topic only where Kafka's clients expect it to
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidRequest, TopicExists, UnknownTopic
@@ -63,6 +63,7 @@ class ClusterHandlers:
         """Create what is missing, one topic after the other."""
         failures: dict[str, BrokerError] = {}
         pace, left = Pace(), AUTO_CREATED_TOPICS_MAX
+        assert request.topics is not None
         for one in request.topics:
             await pace.spend(1)
             name, _, error = self._find(call, one)
@@ -81,6 +82,7 @@ class ClusterHandlers:
         self, call: Call, request: messages.MetadataRequest, failures: dict[str, BrokerError]
     ) -> Sliced[messages.MetadataResponse]:
         answers = []
+        assert request.topics is not None
         for one in request.topics:
             name, topic, error = self._find(call, one)
             if topic is not None:
@@ -202,13 +204,13 @@ class ClusterHandlers:
         left = min(max(1, request.response_partition_limit), DESCRIBED_PARTITIONS_MAX)
         cursor = request.cursor
         start = (cursor.topic_name, max(0, cursor.partition_index)) if cursor else ("", 0)
-        topics, cursor = [], None
+        topics, next_cursor = [], None
         for name in sorted(self._names(request)):
             if name < start[0]:
                 continue
             first = start[1] if name == start[0] else 0
             if not left:
-                cursor = response.Cursor(topic_name=name, partition_index=first)
+                next_cursor = response.Cursor(topic_name=name, partition_index=first)
                 break
             topic = self._describe_topic(name, first, left)
             topics.append(topic)
@@ -216,9 +218,9 @@ class ClusterHandlers:
             left -= len(topic.partitions)
             found = self._broker.catalog.find(name)
             if found is not None and first + len(topic.partitions) < found.partition_count:
-                cursor = response.Cursor(topic_name=name, partition_index=first + len(topic.partitions))
+                next_cursor = response.Cursor(topic_name=name, partition_index=first + len(topic.partitions))
                 break
-        return response(topics=topics, next_cursor=cursor)
+        return response(topics=topics, next_cursor=next_cursor)
 
     def _names(self, request: messages.DescribeTopicPartitionsRequest) -> Iterable[str]:
         if request.topics:
@@ -254,7 +256,9 @@ class ClusterHandlers:
     ) -> Sliced[messages.DescribeLogDirsResponse]:
         """The one data directory, and what the partitions asked for take up in it."""
         response = messages.DescribeLogDirsResponse
-        wanted = {topic.name: range(topic.partition_count) for topic in self._broker.catalog.topics}
+        wanted: dict[str, Sequence[int]] = {
+            topic.name: range(topic.partition_count) for topic in self._broker.catalog.topics
+        }
         if request.topics is not None:
             wanted = {one.topic: one.partitions for one in request.topics}
         topics = []

@@ -79,7 +79,7 @@ class GroupHandlers:
             code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), words_of(error)
         if code:
             node_id, where = -1, Address("", -1)
-        place = {"node_id": node_id, "host": where.host, "port": where.port}
+        place: dict[str, Any] = {"node_id": node_id, "host": where.host, "port": where.port}
         place |= {"error_code": code, "error_message": message}
         response = messages.FindCoordinatorResponse
         if call.version < _MANY_KEYS_FROM:

@@ -60,6 +60,7 @@ class ProduceHandler:
         one = topic.partition_data[0]
         try:
             partition = self._target(call, topic, one)
+            assert one.records is not None
             admitted = partition.admission.now(one.records, acks)
             if admitted is None:
                 return self._finish(Production(call, acks), call, request)
@@ -132,6 +133,7 @@ class ProduceHandler:
                 yield 1 + len(one.records or b"") // BYTES_PER_UNIT
                 try:
                     partition = self._target(call, topic, one)
+                    assert one.records is not None
                     admitted = partition.admission.now(one.records, request.acks)
                 except BrokerError as error:
                     production.admitted[id(one)] = error
@@ -151,6 +153,7 @@ class ProduceHandler:
             for one in topic.partition_data:
                 try:
                     partition = self._target(call, topic, one)
+                    assert one.records is not None
                     jobs[id(one)] = partition.admission.work(one.records, request.acks)
                 except BrokerError as error:
                     production.admitted[id(one)] = error
@@ -246,13 +249,14 @@ class ProduceHandler:
 
         Until then the connection is held: the next batch of the same producer must not be appended before this one.
         """
+        assert request.transactional_id is not None
         claims, places = self._unvouched(call, request)
         if len(claims) > 1:
             production.doubt = WrongProducer("records of more than one producer came in one transaction")
             production.unvouched = places
         if production.doubt is not None or not places:
             return self._finish(production, call, request)
-        ready: list[Any] = []
+        ready: list[messages.ProduceResponse | None] = []
         release_hold = call.connection.hold()
 
         def admitted(error: BrokerError | None) -> None:

@@ -95,7 +95,7 @@ class CommittedOffsets:
         group_id: str,
         by: Committer,
         wanted: Sequence[Place] | None,
-        answered: Answered[dict[Place, Committed | UnstableOffset | None]],
+        answered: Answered[dict[Place, Committed | BrokerError | None]],
         *,
         require_stable: bool,
     ) -> Sliced[None]:
@@ -110,7 +110,7 @@ class CommittedOffsets:
             return
         machine = shard.roster.offsets
         places = list(machine.of_group(group_id)) if wanted is None else wanted
-        found: dict[Place, Committed | UnstableOffset | None] = {}
+        found: dict[Place, Committed | BrokerError | None] = {}
         for some in chunks(places):
             for place in some:
                 if require_stable and machine.is_unstable(group_id, place):

@@ -6,23 +6,6 @@ allows it.
 
 from penstock.wire.kafka.classes import Buffer, KafkaMessage, KafkaRequest, Part
 
-class ProduceRequest(KafkaRequest[ProduceResponse]):
-    """API 0, versions 3 to 13."""
-
-    transactional_id: str | None = None
-    acks: int = 0
-    timeout_ms: int = 0
-    topic_data: list[ProduceRequest.TopicProduceData] = ...
-
-    class TopicProduceData(KafkaMessage):
-        name: str = ""  # v3-12
-        topic_id: bytes = ...  # v13+
-        partition_data: list[ProduceRequest.PartitionProduceData] = ...
-
-    class PartitionProduceData(KafkaMessage):
-        index: int = 0
-        records: memoryview | None = ...
-
 class ProduceResponse(KafkaMessage):
     """API 0, versions 3 to 13."""
 
@@ -59,45 +42,22 @@ class ProduceResponse(KafkaMessage):
         port: int = 0
         rack: str | None = None
 
-class FetchRequest(KafkaRequest[FetchResponse]):
-    """API 1, versions 4 to 18."""
+class ProduceRequest(KafkaRequest[ProduceResponse]):
+    """API 0, versions 3 to 13."""
 
-    cluster_id: str | None = None  # v12+
-    replica_id: int = -1  # v4-14
-    replica_state: FetchRequest.ReplicaState | None = None  # v15+
-    max_wait_ms: int = 0
-    min_bytes: int = 0
-    max_bytes: int = 2147483647
-    isolation_level: int = 0
-    session_id: int = 0  # v7+
-    session_epoch: int = -1  # v7+
-    topics: list[FetchRequest.FetchTopic] = ...
-    forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ...  # v7+
-    rack_id: str = ""  # v11+
+    transactional_id: str | None = None
+    acks: int = 0
+    timeout_ms: int = 0
+    topic_data: list[ProduceRequest.TopicProduceData] = ...
 
-    class ReplicaState(KafkaMessage):
-        replica_id: int = -1
-        replica_epoch: int = -1
-
-    class FetchTopic(KafkaMessage):
-        topic: str = ""  # v4-12
+    class TopicProduceData(KafkaMessage):
+        name: str = ""  # v3-12
         topic_id: bytes = ...  # v13+
-        partitions: list[FetchRequest.FetchPartition] = ...
+        partition_data: list[ProduceRequest.PartitionProduceData] = ...
 
-    class FetchPartition(KafkaMessage):
-        partition: int = 0
-        current_leader_epoch: int = -1  # v9+
-        fetch_offset: int = 0
-        last_fetched_epoch: int = -1  # v12+
-        log_start_offset: int = -1  # v5+
-        partition_max_bytes: int = 0
-        replica_directory_id: bytes = ...  # v17+
-        high_watermark: int = 9223372036854775807  # v18+
-
-    class ForgottenTopic(KafkaMessage):
-        topic: str = ""  # v7-12
-        topic_id: bytes = ...  # v13+
-        partitions: list[int] = ...
+    class PartitionProduceData(KafkaMessage):
+        index: int = 0
+        records: memoryview | None = ...
 
 class FetchResponse(KafkaMessage):
     """API 1, versions 4 to 18."""
@@ -148,22 +108,45 @@ class FetchResponse(KafkaMessage):
         port: int = 0
         rack: str | None = None
 
-class ListOffsetsRequest(KafkaRequest[ListOffsetsResponse]):
-    """API 2, versions 1 to 11."""
+class FetchRequest(KafkaRequest[FetchResponse]):
+    """API 1, versions 4 to 18."""
 
-    replica_id: int = 0
-    isolation_level: int = 0  # v2+
-    topics: list[ListOffsetsRequest.ListOffsetsTopic] = ...
-    timeout_ms: int = 0  # v10+
+    cluster_id: str | None = None  # v12+
+    replica_id: int = -1  # v4-14
+    replica_state: FetchRequest.ReplicaState | None = None  # v15+
+    max_wait_ms: int = 0
+    min_bytes: int = 0
+    max_bytes: int = 2147483647
+    isolation_level: int = 0
+    session_id: int = 0  # v7+
+    session_epoch: int = -1  # v7+
+    topics: list[FetchRequest.FetchTopic] = ...
+    forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ...  # v7+
+    rack_id: str = ""  # v11+
 
-    class ListOffsetsTopic(KafkaMessage):
-        name: str = ""
-        partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...
+    class ReplicaState(KafkaMessage):
+        replica_id: int = -1
+        replica_epoch: int = -1
 
-    class ListOffsetsPartition(KafkaMessage):
-        partition_index: int = 0
-        current_leader_epoch: int = -1  # v4+
-        timestamp: int = 0
+    class FetchTopic(KafkaMessage):
+        topic: str = ""  # v4-12
+        topic_id: bytes = ...  # v13+
+        partitions: list[FetchRequest.FetchPartition] = ...
+
+    class FetchPartition(KafkaMessage):
+        partition: int = 0
+        current_leader_epoch: int = -1  # v9+
+        fetch_offset: int = 0
+        last_fetched_epoch: int = -1  # v12+
+        log_start_offset: int = -1  # v5+
+        partition_max_bytes: int = 0
+        replica_directory_id: bytes = ...  # v17+
+        high_watermark: int = 9223372036854775807  # v18+
+
+    class ForgottenTopic(KafkaMessage):
+        topic: str = ""  # v7-12
+        topic_id: bytes = ...  # v13+
+        partitions: list[int] = ...
 
 class ListOffsetsResponse(KafkaMessage):
     """API 2, versions 1 to 11."""
@@ -182,17 +165,22 @@ class ListOffsetsResponse(KafkaMessage):
         offset: int = -1
         leader_epoch: int = -1  # v4+
 
-class MetadataRequest(KafkaRequest[MetadataResponse]):
-    """API 3, versions 0 to 13."""
+class ListOffsetsRequest(KafkaRequest[ListOffsetsResponse]):
+    """API 2, versions 1 to 11."""
 
-    topics: list[MetadataRequest.MetadataRequestTopic] | None = ...
-    allow_auto_topic_creation: bool = True  # v4+
-    include_cluster_authorized_operations: bool = False  # v8-10
-    include_topic_authorized_operations: bool = False  # v8+
+    replica_id: int = 0
+    isolation_level: int = 0  # v2+
+    topics: list[ListOffsetsRequest.ListOffsetsTopic] = ...
+    timeout_ms: int = 0  # v10+
 
-    class MetadataRequestTopic(KafkaMessage):
-        topic_id: bytes = ...  # v10+
-        name: str | None = ""
+    class ListOffsetsTopic(KafkaMessage):
+        name: str = ""
+        partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...
+
+    class ListOffsetsPartition(KafkaMessage):
+        partition_index: int = 0
+        current_leader_epoch: int = -1  # v4+
+        timestamp: int = 0
 
 class MetadataResponse(KafkaMessage):
     """API 3, versions 0 to 13."""
@@ -228,6 +216,33 @@ class MetadataResponse(KafkaMessage):
         isr_nodes: list[int] = ...
         offline_replicas: list[int] = ...  # v5+
 
+class MetadataRequest(KafkaRequest[MetadataResponse]):
+    """API 3, versions 0 to 13."""
+
+    topics: list[MetadataRequest.MetadataRequestTopic] | None = ...
+    allow_auto_topic_creation: bool = True  # v4+
+    include_cluster_authorized_operations: bool = False  # v8-10
+    include_topic_authorized_operations: bool = False  # v8+
+
+    class MetadataRequestTopic(KafkaMessage):
+        topic_id: bytes = ...  # v10+
+        name: str | None = ""
+
+class OffsetCommitResponse(KafkaMessage):
+    """API 8, versions 2 to 10."""
+
+    throttle_time_ms: int = 0  # v3+
+    topics: list[OffsetCommitResponse.OffsetCommitResponseTopic] = ...
+
+    class OffsetCommitResponseTopic(KafkaMessage):
+        name: str = ""  # v2-9
+        topic_id: bytes = ...  # v10+
+        partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...
+
+    class OffsetCommitResponsePartition(KafkaMessage):
+        partition_index: int = 0
+        error_code: int = 0
+
 class OffsetCommitRequest(KafkaRequest[OffsetCommitResponse]):
     """API 8, versions 2 to 10."""
 
@@ -248,44 +263,6 @@ class OffsetCommitRequest(KafkaRequest[OffsetCommitResponse]):
         committed_offset: int = 0
         committed_leader_epoch: int = -1  # v6+
         committed_metadata: str | None = ""
-
-class OffsetCommitResponse(KafkaMessage):
-    """API 8, versions 2 to 10."""
-
-    throttle_time_ms: int = 0  # v3+
-    topics: list[OffsetCommitResponse.OffsetCommitResponseTopic] = ...
-
-    class OffsetCommitResponseTopic(KafkaMessage):
-        name: str = ""  # v2-9
-        topic_id: bytes = ...  # v10+
-        partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...
-
-    class OffsetCommitResponsePartition(KafkaMessage):
-        partition_index: int = 0
-        error_code: int = 0
-
-class OffsetFetchRequest(KafkaRequest[OffsetFetchResponse]):
-    """API 9, versions 1 to 10."""
-
-    group_id: str = ""  # v1-7
-    topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None = ...  # v1-7
-    groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ...  # v8+
-    require_stable: bool = False  # v7+
-
-    class OffsetFetchRequestTopic(KafkaMessage):
-        name: str = ""
-        partition_indexes: list[int] = ...
-
-    class OffsetFetchRequestGroup(KafkaMessage):
-        group_id: str = ""
-        member_id: str | None = None  # v9+
-        member_epoch: int = -1  # v9+
-        topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = ...
-
-    class OffsetFetchRequestTopics(KafkaMessage):
-        name: str = ""  # v8-9
-        topic_id: bytes = ...  # v10+
-        partition_indexes: list[int] = ...
 
 class OffsetFetchResponse(KafkaMessage):
     """API 9, versions 1 to 10."""
@@ -323,12 +300,28 @@ class OffsetFetchResponse(KafkaMessage):
         metadata: str | None = ""
         error_code: int = 0
 
-class FindCoordinatorRequest(KafkaRequest[FindCoordinatorResponse]):
-    """API 10, versions 0 to 6."""
+class OffsetFetchRequest(KafkaRequest[OffsetFetchResponse]):
+    """API 9, versions 1 to 10."""
 
-    key: str = ""  # v0-3
-    key_type: int = 0  # v1+
-    coordinator_keys: list[str] = ...  # v4+
+    group_id: str = ""  # v1-7
+    topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None = ...  # v1-7
+    groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ...  # v8+
+    require_stable: bool = False  # v7+
+
+    class OffsetFetchRequestTopic(KafkaMessage):
+        name: str = ""
+        partition_indexes: list[int] = ...
+
+    class OffsetFetchRequestGroup(KafkaMessage):
+        group_id: str = ""
+        member_id: str | None = None  # v9+
+        member_epoch: int = -1  # v9+
+        topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = ...
+
+    class OffsetFetchRequestTopics(KafkaMessage):
+        name: str = ""  # v8-9
+        topic_id: bytes = ...  # v10+
+        partition_indexes: list[int] = ...
 
 class FindCoordinatorResponse(KafkaMessage):
     """API 10, versions 0 to 6."""
@@ -349,21 +342,12 @@ class FindCoordinatorResponse(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
 
-class JoinGroupRequest(KafkaRequest[JoinGroupResponse]):
-    """API 11, versions 0 to 9."""
+class FindCoordinatorRequest(KafkaRequest[FindCoordinatorResponse]):
+    """API 10, versions 0 to 6."""
 
-    group_id: str = ""
-    session_timeout_ms: int = 0
-    rebalance_timeout_ms: int = -1  # v1+
-    member_id: str = ""
-    group_instance_id: str | None = None  # v5+
-    protocol_type: str = ""
-    protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ...
-    reason: str | None = None  # v8+
-
-    class JoinGroupRequestProtocol(KafkaMessage):
-        name: str = ""
-        metadata: Buffer = b""
+    key: str = ""  # v0-3
+    key_type: int = 0  # v1+
+    coordinator_keys: list[str] = ...  # v4+
 
 class JoinGroupResponse(KafkaMessage):
     """API 11, versions 0 to 9."""
@@ -383,6 +367,28 @@ class JoinGroupResponse(KafkaMessage):
         group_instance_id: str | None = None  # v5+
         metadata: Buffer = b""
 
+class JoinGroupRequest(KafkaRequest[JoinGroupResponse]):
+    """API 11, versions 0 to 9."""
+
+    group_id: str = ""
+    session_timeout_ms: int = 0
+    rebalance_timeout_ms: int = -1  # v1+
+    member_id: str = ""
+    group_instance_id: str | None = None  # v5+
+    protocol_type: str = ""
+    protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ...
+    reason: str | None = None  # v8+
+
+    class JoinGroupRequestProtocol(KafkaMessage):
+        name: str = ""
+        metadata: Buffer = b""
+
+class HeartbeatResponse(KafkaMessage):
+    """API 12, versions 0 to 4."""
+
+    throttle_time_ms: int = 0  # v1+
+    error_code: int = 0
+
 class HeartbeatRequest(KafkaRequest[HeartbeatResponse]):
     """API 12, versions 0 to 4."""
 
@@ -391,11 +397,17 @@ class HeartbeatRequest(KafkaRequest[HeartbeatResponse]):
     member_id: str = ""
     group_instance_id: str | None = None  # v3+
 
-class HeartbeatResponse(KafkaMessage):
-    """API 12, versions 0 to 4."""
+class LeaveGroupResponse(KafkaMessage):
+    """API 13, versions 0 to 5."""
 
     throttle_time_ms: int = 0  # v1+
     error_code: int = 0
+    members: list[LeaveGroupResponse.MemberResponse] = ...  # v3+
+
+    class MemberResponse(KafkaMessage):
+        member_id: str = ""
+        group_instance_id: str | None = ""
+        error_code: int = 0
 
 class LeaveGroupRequest(KafkaRequest[LeaveGroupResponse]):
     """API 13, versions 0 to 5."""
@@ -409,17 +421,14 @@ class LeaveGroupRequest(KafkaRequest[LeaveGroupResponse]):
         group_instance_id: str | None = None
         reason: str | None = None  # v5+
 
-class LeaveGroupResponse(KafkaMessage):
-    """API 13, versions 0 to 5."""
+class SyncGroupResponse(KafkaMessage):
+    """API 14, versions 0 to 5."""
 
     throttle_time_ms: int = 0  # v1+
     error_code: int = 0
-    members: list[LeaveGroupResponse.MemberResponse] = ...  # v3+
-
-    class MemberResponse(KafkaMessage):
-        member_id: str = ""
-        group_instance_id: str | None = ""
-        error_code: int = 0
+    protocol_type: str | None = None  # v5+
+    protocol_name: str | None = None  # v5+
+    assignment: Buffer = b""
 
 class SyncGroupRequest(KafkaRequest[SyncGroupResponse]):
     """API 14, versions 0 to 5."""
@@ -435,21 +444,6 @@ class SyncGroupRequest(KafkaRequest[SyncGroupResponse]):
     class SyncGroupRequestAssignment(KafkaMessage):
         member_id: str = ""
         assignment: Buffer = b""
-
-class SyncGroupResponse(KafkaMessage):
-    """API 14, versions 0 to 5."""
-
-    throttle_time_ms: int = 0  # v1+
-    error_code: int = 0
-    protocol_type: str | None = None  # v5+
-    protocol_name: str | None = None  # v5+
-    assignment: Buffer = b""
-
-class DescribeGroupsRequest(KafkaRequest[DescribeGroupsResponse]):
-    """API 15, versions 0 to 6."""
-
-    groups: list[str] = ...
-    include_authorized_operations: bool = False  # v3+
 
 class DescribeGroupsResponse(KafkaMessage):
     """API 15, versions 0 to 6."""
@@ -475,11 +469,11 @@ class DescribeGroupsResponse(KafkaMessage):
         member_metadata: Buffer = b""
         member_assignment: Buffer = b""
 
-class ListGroupsRequest(KafkaRequest[ListGroupsResponse]):
-    """API 16, versions 0 to 5."""
+class DescribeGroupsRequest(KafkaRequest[DescribeGroupsResponse]):
+    """API 15, versions 0 to 6."""
 
-    states_filter: list[str] = ...  # v4+
-    types_filter: list[str] = ...  # v5+
+    groups: list[str] = ...
+    include_authorized_operations: bool = False  # v3+
 
 class ListGroupsResponse(KafkaMessage):
     """API 16, versions 0 to 5."""
@@ -494,10 +488,11 @@ class ListGroupsResponse(KafkaMessage):
         group_state: str = ""  # v4+
         group_type: str = ""  # v5+
 
-class SaslHandshakeRequest(KafkaRequest[SaslHandshakeResponse]):
-    """API 17, versions 0 to 1."""
+class ListGroupsRequest(KafkaRequest[ListGroupsResponse]):
+    """API 16, versions 0 to 5."""
 
-    mechanism: str = ""
+    states_filter: list[str] = ...  # v4+
+    types_filter: list[str] = ...  # v5+
 
 class SaslHandshakeResponse(KafkaMessage):
     """API 17, versions 0 to 1."""
@@ -505,11 +500,10 @@ class SaslHandshakeResponse(KafkaMessage):
     error_code: int = 0
     mechanisms: list[str] = ...
 
-class ApiVersionsRequest(KafkaRequest[ApiVersionsResponse]):
-    """API 18, versions 0 to 4."""
+class SaslHandshakeRequest(KafkaRequest[SaslHandshakeResponse]):
+    """API 17, versions 0 to 1."""
 
-    client_software_name: str = ""  # v3+
-    client_software_version: str = ""  # v3+
+    mechanism: str = ""
 
 class ApiVersionsResponse(KafkaMessage):
     """API 18, versions 0 to 4."""
@@ -537,27 +531,11 @@ class ApiVersionsResponse(KafkaMessage):
         max_version_level: int = 0
         min_version_level: int = 0
 
-class CreateTopicsRequest(KafkaRequest[CreateTopicsResponse]):
-    """API 19, versions 2 to 7."""
+class ApiVersionsRequest(KafkaRequest[ApiVersionsResponse]):
+    """API 18, versions 0 to 4."""
 
-    topics: list[CreateTopicsRequest.CreatableTopic] = ...
-    timeout_ms: int = 60000
-    validate_only: bool = False
-
-    class CreatableTopic(KafkaMessage):
-        name: str = ""
-        num_partitions: int = 0
-        replication_factor: int = 0
-        assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = ...
-        configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...
-
-    class CreatableReplicaAssignment(KafkaMessage):
-        partition_index: int = 0
-        broker_ids: list[int] = ...
-
-    class CreatableTopicConfig(KafkaMessage):
-        name: str = ""
-        value: str | None = ""
+    client_software_name: str = ""  # v3+
+    client_software_version: str = ""  # v3+
 
 class CreateTopicsResponse(KafkaMessage):
     """API 19, versions 2 to 7."""
@@ -582,16 +560,27 @@ class CreateTopicsResponse(KafkaMessage):
         config_source: int = -1
         is_sensitive: bool = False
 
-class DeleteTopicsRequest(KafkaRequest[DeleteTopicsResponse]):
-    """API 20, versions 1 to 6."""
+class CreateTopicsRequest(KafkaRequest[CreateTopicsResponse]):
+    """API 19, versions 2 to 7."""
 
-    topics: list[DeleteTopicsRequest.DeleteTopicState] = ...  # v6+
-    topic_names: list[str] = ...  # v1-5
-    timeout_ms: int = 0
+    topics: list[CreateTopicsRequest.CreatableTopic] = ...
+    timeout_ms: int = 60000
+    validate_only: bool = False
 
-    class DeleteTopicState(KafkaMessage):
-        name: str | None = None
-        topic_id: bytes = ...
+    class CreatableTopic(KafkaMessage):
+        name: str = ""
+        num_partitions: int = 0
+        replication_factor: int = 0
+        assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = ...
+        configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...
+
+    class CreatableReplicaAssignment(KafkaMessage):
+        partition_index: int = 0
+        broker_ids: list[int] = ...
+
+    class CreatableTopicConfig(KafkaMessage):
+        name: str = ""
+        value: str | None = ""
 
 class DeleteTopicsResponse(KafkaMessage):
     """API 20, versions 1 to 6."""
@@ -605,19 +594,16 @@ class DeleteTopicsResponse(KafkaMessage):
         error_code: int = 0
         error_message: str | None = None  # v5+
 
-class DeleteRecordsRequest(KafkaRequest[DeleteRecordsResponse]):
-    """API 21, versions 0 to 2."""
+class DeleteTopicsRequest(KafkaRequest[DeleteTopicsResponse]):
+    """API 20, versions 1 to 6."""
 
-    topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = ...
+    topics: list[DeleteTopicsRequest.DeleteTopicState] = ...  # v6+
+    topic_names: list[str] = ...  # v1-5
     timeout_ms: int = 0
 
-    class DeleteRecordsTopic(KafkaMessage):
-        name: str = ""
-        partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...
-
-    class DeleteRecordsPartition(KafkaMessage):
-        partition_index: int = 0
-        offset: int = 0
+    class DeleteTopicState(KafkaMessage):
+        name: str | None = None
+        topic_id: bytes = ...
 
 class DeleteRecordsResponse(KafkaMessage):
     """API 21, versions 0 to 2."""
@@ -634,13 +620,19 @@ class DeleteRecordsResponse(KafkaMessage):
         low_watermark: int = 0
         error_code: int = 0
 
-class InitProducerIdRequest(KafkaRequest[InitProducerIdResponse]):
-    """API 22, versions 0 to 5."""
+class DeleteRecordsRequest(KafkaRequest[DeleteRecordsResponse]):
+    """API 21, versions 0 to 2."""
 
-    transactional_id: str | None = ""
-    transaction_timeout_ms: int = 0
-    producer_id: int = -1  # v3+
-    producer_epoch: int = -1  # v3+
+    topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = ...
+    timeout_ms: int = 0
+
+    class DeleteRecordsTopic(KafkaMessage):
+        name: str = ""
+        partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...
+
+    class DeleteRecordsPartition(KafkaMessage):
+        partition_index: int = 0
+        offset: int = 0
 
 class InitProducerIdResponse(KafkaMessage):
     """API 22, versions 0 to 5."""
@@ -650,20 +642,13 @@ class InitProducerIdResponse(KafkaMessage):
     producer_id: int = -1
     producer_epoch: int = 0
 
-class OffsetForLeaderEpochRequest(KafkaRequest[OffsetForLeaderEpochResponse]):
-    """API 23, versions 2 to 4."""
+class InitProducerIdRequest(KafkaRequest[InitProducerIdResponse]):
+    """API 22, versions 0 to 5."""
 
-    replica_id: int = -2  # v3+
-    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = ...
-
-    class OffsetForLeaderTopic(KafkaMessage):
-        topic: str = ""
-        partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...
-
-    class OffsetForLeaderPartition(KafkaMessage):
-        partition: int = 0
-        current_leader_epoch: int = -1
-        leader_epoch: int = 0
+    transactional_id: str | None = ""
+    transaction_timeout_ms: int = 0
+    producer_id: int = -1  # v3+
+    producer_epoch: int = -1  # v3+
 
 class OffsetForLeaderEpochResponse(KafkaMessage):
     """API 23, versions 2 to 4."""
@@ -681,25 +666,20 @@ class OffsetForLeaderEpochResponse(KafkaMessage):
         leader_epoch: int = -1
         end_offset: int = -1
 
-class AddPartitionsToTxnRequest(KafkaRequest[AddPartitionsToTxnResponse]):
-    """API 24, versions 0 to 5."""
+class OffsetForLeaderEpochRequest(KafkaRequest[OffsetForLeaderEpochResponse]):
+    """API 23, versions 2 to 4."""
 
-    transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = ...  # v4+
-    v3_and_below_transactional_id: str = ""  # v0-3
-    v3_and_below_producer_id: int = 0  # v0-3
-    v3_and_below_producer_epoch: int = 0  # v0-3
-    v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...  # v0-3
+    replica_id: int = -2  # v3+
+    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = ...
 
-    class AddPartitionsToTxnTransaction(KafkaMessage):
-        transactional_id: str = ""
-        producer_id: int = 0
-        producer_epoch: int = 0
-        verify_only: bool = False
-        topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...
+    class OffsetForLeaderTopic(KafkaMessage):
+        topic: str = ""
+        partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...
 
-    class AddPartitionsToTxnTopic(KafkaMessage):
-        name: str = ""
-        partitions: list[int] = ...
+    class OffsetForLeaderPartition(KafkaMessage):
+        partition: int = 0
+        current_leader_epoch: int = -1
+        leader_epoch: int = 0
 
 class AddPartitionsToTxnResponse(KafkaMessage):
     """API 24, versions 0 to 5."""
@@ -721,6 +701,32 @@ class AddPartitionsToTxnResponse(KafkaMessage):
         partition_index: int = 0
         partition_error_code: int = 0
 
+class AddPartitionsToTxnRequest(KafkaRequest[AddPartitionsToTxnResponse]):
+    """API 24, versions 0 to 5."""
+
+    transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = ...  # v4+
+    v3_and_below_transactional_id: str = ""  # v0-3
+    v3_and_below_producer_id: int = 0  # v0-3
+    v3_and_below_producer_epoch: int = 0  # v0-3
+    v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...  # v0-3
+
+    class AddPartitionsToTxnTransaction(KafkaMessage):
+        transactional_id: str = ""
+        producer_id: int = 0
+        producer_epoch: int = 0
+        verify_only: bool = False
+        topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...
+
+    class AddPartitionsToTxnTopic(KafkaMessage):
+        name: str = ""
+        partitions: list[int] = ...
+
+class AddOffsetsToTxnResponse(KafkaMessage):
+    """API 25, versions 0 to 4."""
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+
 class AddOffsetsToTxnRequest(KafkaRequest[AddOffsetsToTxnResponse]):
     """API 25, versions 0 to 4."""
 
@@ -729,11 +735,13 @@ class AddOffsetsToTxnRequest(KafkaRequest[AddOffsetsToTxnResponse]):
     producer_epoch: int = 0
     group_id: str = ""
 
-class AddOffsetsToTxnResponse(KafkaMessage):
-    """API 25, versions 0 to 4."""
+class EndTxnResponse(KafkaMessage):
+    """API 26, versions 0 to 5."""
 
     throttle_time_ms: int = 0
     error_code: int = 0
+    producer_id: int = -1  # v5+
+    producer_epoch: int = -1  # v5+
 
 class EndTxnRequest(KafkaRequest[EndTxnResponse]):
     """API 26, versions 0 to 5."""
@@ -743,13 +751,22 @@ class EndTxnRequest(KafkaRequest[EndTxnResponse]):
     producer_epoch: int = 0
     committed: bool = False
 
-class EndTxnResponse(KafkaMessage):
-    """API 26, versions 0 to 5."""
+class WriteTxnMarkersResponse(KafkaMessage):
+    """API 27, versions 1 to 2."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    producer_id: int = -1  # v5+
-    producer_epoch: int = -1  # v5+
+    markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = ...
+
+    class WritableTxnMarkerResult(KafkaMessage):
+        producer_id: int = 0
+        topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = ...
+
+    class WritableTxnMarkerTopicResult(KafkaMessage):
+        name: str = ""
+        partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = ...
+
+    class WritableTxnMarkerPartitionResult(KafkaMessage):
+        partition_index: int = 0
+        error_code: int = 0
 
 class WriteTxnMarkersRequest(KafkaRequest[WriteTxnMarkersResponse]):
     """API 27, versions 1 to 2."""
@@ -768,20 +785,17 @@ class WriteTxnMarkersRequest(KafkaRequest[WriteTxnMarkersResponse]):
         name: str = ""
         partition_indexes: list[int] = ...
 
-class WriteTxnMarkersResponse(KafkaMessage):
-    """API 27, versions 1 to 2."""
+class TxnOffsetCommitResponse(KafkaMessage):
+    """API 28, versions 0 to 5."""
 
-    markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = ...
+    throttle_time_ms: int = 0
+    topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = ...
 
-    class WritableTxnMarkerResult(KafkaMessage):
-        producer_id: int = 0
-        topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = ...
-
-    class WritableTxnMarkerTopicResult(KafkaMessage):
+    class TxnOffsetCommitResponseTopic(KafkaMessage):
         name: str = ""
-        partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = ...
+        partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...
 
-    class WritableTxnMarkerPartitionResult(KafkaMessage):
+    class TxnOffsetCommitResponsePartition(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
 
@@ -807,31 +821,6 @@ class TxnOffsetCommitRequest(KafkaRequest[TxnOffsetCommitResponse]):
         committed_leader_epoch: int = -1  # v2+
         committed_metadata: str | None = ""
 
-class TxnOffsetCommitResponse(KafkaMessage):
-    """API 28, versions 0 to 5."""
-
-    throttle_time_ms: int = 0
-    topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = ...
-
-    class TxnOffsetCommitResponseTopic(KafkaMessage):
-        name: str = ""
-        partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...
-
-    class TxnOffsetCommitResponsePartition(KafkaMessage):
-        partition_index: int = 0
-        error_code: int = 0
-
-class DescribeAclsRequest(KafkaRequest[DescribeAclsResponse]):
-    """API 29, versions 1 to 3."""
-
-    resource_type_filter: int = 0
-    resource_name_filter: str | None = ""
-    pattern_type_filter: int = 3
-    principal_filter: str | None = ""
-    host_filter: str | None = ""
-    operation: int = 0
-    permission_type: int = 0
-
 class DescribeAclsResponse(KafkaMessage):
     """API 29, versions 1 to 3."""
 
@@ -852,19 +841,16 @@ class DescribeAclsResponse(KafkaMessage):
         operation: int = 0
         permission_type: int = 0
 
-class CreateAclsRequest(KafkaRequest[CreateAclsResponse]):
-    """API 30, versions 1 to 3."""
+class DescribeAclsRequest(KafkaRequest[DescribeAclsResponse]):
+    """API 29, versions 1 to 3."""
 
-    creations: list[CreateAclsRequest.AclCreation] = ...
-
-    class AclCreation(KafkaMessage):
-        resource_type: int = 0
-        resource_name: str = ""
-        resource_pattern_type: int = 3
-        principal: str = ""
-        host: str = ""
-        operation: int = 0
-        permission_type: int = 0
+    resource_type_filter: int = 0
+    resource_name_filter: str | None = ""
+    pattern_type_filter: int = 3
+    principal_filter: str | None = ""
+    host_filter: str | None = ""
+    operation: int = 0
+    permission_type: int = 0
 
 class CreateAclsResponse(KafkaMessage):
     """API 30, versions 1 to 3."""
@@ -876,17 +862,17 @@ class CreateAclsResponse(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
 
-class DeleteAclsRequest(KafkaRequest[DeleteAclsResponse]):
-    """API 31, versions 1 to 3."""
+class CreateAclsRequest(KafkaRequest[CreateAclsResponse]):
+    """API 30, versions 1 to 3."""
 
-    filters: list[DeleteAclsRequest.DeleteAclsFilter] = ...
+    creations: list[CreateAclsRequest.AclCreation] = ...
 
-    class DeleteAclsFilter(KafkaMessage):
-        resource_type_filter: int = 0
-        resource_name_filter: str | None = ""
-        pattern_type_filter: int = 3
-        principal_filter: str | None = ""
-        host_filter: str | None = ""
+    class AclCreation(KafkaMessage):
+        resource_type: int = 0
+        resource_name: str = ""
+        resource_pattern_type: int = 3
+        principal: str = ""
+        host: str = ""
         operation: int = 0
         permission_type: int = 0
 
@@ -912,17 +898,19 @@ class DeleteAclsResponse(KafkaMessage):
         operation: int = 0
         permission_type: int = 0
 
-class DescribeConfigsRequest(KafkaRequest[DescribeConfigsResponse]):
-    """API 32, versions 1 to 4."""
+class DeleteAclsRequest(KafkaRequest[DeleteAclsResponse]):
+    """API 31, versions 1 to 3."""
 
-    resources: list[DescribeConfigsRequest.DescribeConfigsResource] = ...
-    include_synonyms: bool = False
-    include_documentation: bool = False  # v3+
+    filters: list[DeleteAclsRequest.DeleteAclsFilter] = ...
 
-    class DescribeConfigsResource(KafkaMessage):
-        resource_type: int = 0
-        resource_name: str = ""
-        configuration_keys: list[str] | None = ...
+    class DeleteAclsFilter(KafkaMessage):
+        resource_type_filter: int = 0
+        resource_name_filter: str | None = ""
+        pattern_type_filter: int = 3
+        principal_filter: str | None = ""
+        host_filter: str | None = ""
+        operation: int = 0
+        permission_type: int = 0
 
 class DescribeConfigsResponse(KafkaMessage):
     """API 32, versions 1 to 4."""
@@ -952,6 +940,30 @@ class DescribeConfigsResponse(KafkaMessage):
         value: str | None = ""
         source: int = 0
 
+class DescribeConfigsRequest(KafkaRequest[DescribeConfigsResponse]):
+    """API 32, versions 1 to 4."""
+
+    resources: list[DescribeConfigsRequest.DescribeConfigsResource] = ...
+    include_synonyms: bool = False
+    include_documentation: bool = False  # v3+
+
+    class DescribeConfigsResource(KafkaMessage):
+        resource_type: int = 0
+        resource_name: str = ""
+        configuration_keys: list[str] | None = ...
+
+class AlterConfigsResponse(KafkaMessage):
+    """API 33, versions 0 to 2."""
+
+    throttle_time_ms: int = 0
+    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = ...
+
+    class AlterConfigsResourceResponse(KafkaMessage):
+        error_code: int = 0
+        error_message: str | None = ""
+        resource_type: int = 0
+        resource_name: str = ""
+
 class AlterConfigsRequest(KafkaRequest[AlterConfigsResponse]):
     """API 33, versions 0 to 2."""
 
@@ -966,27 +978,6 @@ class AlterConfigsRequest(KafkaRequest[AlterConfigsResponse]):
     class AlterableConfig(KafkaMessage):
         name: str = ""
         value: str | None = ""
-
-class AlterConfigsResponse(KafkaMessage):
-    """API 33, versions 0 to 2."""
-
-    throttle_time_ms: int = 0
-    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = ...
-
-    class AlterConfigsResourceResponse(KafkaMessage):
-        error_code: int = 0
-        error_message: str | None = ""
-        resource_type: int = 0
-        resource_name: str = ""
-
-class DescribeLogDirsRequest(KafkaRequest[DescribeLogDirsResponse]):
-    """API 35, versions 1 to 5."""
-
-    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = ...
-
-    class DescribableLogDirTopic(KafkaMessage):
-        topic: str = ""
-        partitions: list[int] = ...
 
 class DescribeLogDirsResponse(KafkaMessage):
     """API 35, versions 1 to 5."""
@@ -1013,10 +1004,14 @@ class DescribeLogDirsResponse(KafkaMessage):
         offset_lag: int = 0
         is_future_key: bool = False
 
-class SaslAuthenticateRequest(KafkaRequest[SaslAuthenticateResponse]):
-    """API 36, versions 0 to 2."""
+class DescribeLogDirsRequest(KafkaRequest[DescribeLogDirsResponse]):
+    """API 35, versions 1 to 5."""
 
-    auth_bytes: Buffer = b""
+    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = ...
+
+    class DescribableLogDirTopic(KafkaMessage):
+        topic: str = ""
+        partitions: list[int] = ...
 
 class SaslAuthenticateResponse(KafkaMessage):
     """API 36, versions 0 to 2."""
@@ -1025,6 +1020,22 @@ class SaslAuthenticateResponse(KafkaMessage):
     error_message: str | None = ""
     auth_bytes: Buffer = b""
     session_lifetime_ms: int = 0  # v1+
+
+class SaslAuthenticateRequest(KafkaRequest[SaslAuthenticateResponse]):
+    """API 36, versions 0 to 2."""
+
+    auth_bytes: Buffer = b""
+
+class CreatePartitionsResponse(KafkaMessage):
+    """API 37, versions 0 to 3."""
+
+    throttle_time_ms: int = 0
+    results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = ...
+
+    class CreatePartitionsTopicResult(KafkaMessage):
+        name: str = ""
+        error_code: int = 0
+        error_message: str | None = None
 
 class CreatePartitionsRequest(KafkaRequest[CreatePartitionsResponse]):
     """API 37, versions 0 to 3."""
@@ -1041,22 +1052,6 @@ class CreatePartitionsRequest(KafkaRequest[CreatePartitionsResponse]):
     class CreatePartitionsAssignment(KafkaMessage):
         broker_ids: list[int] = ...
 
-class CreatePartitionsResponse(KafkaMessage):
-    """API 37, versions 0 to 3."""
-
-    throttle_time_ms: int = 0
-    results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = ...
-
-    class CreatePartitionsTopicResult(KafkaMessage):
-        name: str = ""
-        error_code: int = 0
-        error_message: str | None = None
-
-class DeleteGroupsRequest(KafkaRequest[DeleteGroupsResponse]):
-    """API 42, versions 0 to 2."""
-
-    groups_names: list[str] = ...
-
 class DeleteGroupsResponse(KafkaMessage):
     """API 42, versions 0 to 2."""
 
@@ -1067,16 +1062,10 @@ class DeleteGroupsResponse(KafkaMessage):
         group_id: str = ""
         error_code: int = 0
 
-class ElectLeadersRequest(KafkaRequest[ElectLeadersResponse]):
-    """API 43, versions 0 to 2."""
+class DeleteGroupsRequest(KafkaRequest[DeleteGroupsResponse]):
+    """API 42, versions 0 to 2."""
 
-    election_type: int = 0  # v1+
-    topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = ...
-    timeout_ms: int = 60000
-
-    class TopicPartitions(KafkaMessage):
-        topic: str = ""
-        partitions: list[int] = ...
+    groups_names: list[str] = ...
 
 class ElectLeadersResponse(KafkaMessage):
     """API 43, versions 0 to 2."""
@@ -1094,6 +1083,29 @@ class ElectLeadersResponse(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
 
+class ElectLeadersRequest(KafkaRequest[ElectLeadersResponse]):
+    """API 43, versions 0 to 2."""
+
+    election_type: int = 0  # v1+
+    topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = ...
+    timeout_ms: int = 60000
+
+    class TopicPartitions(KafkaMessage):
+        topic: str = ""
+        partitions: list[int] = ...
+
+class IncrementalAlterConfigsResponse(KafkaMessage):
+    """API 44, versions 0 to 1."""
+
+    throttle_time_ms: int = 0
+    responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...
+
+    class AlterConfigsResourceResponse(KafkaMessage):
+        error_code: int = 0
+        error_message: str | None = ""
+        resource_type: int = 0
+        resource_name: str = ""
+
 class IncrementalAlterConfigsRequest(KafkaRequest[IncrementalAlterConfigsResponse]):
     """API 44, versions 0 to 1."""
 
@@ -1109,33 +1121,6 @@ class IncrementalAlterConfigsRequest(KafkaRequest[IncrementalAlterConfigsRespons
         name: str = ""
         config_operation: int = 0
         value: str | None = ""
-
-class IncrementalAlterConfigsResponse(KafkaMessage):
-    """API 44, versions 0 to 1."""
-
-    throttle_time_ms: int = 0
-    responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...
-
-    class AlterConfigsResourceResponse(KafkaMessage):
-        error_code: int = 0
-        error_message: str | None = ""
-        resource_type: int = 0
-        resource_name: str = ""
-
-class AlterPartitionReassignmentsRequest(KafkaRequest[AlterPartitionReassignmentsResponse]):
-    """API 45, versions 0 to 1."""
-
-    timeout_ms: int = 60000
-    allow_replication_factor_change: bool = True  # v1+
-    topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = ...
-
-    class ReassignableTopic(KafkaMessage):
-        name: str = ""
-        partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = ...
-
-    class ReassignablePartition(KafkaMessage):
-        partition_index: int = 0
-        replicas: list[int] | None = None
 
 class AlterPartitionReassignmentsResponse(KafkaMessage):
     """API 45, versions 0 to 1."""
@@ -1155,15 +1140,20 @@ class AlterPartitionReassignmentsResponse(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
 
-class ListPartitionReassignmentsRequest(KafkaRequest[ListPartitionReassignmentsResponse]):
-    """API 46, versions 0 to 0."""
+class AlterPartitionReassignmentsRequest(KafkaRequest[AlterPartitionReassignmentsResponse]):
+    """API 45, versions 0 to 1."""
 
     timeout_ms: int = 60000
-    topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = None
+    allow_replication_factor_change: bool = True  # v1+
+    topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = ...
 
-    class ListPartitionReassignmentsTopics(KafkaMessage):
+    class ReassignableTopic(KafkaMessage):
         name: str = ""
-        partition_indexes: list[int] = ...
+        partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = ...
+
+    class ReassignablePartition(KafkaMessage):
+        partition_index: int = 0
+        replicas: list[int] | None = None
 
 class ListPartitionReassignmentsResponse(KafkaMessage):
     """API 46, versions 0 to 0."""
@@ -1183,18 +1173,15 @@ class ListPartitionReassignmentsResponse(KafkaMessage):
         adding_replicas: list[int] = ...
         removing_replicas: list[int] = ...
 
-class OffsetDeleteRequest(KafkaRequest[OffsetDeleteResponse]):
-    """API 47, versions 0 to 0."""
+class ListPartitionReassignmentsRequest(KafkaRequest[ListPartitionReassignmentsResponse]):
+    """API 46, versions 0 to 0."""
 
-    group_id: str = ""
-    topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = ...
+    timeout_ms: int = 60000
+    topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = None
 
-    class OffsetDeleteRequestTopic(KafkaMessage):
+    class ListPartitionReassignmentsTopics(KafkaMessage):
         name: str = ""
-        partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = ...
-
-    class OffsetDeleteRequestPartition(KafkaMessage):
-        partition_index: int = 0
+        partition_indexes: list[int] = ...
 
 class OffsetDeleteResponse(KafkaMessage):
     """API 47, versions 0 to 0."""
@@ -1211,16 +1198,18 @@ class OffsetDeleteResponse(KafkaMessage):
         partition_index: int = 0
         error_code: int = 0
 
-class DescribeClientQuotasRequest(KafkaRequest[DescribeClientQuotasResponse]):
-    """API 48, versions 0 to 1."""
+class OffsetDeleteRequest(KafkaRequest[OffsetDeleteResponse]):
+    """API 47, versions 0 to 0."""
 
-    components: list[DescribeClientQuotasRequest.ComponentData] = ...
-    strict: bool = False
+    group_id: str = ""
+    topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = ...
 
-    class ComponentData(KafkaMessage):
-        entity_type: str = ""
-        match_type: int = 0
-        match: str | None = ""
+    class OffsetDeleteRequestTopic(KafkaMessage):
+        name: str = ""
+        partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = ...
+
+    class OffsetDeleteRequestPartition(KafkaMessage):
+        partition_index: int = 0
 
 class DescribeClientQuotasResponse(KafkaMessage):
     """API 48, versions 0 to 1."""
@@ -1242,6 +1231,32 @@ class DescribeClientQuotasResponse(KafkaMessage):
         key: str = ""
         value: float = 0.0
 
+class DescribeClientQuotasRequest(KafkaRequest[DescribeClientQuotasResponse]):
+    """API 48, versions 0 to 1."""
+
+    components: list[DescribeClientQuotasRequest.ComponentData] = ...
+    strict: bool = False
+
+    class ComponentData(KafkaMessage):
+        entity_type: str = ""
+        match_type: int = 0
+        match: str | None = ""
+
+class AlterClientQuotasResponse(KafkaMessage):
+    """API 49, versions 0 to 1."""
+
+    throttle_time_ms: int = 0
+    entries: list[AlterClientQuotasResponse.EntryData] = ...
+
+    class EntryData(KafkaMessage):
+        error_code: int = 0
+        error_message: str | None = ""
+        entity: list[AlterClientQuotasResponse.EntityData] = ...
+
+    class EntityData(KafkaMessage):
+        entity_type: str = ""
+        entity_name: str | None = ""
+
 class AlterClientQuotasRequest(KafkaRequest[AlterClientQuotasResponse]):
     """API 49, versions 0 to 1."""
 
@@ -1261,29 +1276,6 @@ class AlterClientQuotasRequest(KafkaRequest[AlterClientQuotasResponse]):
         value: float = 0.0
         remove: bool = False
 
-class AlterClientQuotasResponse(KafkaMessage):
-    """API 49, versions 0 to 1."""
-
-    throttle_time_ms: int = 0
-    entries: list[AlterClientQuotasResponse.EntryData] = ...
-
-    class EntryData(KafkaMessage):
-        error_code: int = 0
-        error_message: str | None = ""
-        entity: list[AlterClientQuotasResponse.EntityData] = ...
-
-    class EntityData(KafkaMessage):
-        entity_type: str = ""
-        entity_name: str | None = ""
-
-class DescribeUserScramCredentialsRequest(KafkaRequest[DescribeUserScramCredentialsResponse]):
-    """API 50, versions 0 to 0."""
-
-    users: list[DescribeUserScramCredentialsRequest.UserName] | None = ...
-
-    class UserName(KafkaMessage):
-        name: str = ""
-
 class DescribeUserScramCredentialsResponse(KafkaMessage):
     """API 50, versions 0 to 0."""
 
@@ -1302,6 +1294,25 @@ class DescribeUserScramCredentialsResponse(KafkaMessage):
         mechanism: int = 0
         iterations: int = 0
 
+class DescribeUserScramCredentialsRequest(KafkaRequest[DescribeUserScramCredentialsResponse]):
+    """API 50, versions 0 to 0."""
+
+    users: list[DescribeUserScramCredentialsRequest.UserName] | None = ...
+
+    class UserName(KafkaMessage):
+        name: str = ""
+
+class AlterUserScramCredentialsResponse(KafkaMessage):
+    """API 51, versions 0 to 0."""
+
+    throttle_time_ms: int = 0
+    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = ...
+
+    class AlterUserScramCredentialsResult(KafkaMessage):
+        user: str = ""
+        error_code: int = 0
+        error_message: str | None = ""
+
 class AlterUserScramCredentialsRequest(KafkaRequest[AlterUserScramCredentialsResponse]):
     """API 51, versions 0 to 0."""
 
@@ -1318,29 +1329,6 @@ class AlterUserScramCredentialsRequest(KafkaRequest[AlterUserScramCredentialsRes
         iterations: int = 0
         salt: Buffer = b""
         salted_password: Buffer = b""
-
-class AlterUserScramCredentialsResponse(KafkaMessage):
-    """API 51, versions 0 to 0."""
-
-    throttle_time_ms: int = 0
-    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = ...
-
-    class AlterUserScramCredentialsResult(KafkaMessage):
-        user: str = ""
-        error_code: int = 0
-        error_message: str | None = ""
-
-class DescribeQuorumRequest(KafkaRequest[DescribeQuorumResponse]):
-    """API 55, versions 0 to 2."""
-
-    topics: list[DescribeQuorumRequest.TopicData] = ...
-
-    class TopicData(KafkaMessage):
-        topic_name: str = ""
-        partitions: list[DescribeQuorumRequest.PartitionData] = ...
-
-    class PartitionData(KafkaMessage):
-        partition_index: int = 0
 
 class DescribeQuorumResponse(KafkaMessage):
     """API 55, versions 0 to 2."""
@@ -1380,18 +1368,17 @@ class DescribeQuorumResponse(KafkaMessage):
         host: str = ""
         port: int = 0
 
-class UpdateFeaturesRequest(KafkaRequest[UpdateFeaturesResponse]):
-    """API 57, versions 0 to 2."""
+class DescribeQuorumRequest(KafkaRequest[DescribeQuorumResponse]):
+    """API 55, versions 0 to 2."""
 
-    timeout_ms: int = 60000
-    feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey] = ...
-    validate_only: bool = False  # v1+
+    topics: list[DescribeQuorumRequest.TopicData] = ...
 
-    class FeatureUpdateKey(KafkaMessage):
-        feature: str = ""
-        max_version_level: int = 0
-        allow_downgrade: bool = False  # v0-0
-        upgrade_type: int = 1  # v1+
+    class TopicData(KafkaMessage):
+        topic_name: str = ""
+        partitions: list[DescribeQuorumRequest.PartitionData] = ...
+
+    class PartitionData(KafkaMessage):
+        partition_index: int = 0
 
 class UpdateFeaturesResponse(KafkaMessage):
     """API 57, versions 0 to 2."""
@@ -1406,12 +1393,18 @@ class UpdateFeaturesResponse(KafkaMessage):
         error_code: int = 0
         error_message: str | None = ""
 
-class DescribeClusterRequest(KafkaRequest[DescribeClusterResponse]):
-    """API 60, versions 0 to 2."""
+class UpdateFeaturesRequest(KafkaRequest[UpdateFeaturesResponse]):
+    """API 57, versions 0 to 2."""
 
-    include_cluster_authorized_operations: bool = False
-    endpoint_type: int = 1  # v1+
-    include_fenced_brokers: bool = False  # v2+
+    timeout_ms: int = 60000
+    feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey] = ...
+    validate_only: bool = False  # v1+
+
+    class FeatureUpdateKey(KafkaMessage):
+        feature: str = ""
+        max_version_level: int = 0
+        allow_downgrade: bool = False  # v0-0
+        upgrade_type: int = 1  # v1+
 
 class DescribeClusterResponse(KafkaMessage):
     """API 60, versions 0 to 2."""
@@ -1432,14 +1425,12 @@ class DescribeClusterResponse(KafkaMessage):
         rack: str | None = None
         is_fenced: bool = False  # v2+
 
-class DescribeProducersRequest(KafkaRequest[DescribeProducersResponse]):
-    """API 61, versions 0 to 0."""
+class DescribeClusterRequest(KafkaRequest[DescribeClusterResponse]):
+    """API 60, versions 0 to 2."""
 
-    topics: list[DescribeProducersRequest.TopicRequest] = ...
-
-    class TopicRequest(KafkaMessage):
-        name: str = ""
-        partition_indexes: list[int] = ...
+    include_cluster_authorized_operations: bool = False
+    endpoint_type: int = 1  # v1+
+    include_fenced_brokers: bool = False  # v2+
 
 class DescribeProducersResponse(KafkaMessage):
     """API 61, versions 0 to 0."""
@@ -1465,10 +1456,14 @@ class DescribeProducersResponse(KafkaMessage):
         coordinator_epoch: int = 0
         current_txn_start_offset: int = -1
 
-class UnregisterBrokerRequest(KafkaRequest[UnregisterBrokerResponse]):
-    """API 64, versions 0 to 0."""
+class DescribeProducersRequest(KafkaRequest[DescribeProducersResponse]):
+    """API 61, versions 0 to 0."""
 
-    broker_id: int = 0
+    topics: list[DescribeProducersRequest.TopicRequest] = ...
+
+    class TopicRequest(KafkaMessage):
+        name: str = ""
+        partition_indexes: list[int] = ...
 
 class UnregisterBrokerResponse(KafkaMessage):
     """API 64, versions 0 to 0."""
@@ -1477,10 +1472,10 @@ class UnregisterBrokerResponse(KafkaMessage):
     error_code: int = 0
     error_message: str | None = ""
 
-class DescribeTransactionsRequest(KafkaRequest[DescribeTransactionsResponse]):
-    """API 65, versions 0 to 0."""
+class UnregisterBrokerRequest(KafkaRequest[UnregisterBrokerResponse]):
+    """API 64, versions 0 to 0."""
 
-    transactional_ids: list[str] = ...
+    broker_id: int = 0
 
 class DescribeTransactionsResponse(KafkaMessage):
     """API 65, versions 0 to 0."""
@@ -1502,13 +1497,10 @@ class DescribeTransactionsResponse(KafkaMessage):
         topic: str = ""
         partitions: list[int] = ...
 
-class ListTransactionsRequest(KafkaRequest[ListTransactionsResponse]):
-    """API 66, versions 0 to 2."""
+class DescribeTransactionsRequest(KafkaRequest[DescribeTransactionsResponse]):
+    """API 65, versions 0 to 0."""
 
-    state_filters: list[str] = ...
-    producer_id_filters: list[int] = ...
-    duration_filter: int = -1  # v1+
-    transactional_id_pattern: str | None = None  # v2+
+    transactional_ids: list[str] = ...
 
 class ListTransactionsResponse(KafkaMessage):
     """API 66, versions 0 to 2."""
@@ -1523,23 +1515,13 @@ class ListTransactionsResponse(KafkaMessage):
         producer_id: int = 0
         transaction_state: str = ""
 
-class ConsumerGroupHeartbeatRequest(KafkaRequest[ConsumerGroupHeartbeatResponse]):
-    """API 68, versions 0 to 1."""
+class ListTransactionsRequest(KafkaRequest[ListTransactionsResponse]):
+    """API 66, versions 0 to 2."""
 
-    group_id: str = ""
-    member_id: str = ""
-    member_epoch: int = 0
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    subscribed_topic_names: list[str] | None = None
-    subscribed_topic_regex: str | None = None  # v1+
-    server_assignor: str | None = None
-    topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = None
-
-    class TopicPartitions(KafkaMessage):
-        topic_id: bytes = ...
-        partitions: list[int] = ...
+    state_filters: list[str] = ...
+    producer_id_filters: list[int] = ...
+    duration_filter: int = -1  # v1+
+    transactional_id_pattern: str | None = None  # v2+
 
 class ConsumerGroupHeartbeatResponse(KafkaMessage):
     """API 68, versions 0 to 1."""
@@ -1559,11 +1541,23 @@ class ConsumerGroupHeartbeatResponse(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[int] = ...
 
-class ConsumerGroupDescribeRequest(KafkaRequest[ConsumerGroupDescribeResponse]):
-    """API 69, versions 0 to 1."""
+class ConsumerGroupHeartbeatRequest(KafkaRequest[ConsumerGroupHeartbeatResponse]):
+    """API 68, versions 0 to 1."""
 
-    group_ids: list[str] = ...
-    include_authorized_operations: bool = False
+    group_id: str = ""
+    member_id: str = ""
+    member_epoch: int = 0
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: list[str] | None = None
+    subscribed_topic_regex: str | None = None  # v1+
+    server_assignor: str | None = None
+    topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = None
+
+    class TopicPartitions(KafkaMessage):
+        topic_id: bytes = ...
+        partitions: list[int] = ...
 
 class ConsumerGroupDescribeResponse(KafkaMessage):
     """API 69, versions 0 to 1."""
@@ -1603,10 +1597,11 @@ class ConsumerGroupDescribeResponse(KafkaMessage):
         topic_name: str = ""
         partitions: list[int] = ...
 
-class ListConfigResourcesRequest(KafkaRequest[ListConfigResourcesResponse]):
-    """API 74, versions 0 to 1."""
+class ConsumerGroupDescribeRequest(KafkaRequest[ConsumerGroupDescribeResponse]):
+    """API 69, versions 0 to 1."""
 
-    resource_types: list[int] = ...  # v1+
+    group_ids: list[str] = ...
+    include_authorized_operations: bool = False
 
 class ListConfigResourcesResponse(KafkaMessage):
     """API 74, versions 0 to 1."""
@@ -1619,19 +1614,10 @@ class ListConfigResourcesResponse(KafkaMessage):
         resource_name: str = ""
         resource_type: int = 16  # v1+
 
-class DescribeTopicPartitionsRequest(KafkaRequest[DescribeTopicPartitionsResponse]):
-    """API 75, versions 0 to 0."""
+class ListConfigResourcesRequest(KafkaRequest[ListConfigResourcesResponse]):
+    """API 74, versions 0 to 1."""
 
-    topics: list[DescribeTopicPartitionsRequest.TopicRequest] = ...
-    response_partition_limit: int = 2000
-    cursor: DescribeTopicPartitionsRequest.Cursor | None = None
-
-    class TopicRequest(KafkaMessage):
-        name: str = ""
-
-    class Cursor(KafkaMessage):
-        topic_name: str = ""
-        partition_index: int = 0
+    resource_types: list[int] = ...  # v1+
 
 class DescribeTopicPartitionsResponse(KafkaMessage):
     """API 75, versions 0 to 0."""
@@ -1663,14 +1649,19 @@ class DescribeTopicPartitionsResponse(KafkaMessage):
         topic_name: str = ""
         partition_index: int = 0
 
-class ShareGroupHeartbeatRequest(KafkaRequest[ShareGroupHeartbeatResponse]):
-    """API 76, versions 1 to 1."""
+class DescribeTopicPartitionsRequest(KafkaRequest[DescribeTopicPartitionsResponse]):
+    """API 75, versions 0 to 0."""
 
-    group_id: str = ""
-    member_id: str = ""
-    member_epoch: int = 0
-    rack_id: str | None = None
-    subscribed_topic_names: list[str] | None = None
+    topics: list[DescribeTopicPartitionsRequest.TopicRequest] = ...
+    response_partition_limit: int = 2000
+    cursor: DescribeTopicPartitionsRequest.Cursor | None = None
+
+    class TopicRequest(KafkaMessage):
+        name: str = ""
+
+    class Cursor(KafkaMessage):
+        topic_name: str = ""
+        partition_index: int = 0
 
 class ShareGroupHeartbeatResponse(KafkaMessage):
     """API 76, versions 1 to 1."""
@@ -1690,38 +1681,14 @@ class ShareGroupHeartbeatResponse(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[int] = ...
 
-class ShareFetchRequest(KafkaRequest[ShareFetchResponse]):
-    """API 78, versions 1 to 2."""
+class ShareGroupHeartbeatRequest(KafkaRequest[ShareGroupHeartbeatResponse]):
+    """API 76, versions 1 to 1."""
 
-    group_id: str | None = None
-    member_id: str | None = ""
-    share_session_epoch: int = 0
-    max_wait_ms: int = 0
-    min_bytes: int = 0
-    max_bytes: int = 2147483647
-    max_records: int = 0
-    batch_size: int = 0
-    share_acquire_mode: int = 0  # v2+
-    is_renew_ack: bool = False  # v2+
-    topics: list[ShareFetchRequest.FetchTopic] = ...
-    forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic] = ...
-
-    class FetchTopic(KafkaMessage):
-        topic_id: bytes = ...
-        partitions: list[ShareFetchRequest.FetchPartition] = ...
-
-    class FetchPartition(KafkaMessage):
-        partition_index: int = 0
-        acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = ...
-
-    class AcknowledgementBatch(KafkaMessage):
-        first_offset: int = 0
-        last_offset: int = 0
-        acknowledge_types: list[int] = ...
-
-    class ForgottenTopic(KafkaMessage):
-        topic_id: bytes = ...
-        partitions: list[int] = ...
+    group_id: str = ""
+    member_id: str = ""
+    member_epoch: int = 0
+    rack_id: str | None = None
+    subscribed_topic_names: list[str] | None = None
 
 class ShareFetchResponse(KafkaMessage):
     """API 78, versions 1 to 2."""
@@ -1761,3 +1728,36 @@ class ShareFetchResponse(KafkaMessage):
         host: str = ""
         port: int = 0
         rack: str | None = None
+
+class ShareFetchRequest(KafkaRequest[ShareFetchResponse]):
+    """API 78, versions 1 to 2."""
+
+    group_id: str | None = None
+    member_id: str | None = ""
+    share_session_epoch: int = 0
+    max_wait_ms: int = 0
+    min_bytes: int = 0
+    max_bytes: int = 2147483647
+    max_records: int = 0
+    batch_size: int = 0
+    share_acquire_mode: int = 0  # v2+
+    is_renew_ack: bool = False  # v2+
+    topics: list[ShareFetchRequest.FetchTopic] = ...
+    forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic] = ...
+
+    class FetchTopic(KafkaMessage):
+        topic_id: bytes = ...
+        partitions: list[ShareFetchRequest.FetchPartition] = ...
+
+    class FetchPartition(KafkaMessage):
+        partition_index: int = 0
+        acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = ...
+
+    class AcknowledgementBatch(KafkaMessage):
+        first_offset: int = 0
+        last_offset: int = 0
+        acknowledge_types: list[int] = ...
+
+    class ForgottenTopic(KafkaMessage):
+        topic_id: bytes = ...
+        partitions: list[int] = ...
