@@ -11,10 +11,9 @@ from tidy.sources import ROOT
 
 SNIPPET = """
 from penstock.client.cluster import Cluster
-from penstock.doors.kafka.call import Call
 from penstock.wire.kafka import ApiKey, messages
 
-def right(call: Call, request: messages.ProduceRequest, cluster: Cluster) -> messages.ProduceResponse:
+def right(request: messages.ProduceRequest, cluster: Cluster) -> messages.ProduceResponse:
     answer = messages.ProduceResponse.TopicProduceResponse(name=request.topic_data[0].name)
     leaders = [one.leader_id for topic in found(cluster).topics for one in topic.partitions]
     return messages.ProduceResponse(responses=[answer], throttle_time_ms=leaders[0])
@@ -30,7 +29,6 @@ def wrong(request: messages.ProduceRequest, cluster: Cluster) -> None:
     messages.ProdcueRequest                       # attr-defined
     messages.ProduceRequest(akcs=1)               # call-arg
     messages.ProduceRequest(acks="all")           # arg-type
-    messages.ProduceRequest(1)                    # misc
     found(cluster).topcis                         # attr-defined
 """
 
