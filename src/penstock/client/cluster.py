@@ -58,7 +58,7 @@ RETRIABLE = MOVED | {
 """The same question may be answered a little later."""
 
 
-class CoordinatorKind(IntEnum):
+class KeyKind(IntEnum):
     """What a coordinator is asked about, in Kafka's numbers."""
 
     GROUP = 0
@@ -92,16 +92,16 @@ class Leader(NamedTuple):
 class Coordinator(NamedTuple):
     """The broker that keeps a group or a transactional id."""
 
-    kind: CoordinatorKind
+    kind: KeyKind
     key: str
 
     @classmethod
     def of_group(cls, group: str) -> Self:
-        return cls(CoordinatorKind.GROUP, group)
+        return cls(KeyKind.GROUP, group)
 
     @classmethod
     def of_transaction(cls, transactional_id: str) -> Self:
-        return cls(CoordinatorKind.TRANSACTION, transactional_id)
+        return cls(KeyKind.TRANSACTION, transactional_id)
 
 
 Target = Anyone | Node | Leader | Coordinator
@@ -405,7 +405,7 @@ def _name_of(target: Target) -> str:
             return f"broker {node_id}"
         case Leader(topic, partition):
             return f"the leader of {topic} partition {partition}"
-        case Coordinator(CoordinatorKind.GROUP, key):
+        case Coordinator(KeyKind.GROUP, key):
             return f"the coordinator of group {key}"
         case Coordinator(_, key):
             return f"the coordinator of transactional id {key}"

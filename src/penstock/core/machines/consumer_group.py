@@ -28,8 +28,8 @@ from penstock.core.machines.consumer_group_events import (
     LEAVE_EPOCH,
     PAUSE_EPOCH,
     ClassicSide,
+    ConsumerGroupMember,
     ConsumerGroupWoken,
-    ConsumerMember,
     Footing,
     FootingSet,
     Heard,
@@ -212,7 +212,7 @@ class ConsumerGroup(ConsumerGroupState):
             stale = StaleMember if member.classic is None else StaleGeneration
             raise stale(f"member {member_id!r} of group {self.id!r} is in epoch {now}, not {epoch}")
 
-    def _known(self, member_id: str) -> ConsumerMember:
+    def _known(self, member_id: str) -> ConsumerGroupMember:
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMember(f"group {self.id!r} has no member {member_id!r}")
@@ -249,7 +249,7 @@ class ConsumerGroup(ConsumerGroupState):
         elif beat.member_id not in self.members and len(self.members) >= self.terms.size_max:
             raise GroupFull(f"group {self.id!r} has {len(self.members)} members, and may not have more")
 
-    def check_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+    def check_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
         """The member of that id, and of that instance id if it has one. Raises if there is none, or another."""
         if instance_id is not None:
             holder = self.instances.get(instance_id)
@@ -298,7 +298,7 @@ class ConsumerGroup(ConsumerGroupState):
     def _take_in(self, draft: Draft, beat: Beat) -> bool:
         """Note what the member says of itself; True when that is a change of what the group reads."""
         known = draft.state.members.get(beat.member_id)
-        member = _updated(known or ConsumerMember(), beat)
+        member = _updated(known or ConsumerGroupMember(), beat)
         if member == known:
             return False
         draft.record(MemberSet(self.id, beat.member_id, member))
@@ -372,7 +372,7 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- time
 
-    def heard(self, member_id: str, member: ConsumerMember, moment: Moment) -> Heard:
+    def heard(self, member_id: str, member: ConsumerGroupMember, moment: Moment) -> Heard:
         """A member lives. Those of the classic protocol have brought their own session timeout."""
         session_ms = self.terms.session_ms if member.classic is None else member.classic.session_ms
         return Heard(self.id, member_id, moment.now_ms + session_ms)
@@ -410,7 +410,7 @@ class ConsumerGroup(ConsumerGroupState):
         return []
 
 
-def _updated(member: ConsumerMember, beat: Beat) -> ConsumerMember:
+def _updated(member: ConsumerGroupMember, beat: Beat) -> ConsumerGroupMember:
     names = member.topic_names if beat.topic_names is None else tuple(sorted(set(beat.topic_names)))
     return replace(
         member,

@@ -22,7 +22,7 @@ from penstock.core.machines.consumer_group_events import (
     JOIN_EPOCH,
     PAUSE_EPOCH,
     ClassicSide,
-    ConsumerMember,
+    ConsumerGroupMember,
     MemberState,
     RevocationDue,
 )
@@ -174,7 +174,7 @@ def _leaver(group: ConsumerGroup, command: LeaveCommand) -> str:
 
 def _checked(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
-) -> ConsumerMember:
+) -> ConsumerGroupMember:
     member = group.check_member(member_id, instance_id)
     if member.classic is None:
         raise UnknownMember(f"member {member_id!r} of group {group.id!r} does not speak the classic protocol")

@@ -44,7 +44,7 @@ class ClassicSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerMember:
+class ConsumerGroupMember:
     """What a member says of itself."""
 
     instance_id: str | None = None
@@ -103,7 +103,7 @@ class FootingSet(_OfConsumerGroup):
 class MemberSet(_OfConsumerGroup):
     group_id: str
     member_id: str
-    value: ConsumerMember | None
+    value: ConsumerGroupMember | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from penstock.core.machines.compact_fields import (
 )
 from penstock.core.machines.consumer_group_events import (
     ClassicSide,
-    ConsumerMember,
+    ConsumerGroupMember,
     Footing,
     FootingSet,
     MemberSet,
@@ -65,7 +65,7 @@ def _take_footing(reader: CompactReader) -> Footing:
     return Footing(epoch, CompactReader(own[_HASH_TAG]).int64() if _HASH_TAG in own else 0)
 
 
-def _put_member(value: ConsumerMember) -> bytes:
+def _put_member(value: ConsumerGroupMember) -> bytes:
     return b"".join(
         (
             compact_text(value.instance_id),
@@ -86,13 +86,13 @@ def _put_classic(value: ClassicSide) -> bytes:
     return b"\x01" + int32(value.session_ms) + compact_list(protocols) + tags()
 
 
-def _take_member(reader: CompactReader) -> ConsumerMember:
+def _take_member(reader: CompactReader) -> ConsumerGroupMember:
     instance_id, rack_id = reader.compact_text_or_none(), reader.compact_text_or_none()
     client_id, client_host = reader.compact_text(), reader.compact_text()
     topic_names = tuple(reader.compact_list(reader.compact_text))
     topic_regex, rebalance_ms = reader.compact_text_or_none(), reader.int32()
     assignor, own = reader.compact_text_or_none(), reader.tags()
-    return ConsumerMember(
+    return ConsumerGroupMember(
         instance_id=instance_id,
         rack_id=rack_id,
         client_id=client_id,

@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock.core.machines.assignors import NOTHING, Assignment
 from penstock.core.machines.consumer_group_events import (
+    ConsumerGroupMember,
     ConsumerGroupWoken,
-    ConsumerMember,
     Footing,
     FootingSet,
     Heard,
@@ -61,7 +61,7 @@ class ConsumerGroupState:
         self.id = group_id
         self.footing: Footing | None = None
         self.target_epoch = 0
-        self.members: MutableMapping[str, ConsumerMember] = {}
+        self.members: MutableMapping[str, ConsumerGroupMember] = {}
         self.targets: MutableMapping[str, Assignment] = {}
         self.standings: MutableMapping[str, Standing] = {}
         self.regexes: MutableMapping[str, Resolved] = {}
@@ -134,7 +134,7 @@ class ConsumerGroupState:
         if event.value.instance_id is not None:
             self.instances[event.value.instance_id] = event.member_id
 
-    def _count_topics(self, member: ConsumerMember, change: int) -> None:
+    def _count_topics(self, member: ConsumerGroupMember, change: int) -> None:
         for topic in member.topic_names:
             count = self.topic_readers.get(topic, 0) + change
             if count:

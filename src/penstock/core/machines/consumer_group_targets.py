@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from penstock.core.machines.assignors import ASSIGNOR_DEFAULT, ASSIGNORS, Subscriber, TopicId
 from penstock.core.machines.catalog_events import Topic
 from penstock.core.machines.consumer_group_events import (
-    ConsumerMember,
+    ConsumerGroupMember,
     Footing,
     FootingSet,
     RegexSet,
@@ -78,7 +78,7 @@ def forget_unused_regexes(draft: Draft) -> None:
         draft.record(RegexSet(state.id, regex, None))
 
 
-def topic_names(state: ConsumerGroupState, member: ConsumerMember) -> frozenset[str]:
+def topic_names(state: ConsumerGroupState, member: ConsumerGroupMember) -> frozenset[str]:
     """What a member subscribes to, by name and by expression."""
     found = state.regexes.get(member.topic_regex) if member.topic_regex is not None else None
     return frozenset(member.topic_names).union(found.topics if found is not None else ())

@@ -33,7 +33,7 @@ from penstock.core.machines.group_values import (
     JOIN,
     SYNC,
     Assigned,
-    ClassicMember,
+    ClassicGroupMember,
     GroupLimits,
     GroupRemoved,
     GroupSaved,
@@ -360,8 +360,8 @@ def _protocols(command: JoinCommand) -> tuple[Protocol, ...]:
     return tuple(first[name] for name in dict.fromkeys(one.name for one in command.protocols))
 
 
-def _member(command: JoinCommand, member_id: str, assignment: bytes = b"") -> ClassicMember:
-    return ClassicMember(
+def _member(command: JoinCommand, member_id: str, assignment: bytes = b"") -> ClassicGroupMember:
+    return ClassicGroupMember(
         id=member_id,
         instance_id=command.instance_id,
         client_id=command.client_id,
@@ -373,11 +373,11 @@ def _member(command: JoinCommand, member_id: str, assignment: bytes = b"") -> Cl
     )
 
 
-def _session_end(member: ClassicMember, moment: Moment, is_new: bool) -> int:
+def _session_end(member: ClassicGroupMember, moment: Moment, is_new: bool) -> int:
     return moment.now_ms + (GROUP_NEWCOMER_MS if is_new else member.session_ms)
 
 
-def _enter(round: Round[Joined], member: ClassicMember, command: JoinCommand) -> Decision[Joined]:
+def _enter(round: Round[Joined], member: ClassicGroupMember, command: JoinCommand) -> Decision[Joined]:
     deadline_ms = _session_end(member, round.moment, True)
     round.emit(MemberPut(round.state.id, member, command.protocol_type, deadline_ms, is_new=True))
     round.gather(has_grown=True)

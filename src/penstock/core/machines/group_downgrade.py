@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.machines.consumer_group_events import (
-    ConsumerMember,
+    ConsumerGroupMember,
     FootingSet,
     MemberSet,
     RegexSet,
@@ -50,14 +50,14 @@ def downgrade(state: ConsumerGroupState, moment: Moment) -> list[Any]:
     ]
 
 
-def shared_protocols(members: dict[str, ConsumerMember]) -> list[str]:
+def shared_protocols(members: dict[str, ConsumerGroupMember]) -> list[str]:
     """The protocols that all classic members know, in the order of the first one's preference."""
     sides = [member.classic for member in members.values() if member.classic is not None]
     known = [[name for name, _ in side.protocols] for side in sides]
     return [name for name in known[0] if all(name in names for names in known)] if known else []
 
 
-def _saved(member_id: str, member: ConsumerMember, protocol: str) -> SavedMember:
+def _saved(member_id: str, member: ConsumerGroupMember, protocol: str) -> SavedMember:
     assert member.classic is not None, member_id
     return SavedMember(
         id=member_id,

@@ -16,7 +16,7 @@ from penstock.core.errors import TornSegment
 from penstock.core.machines.group_kinds import NEVER_MS, GroupKind
 from penstock.core.machines.group_values import (
     CONSUMERS,
-    ClassicMember,
+    ClassicGroupMember,
     GroupRemoved,
     GroupSaved,
     JoinAwaited,
@@ -91,7 +91,7 @@ class GroupState:
         """The last state that was kept."""
         self.topics: frozenset[str] | None = frozenset()
         """Topics that the members of the saved generation read; None when that cannot be told."""
-        self.members: MutableMapping[str, ClassicMember] = {}
+        self.members: MutableMapping[str, ClassicGroupMember] = {}
         self.statics: MutableMapping[str, str] = {}
         """Instance id → member id."""
         self.pending: MutableMapping[str, int] = {}
@@ -179,7 +179,7 @@ class GroupState:
         for row in (self.deadlines, self.joining, self.syncing, self.unsynced, self.newcomers):
             row.pop(member_id, None)
 
-    def _count(self, old: ClassicMember | None, new: ClassicMember | None) -> None:
+    def _count(self, old: ClassicGroupMember | None, new: ClassicGroupMember | None) -> None:
         """Keep the votes in step with a member's protocols."""
         for protocol in old.protocols if old is not None else ():
             left = self.votes[protocol.name] - 1
@@ -296,7 +296,7 @@ class GroupState:
         )
 
 
-def _saved_form(member: ClassicMember, protocol: str | None, assignment: bytes) -> SavedMember:
+def _saved_form(member: ClassicGroupMember, protocol: str | None, assignment: bytes) -> SavedMember:
     return SavedMember(
         id=member.id,
         instance_id=member.instance_id,
@@ -309,12 +309,12 @@ def _saved_form(member: ClassicMember, protocol: str | None, assignment: bytes) 
     )
 
 
-def _live(saved: SavedMember, present: ClassicMember | None, protocol: str | None) -> ClassicMember:
+def _live(saved: SavedMember, present: ClassicGroupMember | None, protocol: str | None) -> ClassicGroupMember:
     """The member that was kept; the one that is here already, if it is that one and only knows more protocols."""
     if present is not None and _saved_form(present, protocol, saved.assignment) == saved:
         return replace(present, assignment=saved.assignment)
     protocols = (Protocol(protocol, saved.subscription),) if protocol is not None else ()
-    return ClassicMember(
+    return ClassicGroupMember(
         id=saved.id,
         instance_id=saved.instance_id,
         client_id=saved.client_id,

@@ -12,7 +12,7 @@ from penstock.core.errors import BrokerError, InconsistentProtocol, Rebalancing,
 from penstock.core.machines.assignors import Assignment
 from penstock.core.machines.consumer_group_events import (
     ClassicSide,
-    ConsumerMember,
+    ConsumerGroupMember,
     Footing,
     FootingSet,
     Heard,
@@ -28,7 +28,7 @@ from penstock.core.machines.consumer_group_targets import TopicCatalog
 from penstock.core.machines.consumer_protocol import Named, decode_assignment, decode_subscription
 from penstock.core.machines.group import Group
 from penstock.core.machines.group_kinds import Decision, Moment, Waiter
-from penstock.core.machines.group_values import CONSUMERS, JOIN, SYNC, ClassicMember, GroupRemoved
+from penstock.core.machines.group_values import CONSUMERS, JOIN, SYNC, ClassicGroupMember, GroupRemoved
 
 
 def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decision[None]:
@@ -54,7 +54,7 @@ def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decis
 
 def _carried_over(
     group: Group,
-    member: ClassicMember,
+    member: ClassicGroupMember,
     epoch: int,
     catalog: TopicCatalog,
     taken: set[tuple[bytes, int]],
@@ -68,7 +68,7 @@ def _carried_over(
         taken.update((topic, one) for one in own)
         if own:
             assigned[topic] = own
-    carried = ConsumerMember(
+    carried = ConsumerGroupMember(
         instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,

@@ -36,7 +36,7 @@ class Protocol(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicMember:
+class ClassicGroupMember:
     """One member. `protocols` in the order of its preference; after a restart only the chosen one is known."""
 
     id: str
@@ -177,7 +177,7 @@ class MemberPut(_Classic):
     """A member came in, or changed what it says about itself."""
 
     group_id: str
-    member: ClassicMember
+    member: ClassicGroupMember
     protocol_type: str
     deadline_ms: int
     is_new: bool
@@ -189,7 +189,7 @@ class MemberReplaced(_Classic):
 
     group_id: str
     old_id: str
-    member: ClassicMember
+    member: ClassicGroupMember
     deadline_ms: int
 
 

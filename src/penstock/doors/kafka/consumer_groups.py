@@ -8,7 +8,7 @@ from typing import Any
 from penstock.core.errors import BrokerError, UnknownTopicId
 from penstock.core.machines.assignors import Assignment
 from penstock.core.machines.consumer_group import Beat, BeatAnswer, ConsumerGroup
-from penstock.core.machines.consumer_group_events import JOIN_EPOCH, ConsumerMember
+from penstock.core.machines.consumer_group_events import JOIN_EPOCH, ConsumerGroupMember
 from penstock.core.machines.consumer_group_targets import preferred_assignor
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
@@ -108,7 +108,7 @@ class ConsumerGroupHandlers:
         )
 
     def _described_member(
-        self, group: ConsumerGroup, member_id: str, member: ConsumerMember
+        self, group: ConsumerGroup, member_id: str, member: ConsumerGroupMember
     ) -> messages.ConsumerGroupDescribeResponse.Member:
         standing = group.standing(member_id)
         return messages.ConsumerGroupDescribeResponse.Member(

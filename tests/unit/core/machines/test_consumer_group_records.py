@@ -9,7 +9,7 @@ import pytest
 from penstock.core.errors import TornSegment
 from penstock.core.machines.consumer_group_events import (
     ClassicSide,
-    ConsumerMember,
+    ConsumerGroupMember,
     Footing,
     FootingSet,
     Heard,
@@ -36,7 +36,7 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
         MemberSet(
             "g",
             "m",
-            ConsumerMember(
+            ConsumerGroupMember(
                 instance_id="i",
                 client_id="c",
                 client_host="/127.0.0.1",
@@ -52,7 +52,7 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
         MemberSet(
             "g",
             "m",
-            ConsumerMember(
+            ConsumerGroupMember(
                 rack_id="r1", client_id="c", client_host="h", topic_regex="a.*", rebalance_ms=1000
             ),
         ),
@@ -63,7 +63,7 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
         MemberSet(
             "g",
             "m",
-            ConsumerMember(
+            ConsumerGroupMember(
                 instance_id="",
                 rack_id="",
                 client_id="c",
