@@ -37,7 +37,7 @@ def install(path: Path) -> None:
     send_ready = Connection._send_ready
 
     def noting(connection: Connection) -> None:
-        if connection.client_id == GOOD_CLIENT:
+        if connection.session.client_id == GOOD_CLIENT:
             CELL.pack_into(area, ANSWERED_CELL, thread_time_ns())
         send_ready(connection)
 

@@ -38,7 +38,6 @@ DEFINED_TWICE = {
     "Claim",
     "Client",
     "Definition",
-    "Entry",
     "Feed",
     "Found",
     "GroupHandlers",
@@ -50,6 +49,7 @@ DEFINED_TWICE = {
     "Place",
     "Plan",
     "Reader",
+    "Source",
     "Standing",
     "Tail",
     "TopicHandlers",
@@ -84,6 +84,18 @@ def files() -> list[Source]:
 
 def test_imports_point_down(sources: list[Source]) -> None:
     assert walls.layer_breaches(sources) == []
+
+
+def test_doors_see_only_the_waist(sources: list[Source]) -> None:
+    assert walls.waist_breaches(sources) == []
+
+
+def test_every_verb_is_told_who_calls(sources: list[Source]) -> None:
+    assert walls.verbs_without_session(sources) == []
+
+
+def test_what_is_written_once_is_called_once(sources: list[Source]) -> None:
+    assert walls.second_callers(sources) == []
 
 
 def test_no_import_cycles(sources: list[Source]) -> None:

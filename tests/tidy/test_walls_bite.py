@@ -36,7 +36,7 @@ def test_layers(path: str, text: str) -> None:
         ("apps/serve.py", "import penstock.doors.kafka.server, penstock.core.model"),
         (
             "doors/kafka/server.py",
-            "from penstock.doors.kafka import errors\nfrom penstock.node import broker",
+            "from penstock.doors.kafka import errors\nfrom penstock.node import slices",
         ),
         ("spark/source.py", "from penstock.core.records import columns"),
         ("core/log/log.py", "from penstock.core import ports\nfrom . import segment"),
@@ -45,6 +45,61 @@ def test_layers(path: str, text: str) -> None:
 )
 def test_layers_let_pass(path: str, text: str) -> None:
     assert walls.layer_breaches([src(path, text)]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from penstock.node.broker import Broker",
+        "from penstock.node import partition",
+        "def f():\n    import penstock.node.coordinators.groups",
+        "from penstock.node.settings import Settings",
+        "from penstock.core.machines.catalog import Catalog",
+        "from penstock.core.log import segment",
+        "def f(waist):\n    return waist._broker.catalog",
+        "def f(self):\n    return self._door._waist",
+    ],
+)
+def test_the_waist_is_a_wall(text: str) -> None:
+    assert len(walls.waist_breaches([src("doors/kafka/server.py", text)])) == 1
+    assert walls.waist_breaches([src("node/connections/listener.py", text)]) == [], (
+        "only doors stand before it"
+    )
+
+
+def test_the_waist_lets_pass() -> None:
+    text = """
+from penstock.core.errors import BrokerError
+from penstock.node.connections.connection import Connection
+from penstock.node.session import Session
+from penstock.node.waist.topics import NewTopic
+from penstock.wire.kafka import messages
+def f(self, new):
+    return self._waist, new._replace(name="x"), new.__class__
+"""
+    assert walls.waist_breaches([src("doors/kafka/server.py", text)]) == []
+
+
+def test_verbs_take_a_session_first() -> None:
+    verbs = """
+class GroupVerbs:
+    @property
+    def are_ready(self): ...
+    def release_waiting(self): ...
+    def _find(self, name): ...
+    async def join(self, session, name): ...
+    def leave(self, name): ...
+"""
+    assert walls.verbs_without_session([src("node/waist/groups.py", verbs)]) == [
+        "src/penstock/node/waist/groups.py:8: GroupVerbs.leave"
+    ]
+    assert walls.verbs_without_session([src("node/coordinators/groups.py", verbs)]) == []
+
+
+def test_second_callers() -> None:
+    text = "def f(catalog):\n    return catalog.decide_create_topic('orders')"
+    assert len(walls.second_callers([src("doors/http/topics.py", text)])) == 1
+    assert walls.second_callers([src("node/topic_creation.py", text)]) == []
 
 
 def test_cycles() -> None:

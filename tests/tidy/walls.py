@@ -26,6 +26,29 @@ BELOW = {
 APART = (("core.log", "core.machines"),)
 """Neighbours that never import each other. Two doors are always apart."""
 
+DOORS_SEE = (
+    "core",
+    "wire",
+    "doors",
+    "node.addresses",
+    "node.connections",
+    "node.metrics.exposition",
+    "node.metrics.meters",
+    "node.session",
+    "node.slices",
+    "node.tasks",
+    "node.waist",
+)
+"""What a door may import: the waist with its value types, the ground that doors stand on, and of the core values."""
+
+DOORS_NEVER_SEE = ("core.log", "core.machines")
+
+_OPEN_ATTRIBUTES = frozenset({"_asdict", "_fields", "_replace"})
+"""The public methods of a NamedTuple."""
+
+SOLE_CALLERS = {"decide_create_topic": "src/penstock/node/topic_creation.py"}
+"""What is written once: the one file of the package that calls it."""
+
 IMPURE = {
     "core": {"asyncio", "socket", "os", "time", "random", "threading", "logging"},
     "wire": {"asyncio", "socket", "os", "time", "random", "threading", "logging", "selectors", "ssl"},
@@ -37,6 +60,8 @@ VERBS = frozenset({"encode", "decode", "main"})
 
 _FORMS = re.compile(r"_(?:loops|compiled)$")
 """One module in two forms: the plain one, and the one for a C compiler."""
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _VAGUE = re.compile(r"(^|_)(utils?|commons?|helpers?|misc|managers?)($|_)")
 _VAGUE_CLASS = re.compile(r"Util|Common|Helper|Manager|Misc|^Base[A-Z]|Base$|Impl$")
@@ -80,6 +105,74 @@ def _may_import(importer: str, target: str) -> bool:
         same_door = importer.split(".")[:2] == target.split(".")[:2]
         return top != "doors" or same_door or target == "doors"
     return any(_within(target, room) for room in BELOW.get(top, ()))
+
+
+def waist_breaches(sources: Iterable[Source]) -> list[str]:
+    """Doors that import more of the node than the waist, or reach into what is private to another object."""
+    listed = [source for source in sources if source.module]
+    known = frozenset(source.module for source in listed)
+    found = []
+    for source in listed:
+        if not _within(_room(source.module), "doors"):
+            continue
+        for line, name in imported(source, known):
+            room = _room(name)
+            if name.startswith(f"{PACKAGE}.") and not _is_seen_by_doors(room):
+                found.append(f"{source.path}:{line}: {source.module} imports {name}")
+        found += [f"{source.path}:{line}: reaches into .{name}" for line, name in _private_reaches(source)]
+    return found
+
+
+def _is_seen_by_doors(room: str) -> bool:
+    return any(_within(room, one) for one in DOORS_SEE) and not any(
+        _within(room, one) for one in DOORS_NEVER_SEE
+    )
+
+
+def _private_reaches(source: Source) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):
+            continue
+        is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if not is_own and node.attr not in _OPEN_ATTRIBUTES:
+            yield node.lineno, node.attr
+
+
+def verbs_without_session(sources: Iterable[Source]) -> list[str]:
+    """Verbs of the waist that are not told who calls. What ends all calls, for no caller, is called release_*."""
+    found = []
+    for source in sources:
+        if not _within(_room(source.module), "node.waist"):
+            continue
+        for verbs in ast.walk(source.tree):
+            if isinstance(verbs, ast.ClassDef) and verbs.name.endswith("Verbs"):
+                found += [
+                    f"{source.path}:{one.lineno}: {verbs.name}.{one.name}" for one in _sessionless(verbs)
+                ]
+    return found
+
+
+def _sessionless(verbs: ast.ClassDef) -> Iterator[_Function]:
+    for node in verbs.body:
+        if not isinstance(node, _Function) or node.name.startswith(("_", "release_")):
+            continue
+        is_property = any(isinstance(one, ast.Name) and one.id == "property" for one in node.decorator_list)
+        names = [one.arg for one in node.args.args]
+        if not is_property and names[1:2] != ["session"]:
+            yield node
+
+
+def second_callers(sources: Iterable[Source]) -> list[str]:
+    """Calls of what is written once from a place that is not the one."""
+    return [
+        f"{source.path}:{node.lineno}: calls {node.func.attr}"
+        for source in sources
+        if source.module
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and source.path != SOLE_CALLERS.get(node.func.attr, source.path)
+    ]
 
 
 def _within(module: str, room: str) -> bool:
@@ -145,9 +238,6 @@ def long_functions(sources: Iterable[Source]) -> list[str]:
 def waivers(sources: Iterable[Source]) -> list[str]:
     """Functions over the limit that give a reason on their first line."""
     return [f"{s.path}:{n.lineno}: {n.name}" for s, n in _functions(sources) if _is_waived(s, n)]
-
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _functions(sources: Iterable[Source]) -> Iterator[tuple[Source, _Function]]:

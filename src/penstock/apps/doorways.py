@@ -17,35 +17,36 @@ from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.listener import Listener
 from penstock.node.settings import DEFINITION_OF, Settings
+from penstock.node.waist.waist import Waist
 
 KAFKA = "kafka"
 
 
-def _queue(broker: Broker, gate: Gate) -> Dialect[Connection]:
+def _queue(waist: Waist, gate: Gate) -> Dialect[Connection]:
     from penstock.doors.queue.server import QueueDoor
 
-    return QueueDoor(broker)
+    return QueueDoor(waist)
 
 
-def _text(broker: Broker, gate: Gate) -> Dialect[Connection]:
+def _text(waist: Waist, gate: Gate) -> Dialect[Connection]:
     from penstock.doors.text.server import TextDoor
 
-    return TextDoor(broker)
+    return TextDoor(waist)
 
 
-def _json(broker: Broker, gate: Gate) -> Dialect[Connection]:
+def _json(waist: Waist, gate: Gate) -> Dialect[Connection]:
     from penstock.doors.json.server import JsonDoor
 
-    return JsonDoor(broker)
+    return JsonDoor(waist)
 
 
-def _http(broker: Broker, gate: Gate) -> Dialect[Connection]:
+def _http(waist: Waist, gate: Gate) -> Dialect[Connection]:
     from penstock.doors.http.server import HttpDoor
 
-    return HttpDoor(broker, gate)
+    return HttpDoor(waist, gate)
 
 
-LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {
+LATER_DOORS: Mapping[str, Callable[[Waist, Gate], Dialect[Connection]]] = {
     "queue": _queue,
     "text": _text,
     "json": _json,
@@ -61,12 +62,13 @@ class Doorways:
         settings = broker.settings
         self._settings = settings
         self.gate = Gate(settings, broker.runtime.meters)
-        self.kafka = KafkaDoor(broker)
+        self.waist = Waist(broker)
+        self.kafka = KafkaDoor(self.waist)
         self.listeners = {KAFKA: Listener(self.gate, settings.port, lambda: self.kafka)}
         for name, make in LATER_DOORS.items():
             port = getattr(settings, setting_of(name))
             if port is not None:
-                self.listeners[name] = Listener(self.gate, port, partial(make, broker, self.gate))
+                self.listeners[name] = Listener(self.gate, port, partial(make, self.waist, self.gate))
         for name in self.listeners:
             broker.runtime.meters.door(name)  # shown from the start, not from the first client on
 

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from penstock.core.setting import Kind, Setting
 
-Source = Literal["topic", "group", "client-metrics", "changed", "configured", "default"]
-"""Who gave a value: the resource itself, the broker by a change at run time or by its configuration, or nobody."""
+Source = Literal["topic", "group", "client-metrics", "logger", "broker", "changed", "configured", "default"]
+"""Who gave a value: the resource itself, a change at run time for one broker or for all, the configuration, nobody."""
 
 
 class Synonym(NamedTuple):
@@ -25,9 +25,11 @@ class ConfigEntry(NamedTuple):
     name: str
     value: str | None
     source: Source
-    type: Kind
+    type: Kind | None
+    """None: it has no type of its own, such as the level of a logger."""
     doc: str
     synonyms: tuple[Synonym, ...]
+    is_read_only: bool = False
 
 
 def inherited_synonyms(

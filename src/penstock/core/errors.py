@@ -171,7 +171,31 @@ class StaleCoordinator(Refused):
 
 
 class Forbidden(Refused):
-    """The caller may not do this."""
+    """The caller lacks a permission; the leaves say for which kind of resource."""
+
+
+class TopicForbidden(Forbidden):
+    """The caller lacks a permission for this topic."""
+
+
+class GroupForbidden(Forbidden):
+    """The caller lacks a permission for this group or subscription."""
+
+
+class ClusterForbidden(Forbidden):
+    """The caller lacks a permission for the cluster as a whole."""
+
+
+class TransactionalIdForbidden(Forbidden):
+    """The caller lacks a permission for this transactional id."""
+
+
+class UnknownBroker(Refused):
+    """No broker of that id is registered."""
+
+
+class SecurityDisabled(Refused):
+    """The call is about permissions, and no authorizer is configured."""
 
 
 class IllegalMove(Refused):

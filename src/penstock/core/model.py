@@ -13,6 +13,9 @@ NO_TIMESTAMP = -1
 NO_PRODUCER = -1
 NO_EPOCH = -1
 
+TopicRef = str | bytes
+"""A topic by its name or by its id."""
+
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -1,7 +1,7 @@
-"""THE WAIST: every door calls this, and nothing else. Topics, partitions, configs, producer ids; start and stop.
+"""One node put together: catalog, partitions, coordinators, producer ids; start and stop. Never seen by a door.
 
-Never speaks a protocol. A door asks for a partition and appends to it, reads from it or waits on it; everything that
-changes what exists goes through the metadata host and is durable before it is answered.
+The waist (`node/waist`) stands between this and the doors. Everything that changes what exists goes through the
+metadata host and is durable before it is answered.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from penstock.core.machines.catalog_events import (
     TopicSaved,
 )
 from penstock.core.machines.consumer_group_targets import Topics
+from penstock.core.model import TopicRef
 from penstock.core.resource_config import ResourceKind
 from penstock.core.topic_config import TopicConfig
 from penstock.node import checkpoint, metadata
@@ -46,6 +47,7 @@ from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
 from penstock.node.slices import Sliced, finish
+from penstock.node.topic_creation import NewTopic, TopicCreation
 
 logger = logging.getLogger("penstock.broker")
 
@@ -72,7 +74,10 @@ class Broker:
         self.catalog = Catalog(
             inherited_settings(settings), inherited_group_settings(settings), initial_features(settings)
         )
-        self.changes = 0
+        self.creation = TopicCreation(
+            settings.default_partitions, identity.node_id, runtime.clock, runtime.rng
+        )
+        self.catalog_version = 0
         """Goes up whenever topics change, so that doors may keep what they made of them."""
         self._recovery_points = recovery_points
         self._rows: dict[str, list[Partition]] = {}
@@ -83,7 +88,7 @@ class Broker:
             settings,
             runtime,
             self.internal_topic,
-            lambda: Topics(self.catalog, self.changes),
+            lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
         self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
@@ -191,12 +196,14 @@ class Broker:
     def partitions(self) -> list[Partition]:
         return [partition for row in self._rows.values() for partition in row]
 
-    def row(self, topic: str) -> list[Partition]:
+    def partitions_of(self, topic: str) -> list[Partition]:
         """The partitions of one topic in their order; none if there is no such topic. Not to be changed."""
         return self._rows.get(topic, [])
 
-    def partition(self, topic: str, index: int) -> Partition:
+    def partition(self, topic: TopicRef, index: int) -> Partition:
         """The owner of one partition."""
+        if isinstance(topic, bytes):
+            topic = self.catalog.topic_by_id(topic).name
         row = self._rows.get(topic)
         if row is None or not 0 <= index < len(row):
             raise UnknownTopic(f"there is no partition {index} of a topic {topic!r}")
@@ -235,7 +242,7 @@ class Broker:
         if failed not in row or topic.id != self.catalog.topic(topic.name).id:
             return
         row[failed.index] = partition = self._open_partition(topic, failed.index, failed.config)
-        self.changes += 1
+        self.catalog_version += 1
         if partition.failure is None:
             logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
 
@@ -252,7 +259,7 @@ class Broker:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
             self.catalog.apply(event)
-            self.changes += 1
+            self.catalog_version += 1
             match event:
                 case TopicSaved(topic):
                     yield from self._open_topic(topic)
@@ -281,13 +288,13 @@ class Broker:
             yield CLOSING_UNITS
         self._remove_directory(row[0].log.directory.rpartition("/")[0])
 
+    async def create_topic(self, new: NewTopic) -> None:
+        """Create a topic; it is durable before this returns."""
+        await self.change(lambda catalog: self.creation.decide(catalog, new))
+
     async def auto_create_topic(self, name: str) -> None:
         """Create a topic because a client asked for it by name."""
-        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
-        count = self.settings.default_partitions
-        await self.change(
-            lambda catalog: catalog.decide_create_topic(name, count, {}, topic_id=topic_id, now_ms=now_ms)
-        )
+        await self.create_topic(NewTopic(name))
 
     async def internal_topic(
         self, name: str, partition_count: int, overrides: Mapping[str, str]
@@ -299,14 +306,10 @@ class Broker:
         self, name: str, partition_count: int, overrides: Mapping[str, str], is_internal: bool
     ) -> list[Partition]:
         """The partitions of a topic that the broker writes to by itself; it is made if it is not there."""
-        topic_id, now_ms = self.new_topic_id(), self.runtime.clock.now_ms()
+        new = NewTopic(name, partition_count, overrides, is_internal=is_internal)
 
         def decide(catalog: Catalog) -> Sequence[Event]:
-            if catalog.find(name) is not None:
-                return ()
-            return catalog.decide_create_topic(
-                name, partition_count, overrides, topic_id=topic_id, now_ms=now_ms, internal=is_internal
-            )
+            return () if catalog.find(name) is not None else self.creation.decide(catalog, new)
 
         await self.change(decide)
         return list(self._rows[name])

@@ -26,7 +26,7 @@ def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
     """Partition by partition, sorted. Raises while there is no coordinator for the group."""
     committed = broker.coordination.groups.shard_of(group_id).roster.offsets.of_group(group_id)
     for topic in dict.fromkeys(place.topic for place in committed):
-        for partition in broker.row(topic):
+        for partition in broker.partitions_of(topic):
             place = Place(topic, partition.index)
             found = committed.get(place)
             at = partition.start_offset if found is None else max(found.offset, partition.start_offset)

@@ -17,6 +17,7 @@ from penstock.apps.ready import StartError
 from penstock.doors.kafka.server import KafkaDoor
 from penstock.node.broker import Broker
 from penstock.node.connections.gate import Gate
+from penstock.node.waist.waist import Waist
 
 FREE = replace(SETTINGS, port=0, text_port=0)
 
@@ -26,8 +27,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The one further door here is a second one of Kafka's; remembers whenever it is made."""
     made: list[Any] = []
 
-    def make(broker: Broker, gate: Gate) -> KafkaDoor:
-        made.append(KafkaDoor(broker))
+    def make(waist: Waist, gate: Gate) -> KafkaDoor:
+        made.append(KafkaDoor(waist))
         return made[-1]
 
     monkeypatch.setattr(doorways, "LATER_DOORS", {"text": make})

@@ -203,7 +203,7 @@ def test_deleting_a_topic_tells_who_waits_and_removes_its_files() -> None:
         broker = await start(hand)
         await make_topic(broker, "orders", 2)
         await fill(hand, broker, "orders")
-        changes, partition = broker.changes, broker.partition("orders", 0)
+        changes, partition = broker.catalog_version, broker.partition("orders", 0)
         outcomes: list[object] = []
         partition.when_durable(partition.append(hand.batch()).end_offset, outcomes.append)
         deleting = asyncio.create_task(broker.change(lambda catalog: catalog.decide_delete_topic("orders")))
@@ -211,7 +211,7 @@ def test_deleting_a_topic_tells_who_waits_and_removes_its_files() -> None:
         await deleting
         await turns()
         assert type(outcomes[-1]) is UnknownTopic
-        assert broker.changes == changes + 1
+        assert broker.catalog_version == changes + 1
         with pytest.raises(UnknownTopic):
             broker.partition("orders", 0)
         assert hand.files.names(TOPICS_DIRECTORY) == []

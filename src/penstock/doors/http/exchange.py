@@ -11,6 +11,7 @@ from penstock.doors.http.errors import problem_of
 from penstock.doors.http.origins import Origins
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
+from penstock.node.session import Session
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, encode_http_response
 
@@ -39,6 +40,10 @@ class Exchange:
         self._place = place
         self._origins = origins
         self._now_ms = now_ms
+
+    @property
+    def session(self) -> Session:
+        return self.connection.session
 
     def reply(self, response: Response) -> None:
         """Answer, once."""

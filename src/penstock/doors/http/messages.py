@@ -11,13 +11,12 @@ from penstock.core.model import Isolation, Record
 from penstock.doors.http.errors import advice_of, problem_of
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
-from penstock.node.broker import Broker
 from penstock.node.metrics.meters import count_error
-from penstock.node.pages import Page, Pages
-from penstock.node.partition import Partition
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Wanted, end_of
 from penstock.node.slices import Sliced
+from penstock.node.waist.pages import Page, Pages
+from penstock.node.waist.positions import Edge
+from penstock.node.waist.publisher import Published, Publisher
+from penstock.node.waist.reader import Reader, Wanted
 from penstock.wire.http.messages import (
     MESSAGE_FIELDS,
     Show,
@@ -46,6 +45,7 @@ _ONE_FIELDS = ("topic", "partition", *MESSAGE_FIELDS)
 _BATCH_FIELDS = ("topic", "partition", "messages")
 _PARTITION_MAX = PARTITIONS_PER_TOPIC_MAX - 1
 
+EDGES = {EARLIEST: Edge.EARLIEST, LATEST: Edge.LATEST}
 ISOLATIONS = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
 
 SHOW_FIELD = Field(
@@ -68,16 +68,6 @@ READ_FIELDS = (
 )
 
 
-def start_of(partition: Partition, offset: int | str, isolation: Isolation) -> int:
-    """The offset that a client means."""
-    if offset == EARLIEST:
-        return partition.start_offset
-    if offset == LATEST:
-        return end_of(partition, isolation)
-    assert isinstance(offset, int)
-    return offset
-
-
 def read_partition(text: str) -> int:
     """The number of a partition, as it stands in a path."""
     try:
@@ -89,10 +79,10 @@ def read_partition(text: str) -> int:
 class MessageHandlers:
     """Answers everything about messages but the tail."""
 
-    def __init__(self, broker: Broker, publisher: Publisher, reader: Reader) -> None:
-        self._broker = broker
+    def __init__(self, publisher: Publisher, reader: Reader) -> None:
         self._publisher = publisher
-        self._pages = Pages(broker, reader)
+        self._reader = reader
+        self._pages = Pages(reader)
 
     # -- publishing
 
@@ -111,7 +101,7 @@ class MessageHandlers:
                     json_response({"topic": topic, "partition": outcome.partition, "offset": outcome.offset})
                 )
 
-        self._publisher.publish(topic, record, settled, partition, exchange.connection.hold)
+        self._publisher.publish(exchange.session, topic, record, settled, partition, exchange.connection.hold)
 
     def publish_batch(self, exchange: Exchange) -> Sliced[None]:
         """POST /api/v1/messages/batch"""
@@ -134,7 +124,9 @@ class MessageHandlers:
         def settled(outcomes: list[Published | BrokerError]) -> None:
             exchange.reply(_batch_response(topic, outcomes))
 
-        self._publisher.publish_all(topic, records, settled, partition, exchange.connection.hold)
+        self._publisher.publish_all(
+            exchange.session, topic, records, settled, partition, exchange.connection.hold
+        )
 
     # -- reading
 
@@ -143,11 +135,13 @@ class MessageHandlers:
         query = exchange.query
         topic, index = exchange.parts["topic"], read_partition(exchange.parts["partition"])
         isolation = ISOLATIONS[query["isolation"]]
-        partition = self._broker.partition(topic, index)
+        session, offset = exchange.session, query["offset"]
+        if offset in EDGES:
+            offset = self._reader.start(session, topic, index, EDGES[offset], isolation)
         wanted = Wanted(
             topic,
             index,
-            start_of(partition, query["offset"], isolation),
+            offset,
             records_max=query["max"],
             bytes_max=query["max_bytes"],
             wait_ms=query["wait_ms"],
@@ -171,7 +165,7 @@ class MessageHandlers:
             pieces = list_between(json_bytes, before, "messages", outcome.pieces, after)
             exchange.reply(Response(HTTPStatus.OK, pieces=[*pieces, b"\n"]))
 
-        self._pages.read(exchange.connection, wanted, encode, answered)
+        self._pages.read(session, exchange.connection, wanted, encode, answered)
 
 
 def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Response:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from typing import Protocol
 
 from penstock.node.addresses import is_wildcard
-from penstock.node.settings import Settings
 from penstock.wire.http.request import Request
 
 LOOPBACK_NAME = "localhost"
@@ -18,6 +18,22 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%A-Za-z]+)\]|(?P<name>[^:\[\]/@\s,]+))(?::[0-9]*)?")
 
 
+class WebSettings(Protocol):
+    """The settings of a node that this door goes by."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def advertised_host(self) -> str: ...
+
+    @property
+    def http_allowed_hosts(self) -> str: ...
+
+    @property
+    def http_cors_origins(self) -> str: ...
+
+
 class Hosts:
     """The names by which clients may address this door.
 
@@ -25,7 +41,7 @@ class Hosts:
     name for that, so every IP address is accepted, and of names only those that are known to be this broker's.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WebSettings) -> None:
         names = {LOOPBACK_NAME, settings.host, settings.advertised_host}
         if is_wildcard(settings.host):
             names.add(socket.gethostname())
@@ -55,7 +71,7 @@ class Hosts:
 class Origins:
     """The web pages that may use this door from a browser: those of the settings, and those of this door itself."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WebSettings) -> None:
         self._allowed = frozenset(_listed(settings.http_cors_origins))
 
     def allows(self, origin: str) -> bool:

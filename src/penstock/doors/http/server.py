@@ -22,15 +22,12 @@ from penstock.doors.http.query import read_query
 from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
 from penstock.doors.http.topics import TopicHandlers
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.place import Place
-from penstock.node.publishing import Publisher
-from penstock.node.reading import Reader
 from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
-from penstock.node.workers import run_blocking
+from penstock.node.waist.waist import Waist
 from penstock.wire.http.inflation import CODINGS, Inflation
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import JSON, Response, json_response
@@ -49,26 +46,26 @@ class HttpDoor:
 
     name = DOOR
 
-    def __init__(self, broker: Broker, gate: Gate) -> None:
-        self._broker = broker
-        self._body_bytes_max = broker.settings.frame_bytes_max
+    def __init__(self, waist: Waist, gate: Gate) -> None:
+        self._waist = waist
+        self._body_bytes_max = gate.limits.frame_bytes_max
         self.budget = gate.budget
         self._tasks = Tasks()
-        self._hosts = Hosts(broker.settings)
-        self._origins = Origins(broker.settings)
-        self._reader = Reader(broker)
-        self._tails = Tails(broker, self._reader)
-        self._health = HealthHandlers(broker)
+        self._hosts = Hosts(gate.limits)
+        self._origins = Origins(gate.limits)
+        self._reader = waist.reader()
+        self._tails = Tails(waist.topics, self._reader)
+        self._health = HealthHandlers(waist)
         self.routes = make_routes(
-            MessageHandlers(broker, Publisher(broker), self._reader),
-            TopicHandlers(broker),
-            GroupHandlers(broker),
+            MessageHandlers(waist.publisher(), self._reader),
+            TopicHandlers(waist),
+            GroupHandlers(waist),
             self._health,
             self._openapi,
         )
         self._router = Router(self.routes)
         self._described: Response | None = None
-        meter = broker.runtime.meters.door(DOOR)
+        meter = waist.meter(DOOR)
         self._timings = {route.call: meter.call(route.call) for route in self.routes}
         self._unknown = meter.call(UNKNOWN_CALL)
 
@@ -83,7 +80,7 @@ class HttpDoor:
         self._tails.close()
 
     def now_s(self) -> float:
-        return self._broker.runtime.clock.now_ms() / MS_PER_S
+        return self._waist.now_ms() / MS_PER_S
 
     # -- requests
 
@@ -94,7 +91,9 @@ class HttpDoor:
         route = self._route(request, match)
         connection.timing = self._unknown if route is None else self._timings[route.call]
         if "user-agent" in request.headers:
-            connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
+            client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
+            if client_id != connection.session.client_id:
+                connection.session = connection.session.with_client(client_id)
         run = partial(self._run, connection, request, match, route)
         if route is not None and route.is_write and not request.coding:
             connection.turns.beside(run)
@@ -126,8 +125,7 @@ class HttpDoor:
             self._handle(exchange, route)
 
     def _exchange(self, connection: Connection, request: Request, place: Place) -> Exchange:
-        now_ms = self._broker.runtime.clock.now_ms
-        return Exchange(connection, place, request, self._origins, now_ms)
+        return Exchange(connection, place, request, self._origins, self._waist.now_ms)
 
     def _handle(self, exchange: Exchange, route: Route) -> None:
         assert route.handler is not None
@@ -147,7 +145,7 @@ class HttpDoor:
 
     def _slice(self, exchange: Exchange, steps: Sliced[Response | None]) -> None:
         """Run a handler that works in slices; requests behind it wait until it has done its part."""
-        slices = self._broker.runtime.slices
+        slices = self._waist.slices
         if slices.start(steps, exchange.settle):
             return
         release_hold = exchange.connection.hold()
@@ -172,7 +170,7 @@ class HttpDoor:
         budget.change(packed_bytes)
         try:
             if not inflation.run(INFLATED_BYTES_AT_ONCE):
-                await run_blocking(self._broker.runtime.workers, inflation.run)
+                await self._waist.run_blocking(inflation.run)
             request.body = inflation.content()
         except BrokerError as error:
             exchange.refuse(error)

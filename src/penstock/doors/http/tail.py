@@ -19,12 +19,11 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_
 from penstock.core.errors import BrokerError, InvalidRequest, OffsetOutOfRange, words_of
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.messages import ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD, start_of
+from penstock.doors.http.messages import EDGES, ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD
 from penstock.doors.http.query import LATEST, Field, Number, Offset
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
-from penstock.node.partition import Partition
-from penstock.node.reading import Reader, Wanted
+from penstock.node.waist.reader import Reader, Source, Wanted
+from penstock.node.waist.topics import TopicVerbs
 from penstock.wire.http.filters import RecordFilter, read_filter
 from penstock.wire.http.messages import Show, show_message
 from penstock.wire.http.request import Request
@@ -67,38 +66,35 @@ def upgrade_response(request: Request) -> Response:
 class Tails:
     """All tails of one door."""
 
-    def __init__(self, broker: Broker, reader: Reader) -> None:
-        self._broker = broker
+    def __init__(self, topics: TopicVerbs, reader: Reader) -> None:
+        self._topics = topics
         self._reader = reader
         self._open: dict[Tail, None] = {}
 
     def make(self, exchange: Exchange) -> Tail:
         """The tail that a request asks for, not yet running. Raises what is wrong with the request, as a read would."""
-        query, topic = exchange.query, exchange.parts["topic"]
-        isolation = ISOLATIONS[query["isolation"]]
-        self._broker.catalog.topic(topic)
-        if query["partition"] is not None:
-            partitions = [self._broker.partition(topic, query["partition"])]
-            partitions[0].read(start_of(partitions[0], query["offset"], isolation), 1, isolation)
-        elif isinstance(query["offset"], int):
+        query, topic, session = exchange.query, exchange.parts["topic"], exchange.session
+        isolation, offset = ISOLATIONS[query["isolation"]], query["offset"]
+        self._topics.get(session, topic)
+        if query["partition"] is None and isinstance(offset, int):
             raise InvalidRequest("an offset is one of a partition: say which, or begin at earliest or latest")
-        else:
-            partitions = list(self._broker.row(topic))
+        sources = self._reader.sources(session, topic, query["partition"])
+        starts = [one.start(EDGES[offset], isolation) if offset in EDGES else offset for one in sources]
+        if query["partition"] is not None:
+            sources[0].check(starts[0], isolation)
         wanted = [
             Wanted(
                 topic,
                 one.index,
-                start_of(one, query["offset"], isolation),
+                start,
                 records_max=STEP_RECORDS,
                 bytes_max=STEP_BYTES,
                 isolation=isolation,
             )
-            for one in partitions
+            for one, start in zip(sources, starts, strict=True)
         ]
         show = Show(query["values"])
-        tail = Tail(
-            exchange.connection, self._reader, partitions, wanted, read_filter(exchange.request.query), show
-        )
+        tail = Tail(exchange.connection, sources, wanted, read_filter(exchange.request.query), show)
         self._open[tail] = None
         exchange.connection.on_close(lambda: self._open.pop(tail, None))
         return tail
@@ -115,15 +111,13 @@ class Tail:
     def __init__(
         self,
         connection: Connection,
-        reader: Reader,
-        partitions: Sequence[Partition],
+        sources: Sequence[Source],
         wanted: Sequence[Wanted],
         condition: RecordFilter,
         show: Show,
     ) -> None:
         self._connection = connection
-        self._reader = reader
-        self._partitions = partitions
+        self._sources = sources
         self._wanted = list(wanted)
         self._filter = condition
         self._show = show
@@ -142,16 +136,16 @@ class Tail:
         connection = self._connection
         connection.on_close(self._leave)
         connection.on_drained(self._go_on)
-        for partition in self._partitions:
-            partition.add_listener(self._go_on)
+        for source in self._sources:
+            source.add_listener(self._go_on)
         self._ping_timer = self._loop.call_later(PING_S, self._ping)
         self._go_on()
 
     def _leave(self) -> None:
         self._is_over = True
         self._connection.not_on_drained(self._go_on)
-        for partition in self._partitions:
-            partition.remove_listener(self._go_on)
+        for source in self._sources:
+            source.remove_listener(self._go_on)
         if self._ping_timer is not None:
             self._ping_timer.cancel()
 
@@ -232,7 +226,7 @@ class Tail:
     def _send_some(self, at: int) -> bool:
         wanted = self._wanted[at]
         try:
-            run = self._reader.read_now(self._partitions[at], wanted, self._go_on)
+            run = self._sources[at].read(wanted, self._go_on)
         except OffsetOutOfRange:
             return self._skip(at)
         if run.next_offset == wanted.offset:
@@ -251,7 +245,7 @@ class Tail:
 
     def _skip(self, at: int) -> bool:
         """What was next is gone. Go on where the log begins now, and say so."""
-        wanted, start_offset = self._wanted[at], self._partitions[at].start_offset
+        wanted, start_offset = self._wanted[at], self._sources[at].start_offset
         skipped = {"skipped_from": wanted.offset, "skipped_to": start_offset}
         self._wanted[at] = wanted._replace(offset=start_offset)
         self._connection.push(

@@ -9,6 +9,7 @@ from penstock.core.errors import BrokerError
 from penstock.doors.json.errors import error_fields
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
+from penstock.node.session import Session
 from penstock.node.slices import Sliced
 from penstock.wire.json.fields import Fields
 from penstock.wire.json.frames import encode_json, encode_object, frame_pieces
@@ -34,6 +35,10 @@ class Call:
         self.fields = fields
         self._place = place
         self._id = own_id
+
+    @property
+    def session(self) -> Session:
+        return self.connection.session
 
     def answer(self, content: dict[str, Any]) -> None:
         self._send([encode_object({"ok": True, **self._id, **content})])

@@ -8,12 +8,12 @@ from penstock.core.errors import BrokerError, Malformed
 from penstock.core.model import Isolation, NewRecord, Record
 from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
-from penstock.node.broker import Broker
-from penstock.node.pages import Page, Pages
-from penstock.node.partition import Partition
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Wanted, end_of, offset_at
 from penstock.node.slices import Sliced, chunks
+from penstock.node.waist.pages import Page, Pages
+from penstock.node.waist.positions import Edge
+from penstock.node.waist.publisher import Published
+from penstock.node.waist.reader import Wanted
+from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, Fields
 from penstock.wire.json.frames import encode_json
 from penstock.wire.json.messages import decode_message, encode_message
@@ -25,17 +25,17 @@ ANSWER_BYTES_MAX = 8 << 20
 """How much of what clients wrote goes into one answer of CONSUME, beyond its first message."""
 
 CONSUMED = 100
-_EARLIEST, _LATEST = "earliest", "latest"
+_EARLIEST = "earliest"
+_EDGES = {_EARLIEST: Edge.EARLIEST, "latest": Edge.LATEST}
 
 
 class RecordHandlers:
     """Writes and reads messages."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._publisher = Publisher(broker)
-        self._reader = Reader(broker)
-        self._pages = Pages(broker, self._reader)
+    def __init__(self, waist: Waist) -> None:
+        self._publisher = waist.publisher()
+        self._reader = waist.reader()
+        self._pages = Pages(self._reader)
 
     def release_waiting(self) -> None:
         self._reader.release_waiting()
@@ -51,7 +51,12 @@ class RecordHandlers:
             record = decode_message(fields)
             fields.check_empty()
             self._publisher.publish(
-                topic, record, lambda outcome: _tell_one(call, outcome), partition, call.connection.hold
+                call.session,
+                topic,
+                record,
+                lambda outcome: _tell_one(call, outcome),
+                partition,
+                call.connection.hold,
             )
             return None
         messages = fields.listed("messages")
@@ -63,7 +68,12 @@ class RecordHandlers:
     ) -> Sliced[None]:
         records = yield from _decode_all(messages)
         self._publisher.publish_all(
-            topic, records, lambda outcomes: _tell_all(call, outcomes), partition, call.connection.hold
+            call.session,
+            topic,
+            records,
+            lambda outcomes: _tell_all(call, outcomes),
+            partition,
+            call.connection.hold,
         )
 
     # -- CONSUME
@@ -85,11 +95,25 @@ class RecordHandlers:
             isolation=isolation,
         )
         fields.check_empty()
-        partition = self._broker.partition(topic, index)
-        wanted = wanted._replace(offset=_offset(partition, place, isolation))
+        wanted = wanted._replace(offset=self._offset(call, wanted, place))
         self._pages.read(
-            call.connection, wanted, _encode_all, lambda outcome: _tell_read(call, wanted, outcome)
+            call.session,
+            call.connection,
+            wanted,
+            _encode_all,
+            lambda outcome: _tell_read(call, wanted, outcome),
         )
+
+    def _offset(self, call: Call, wanted: Wanted, place: object) -> int:
+        """A number, `earliest`, `latest`, or the first message at or after `{"time": ms}`."""
+        when: Edge | int | None = _EDGES.get(place) if isinstance(place, str) else None
+        if isinstance(place, dict):
+            fields = Fields(place, "'offset'")
+            when = fields.number("time")
+            fields.check_empty()
+        if when is None:
+            return Fields({"offset": place}, "CONSUME").number("offset")
+        return self._reader.start(call.session, wanted.topic, wanted.partition, when, wanted.isolation)
 
 
 def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:
@@ -125,20 +149,6 @@ def _tell_all(call: Call, outcomes: list[Published | BrokerError]) -> None:
         call.answer({"results": results})
     else:
         call.refuse(failure, {"results": results})
-
-
-def _offset(partition: Partition, place: object, isolation: Isolation) -> int:
-    """A number, `earliest`, `latest`, or the first message at or after `{"time": ms}`."""
-    if place == _EARLIEST:
-        return partition.start_offset
-    if place == _LATEST:
-        return end_of(partition, isolation)
-    if isinstance(place, dict):
-        fields = Fields(place, "'offset'")
-        time_ms = fields.number("time")
-        fields.check_empty()
-        return offset_at(partition, time_ms, isolation)
-    return Fields({"offset": place}, "CONSUME").number("offset")
 
 
 def _encode_all(records: list[Record]) -> bytes:

@@ -18,13 +18,13 @@ from penstock.doors.json.errors import DOOR, error_fields
 from penstock.doors.json.groups import GroupHandlers
 from penstock.doors.json.records import RecordHandlers
 from penstock.doors.json.topics import TopicHandlers
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
 from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
+from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import Fields, shown
 from penstock.wire.json.frames import decode_object, encode_object
 
@@ -38,11 +38,11 @@ class JsonDoor:
 
     name = DOOR
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, waist: Waist) -> None:
         self._tasks = Tasks()
-        self._slices = broker.runtime.slices
-        self._records = RecordHandlers(broker)
-        topics, groups = TopicHandlers(broker), GroupHandlers(broker)
+        self._slices = waist.slices
+        self._records = RecordHandlers(waist)
+        topics, groups = TopicHandlers(waist), GroupHandlers(waist)
         self.handlers: dict[str, Handler] = {
             PRODUCE: self._records.produce,
             "CONSUME": self._records.consume,
@@ -55,7 +55,7 @@ class JsonDoor:
             HEARTBEAT: groups.heartbeat,
             "LEAVE": groups.leave,
         }
-        meter = broker.runtime.meters.door(DOOR)
+        meter = waist.meter(DOOR)
         self.timings = {command: meter.call(command) for command in self.handlers}
 
     def open(self, connection: Connection) -> JsonConversation:

@@ -1,4 +1,4 @@
-"""Access lists, quotas and credentials of a broker that has none of them: what Kafka answers without an authorizer.
+"""Access lists, quotas and credentials, as Kafka answers about them.
 
 A request with more ACLs than are allowed ends its connection: its answer has no place for an error of the whole.
 """
@@ -6,15 +6,16 @@ A request with more ACLs than are allowed ends its connection: its answer has no
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, words_of
 from penstock.doors.kafka.call import Call, Handler
-from penstock.doors.kafka.changes import check_count
+from penstock.doors.kafka.checks import check_count
 from penstock.doors.kafka.errors import code_of
+from penstock.node.session import Session
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
-_DISABLED = int(ErrorCode.SECURITY_DISABLED)
-_NO_AUTHORIZER = "No Authorizer is configured."
 _ENTITIES = frozenset({"user", "client-id", "ip"})
 _MATCHES = frozenset({0, 1, 2})
 """Kafka's numbers for the entity of that name, the default entity, and any that is named."""
@@ -22,6 +23,9 @@ _MATCHES = frozenset({0, 1, 2})
 
 class AccessHandlers:
     """Answers the calls about ACLs, client quotas and SCRAM credentials."""
+
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.security
 
     def handlers(self) -> dict[int, Handler]:
         """Who answers what."""
@@ -38,22 +42,21 @@ class AccessHandlers:
     def describe_acls(
         self, call: Call, request: messages.DescribeAclsRequest
     ) -> messages.DescribeAclsResponse:
-        return messages.DescribeAclsResponse(
-            error_code=_DISABLED, error_message="No Authorizer is configured on the broker", resources=[]
-        )
+        code, words = _refused(self._verbs.describe_acls, call)
+        return messages.DescribeAclsResponse(error_code=code, error_message=words, resources=[])
 
     def create_acls(self, call: Call, request: messages.CreateAclsRequest) -> messages.CreateAclsResponse:
         response = messages.CreateAclsResponse
         check_count(len(request.creations))
-        refused = response.AclCreationResult(error_code=_DISABLED, error_message=_NO_AUTHORIZER)
+        code, words = _refused(self._verbs.alter_acls, call)
+        refused = response.AclCreationResult(error_code=code, error_message=words)
         return response(results=[refused] * len(request.creations))
 
     def delete_acls(self, call: Call, request: messages.DeleteAclsRequest) -> messages.DeleteAclsResponse:
         response = messages.DeleteAclsResponse
         check_count(len(request.filters))
-        refused = response.DeleteAclsFilterResult(
-            error_code=_DISABLED, error_message=_NO_AUTHORIZER, matching_acls=[]
-        )
+        code, words = _refused(self._verbs.alter_acls, call)
+        refused = response.DeleteAclsFilterResult(error_code=code, error_message=words, matching_acls=[])
         return response(filter_results=[refused] * len(request.filters))
 
     # -- quotas and credentials
@@ -64,6 +67,7 @@ class AccessHandlers:
         """No entity has a quota, so every filter that makes sense finds nothing."""
         response = messages.DescribeClientQuotasResponse
         try:
+            self._verbs.describe_quotas(call.session)
             _check_filter(request.components)
         except BrokerError as error:
             return response(error_code=code_of(error), error_message=words_of(error), entries=None)
@@ -75,12 +79,22 @@ class AccessHandlers:
         """No user has credentials."""
         response = messages.DescribeUserScramCredentialsResponse
         try:
+            self._verbs.describe_credentials(call.session)
             check_count(len(request.users or ()))
         except BrokerError as error:
             return response(error_code=code_of(error), error_message=words_of(error), results=[])
         asked = Counter(user.name for user in request.users or ())
         results = [_no_credentials(name, count) for name, count in asked.items()]
         return response(error_message="", results=results)
+
+
+def _refused(verb: Callable[[Session], None], call: Call) -> tuple[int, str | None]:
+    """Code and words of what a verb raises."""
+    try:
+        verb(call.session)
+    except BrokerError as error:
+        return code_of(error), words_of(error)
+    return 0, None
 
 
 def _check_filter(components: list[messages.DescribeClientQuotasRequest.ComponentData]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
+from penstock.node.session import Session
 from penstock.node.slices import Sliced, Slices
 from penstock.wire.kafka import KafkaMessage, encode_response, encode_response_sliced
 
@@ -21,21 +22,21 @@ class Call:
         "_place",
         "_slices",
         "api_key",
-        "client_id",
         "connection",
         "correlation_id",
         "on_answered",
+        "session",
         "version",
     )
 
     def __init__(
-        self, connection: Connection, api_key: int, version: int, correlation_id: int, client_id: str | None
+        self, connection: Connection, api_key: int, version: int, correlation_id: int, session: Session
     ) -> None:
         self.connection = connection
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
-        self.client_id = client_id
+        self.session = session
         self._place: Place | None = None
         self._slices: Slices | None = None
         self.on_answered: Callable[[], None] | None = None

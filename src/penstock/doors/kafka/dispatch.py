@@ -30,10 +30,9 @@ from penstock.doors.kafka.placement import PlacementHandlers
 from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
-from penstock.node.addresses import Address
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.tasks import Tasks
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_request, decode_request_header
 
 logger = logging.getLogger("penstock.kafka")
@@ -62,32 +61,33 @@ deleted while a batch for it is being flushed.
 class Dispatch:
     """The table of handlers of one door."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, waist: Waist) -> None:
         self._tasks = Tasks()
-        self._large = LargeRequests(broker.runtime.slices)
-        self._fetch = FetchHandler(broker)
-        self._cluster = ClusterHandlers(broker)
-        self._groups = GroupHandlers(broker)
-        self._configs = ConfigHandlers(broker)
-        self._placement = PlacementHandlers(broker)
-        self._coordination = broker.coordination
-        offsets = OffsetHandlers(broker)
-        groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
-        consumer_groups = ConsumerGroupHandlers(broker)
-        transactions = TransactionHandlers(broker)
+        self._large = LargeRequests(waist.slices)
+        self._fetch = FetchHandler(waist)
+        cluster = ClusterHandlers(waist)
+        self._waist = waist
+        offsets = OffsetHandlers(waist)
+        groups, committed, group_admin = (
+            GroupHandlers(waist),
+            CommittedHandlers(waist),
+            GroupAdminHandlers(waist),
+        )
+        consumer_groups = ConsumerGroupHandlers(waist)
+        transactions = TransactionHandlers(waist)
         self._handlers: dict[int, Handler] = {
-            ApiKey.PRODUCE: ProduceHandler(broker).produce,
+            ApiKey.PRODUCE: ProduceHandler(waist).produce,
             ApiKey.FETCH: self._fetch.fetch,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.epoch_ends,
-            ApiKey.METADATA: self._cluster.metadata,
-            ApiKey.DESCRIBE_CLUSTER: self._cluster.describe_cluster,
-            ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._cluster.describe_topic_partitions,
-            ApiKey.DESCRIBE_LOG_DIRS: self._cluster.describe_log_dirs,
-            **TopicHandlers(broker).handlers(),
-            **self._configs.handlers(),
-            **self._placement.handlers(),
-            **AccessHandlers().handlers(),
+            ApiKey.METADATA: cluster.metadata,
+            ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: cluster.describe_topic_partitions,
+            ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
+            **TopicHandlers(waist).handlers(),
+            **ConfigHandlers(waist).handlers(),
+            **PlacementHandlers(waist).handlers(),
+            **AccessHandlers(waist).handlers(),
             ApiKey.FIND_COORDINATOR: groups.find_coordinator,
             ApiKey.JOIN_GROUP: groups.join_group,
             ApiKey.SYNC_GROUP: groups.sync_group,
@@ -104,27 +104,23 @@ class Dispatch:
             ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
-        self._versions = VersionsHandler(advertised_versions([*self._handlers, *own]), broker)
+        self._versions = VersionsHandler(advertised_versions([*self._handlers, *own]), waist)
         self._handlers[ApiKey.API_VERSIONS] = self._versions.api_versions
         self._handlers[ApiKey.UPDATE_FEATURES] = self._versions.update_features
         self._handlers |= transactions.unadvertised()
-        meter = broker.runtime.meters.door(DOOR)
+        meter = waist.meter(DOOR)
         self._timings = {key: meter.call(API[key].name) for key in self._handlers}
-
-    def advertise(self, address: Address) -> None:
-        """The address that clients are told to come to."""
-        for handlers in (self._cluster, self._configs, self._groups, self._placement):
-            handlers.advertised = address
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Start one request. BrokerError means that the connection cannot go on."""
         header = decode_request_header(frame)
         api_key = header.api_key
-        connection.client_id = header.client_id
+        if header.client_id != connection.session.client_id:
+            connection.session = connection.session.with_client(header.client_id)
         if api_key not in self._handlers or header.body_position == UNSUPPORTED:
             self._refuse(connection, header)
             return
-        call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
+        call = Call(connection, api_key, header.version, header.correlation_id, connection.session)
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
         if connection.in_flight and api_key not in _BESIDE:
@@ -180,10 +176,10 @@ class Dispatch:
         name = API[header.api_key].name if header.api_key in API else "unknown"
         connection.close(
             f"API {header.api_key} ({name}) version {header.version} is not spoken here;"
-            f" client {header.client_id!r} {connection.software}"
+            f" client {header.client_id!r} {connection.session.software}"
         )
 
     def release_waiting(self) -> None:
         """Answer the long polls with what there is, and members that wait, because the door is closing."""
         self._fetch.release_waiting()
-        self._coordination.release_waiting()
+        self._waist.groups.release_waiting()

@@ -8,14 +8,14 @@ from functools import partial
 
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.call import Call
-from penstock.node.times import TimedOffset
-from penstock.node.workers import Workers
+from penstock.node.waist.positions import TimedOffset
+from penstock.node.waist.waist import Submit
 from penstock.wire.kafka import messages
 
 SEARCHES_MAX = 200
 """Batches that are searched for one request. Beyond it the first offset of the batch stands: a reader starts early."""
 
-Find = Callable[[], TimedOffset]
+Find = Callable[[], TimedOffset | None]
 Fill = Callable[[TimedOffset], None]
 
 
@@ -33,7 +33,7 @@ class ExactOffsets:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def answer(self, call: Call, workers: Workers, response: messages.ListOffsetsResponse) -> None:
+    def answer(self, call: Call, submit: Submit, response: messages.ListOffsetsResponse) -> None:
         """Search, then answer. The connection is held meanwhile: requests behind this one take effect later."""
         answer = call.answer_later()
         release_hold = call.connection.hold()
@@ -42,11 +42,11 @@ class ExactOffsets:
             while self._waiting and not call.connection.is_closed:
                 find, fill = self._waiting.popleft()
                 try:
-                    search = find().search
+                    found = find()
                 except BrokerError:
                     continue  # what was found before stands
-                if search is not None:
-                    workers.submit(search, partial(searched, fill))
+                if found is not None and found.search is not None:
+                    submit(found.search, partial(searched, fill))
                     return
             release_hold()
             if not call.connection.is_closed:

@@ -9,16 +9,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from penstock.core.errors import BrokerError, Fenced, InvalidRequest, OffsetOutOfRange, TornSegment
-from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX, RECORDS_COPIED_BYTES_MAX
-from penstock.core.log.segment import Slice
+from penstock.core.errors import BrokerError, InvalidRequest
+from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX
 from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
-from penstock.node.broker import Broker
-from penstock.node.partition import Partition
 from penstock.node.slices import CHUNK, Sliced, chunks
-from penstock.node.waiting import Waits
+from penstock.node.waist.fetch import Fetched, FetchSource, read_small
+from penstock.node.waist.waist import Waist
+from penstock.node.waist.waits import Waits
 from penstock.wire.kafka import ErrorCode, messages
 
 _BY_ID_FROM = 13
@@ -36,7 +35,7 @@ class Reading:
         "isolation",
         "left_bytes",
         "must_answer",
-        "partitions",
+        "sources",
     )
 
     def __init__(self, request: messages.FetchRequest) -> None:
@@ -45,15 +44,15 @@ class Reading:
         self.left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
         self.found_bytes = 0
         self.must_answer = not request.topics
-        self.partitions: list[Partition] = []
+        self.sources: list[FetchSource] = []
         """Every partition that was found, to be waited on."""
         self._min_bytes = request.min_bytes
-        self._runs: list[tuple[Partition, int]] = []
+        self._runs: list[tuple[FetchSource, int]] = []
 
-    def found(self, partition: Partition, run_bytes: int) -> None:
+    def found(self, source: FetchSource, run_bytes: int) -> None:
         self.found_bytes += run_bytes
         self.left_bytes -= run_bytes
-        self._runs.append((partition, run_bytes))
+        self._runs.append((source, run_bytes))
 
     @property
     def is_enough(self) -> bool:
@@ -61,17 +60,17 @@ class Reading:
 
     def answer(self) -> messages.FetchResponse:
         """The body, to be sent: what is in it counts as read."""
-        for partition, run_bytes in self._runs:
-            partition.traffic.out_bytes += run_bytes
+        for source, run_bytes in self._runs:
+            source.traffic.out_bytes += run_bytes
         return self.body
 
 
 class FetchHandler:
     """Answers Fetch."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._slices = broker.runtime.slices
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.fetch
+        self._slices = waist.slices
         self._waits = Waits()
 
     def fetch(
@@ -96,7 +95,7 @@ class FetchHandler:
 
         self._waits.start(
             call.connection,
-            reading.partitions,
+            reading.sources,
             request.max_wait_ms,
             look,
             lambda: answer(self.read(call, request).answer()),
@@ -160,7 +159,7 @@ class FetchHandler:
             )
 
         wait_ms = max(1, round((until_s - loop.time()) * 1000))
-        self._waits.start(call.connection, list(dict.fromkeys(reading.partitions)), wait_ms, look, give_up)
+        self._waits.start(call.connection, list(dict.fromkeys(reading.sources)), wait_ms, look, give_up)
 
     def _read_large(self, call: Call, request: messages.FetchRequest) -> Sliced[Reading]:
         reading = Reading(request)
@@ -187,46 +186,39 @@ class FetchHandler:
             partition_index=one.partition,
             high_watermark=-1,
             records=b"",
-            aborted_transactions=_none_aborted(isolation),
+            aborted_transactions=[] if isolation is Isolation.READ_COMMITTED else None,
         )
-        partition: Partition | None = None
         try:
-            partition = self.find(call, topic, one.partition)
-            partition.check_epoch(one.current_leader_epoch)
-            run = partition.read(
-                one.fetch_offset, min(one.partition_max_bytes, max(left_bytes, 0)), isolation
+            found = self._verbs.read(
+                call.session,
+                topic.topic_id if call.version >= _BY_ID_FROM else topic.topic,
+                one.partition,
+                one.fetch_offset,
+                min(one.partition_max_bytes, max(left_bytes, 0)),
+                isolation,
+                one.current_leader_epoch,
             )
+            run = found.run
             is_taken = run is not None and (run.length <= left_bytes or not reading.found_bytes)
-            records = _read_small(run) if run is not None and is_taken and reads_small else run
+            records = read_small(run) if run is not None and is_taken and reads_small else run
         except BrokerError as error:
             answer.error_code = code_of(error)
             reading.must_answer = True
-            if partition is not None and isinstance(error, OffsetOutOfRange | Fenced):
-                _fill(answer, partition)
             return answer
-        reading.partitions.append(partition)
-        _fill(answer, partition)
+        answer.high_watermark = found.high_watermark
+        answer.last_stable_offset = found.last_stable_offset
+        answer.log_start_offset = found.start_offset
+        if found.error is not None:
+            answer.error_code = code_of(found.error)
+            reading.must_answer = True
+            return answer
+        reading.sources.append(found.source)
         if run is not None and is_taken:
             answer.records = records
-            reading.found(partition, run.length)
+            reading.found(found.source, run.length)
             if isolation is Isolation.READ_COMMITTED:
-                answer.aborted_transactions = _aborted(partition, one.fetch_offset, run.end_offset)
+                answer.aborted_transactions = _aborted(found, one.fetch_offset, run.end_offset)
         return answer
-
-    def find(self, call: Call, topic: messages.FetchRequest.FetchTopic, index: int) -> Partition:
-        name = topic.topic
-        if call.version >= _BY_ID_FROM:
-            name = self._broker.catalog.topic_by_id(topic.topic_id).name
-        return self._broker.partition(name, index)
-
-
-def _read_small(run: Slice) -> Slice | bytes:
-    if run.length > RECORDS_COPIED_BYTES_MAX:
-        return run
-    content = run.read()
-    if len(content) < run.length:
-        raise TornSegment(f"{run.file.path} ended before byte {run.position + run.length}")
-    return content
 
 
 def _entries(request: messages.FetchRequest) -> int:
@@ -253,19 +245,9 @@ def _check_request(request: messages.FetchRequest) -> int | None:
     return None
 
 
-def _fill(answer: messages.FetchResponse.PartitionData, partition: Partition) -> None:
-    answer.high_watermark = partition.high_watermark
-    answer.last_stable_offset = partition.last_stable_offset
-    answer.log_start_offset = partition.start_offset
-
-
-def _aborted(partition: Partition, start: int, end: int) -> list[messages.FetchResponse.AbortedTransaction]:
+def _aborted(found: Fetched, start: int, end: int) -> list[messages.FetchResponse.AbortedTransaction]:
     """What a reader of committed records must leave out of those from `start` up to `end`."""
     return [
         messages.FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-        for one in partition.aborted_between(start, end)
+        for one in found.source.aborted_between(start, end)
     ]
-
-
-def _none_aborted(isolation: Isolation) -> list[messages.FetchResponse.AbortedTransaction] | None:
-    return [] if isolation is Isolation.READ_COMMITTED else None

@@ -5,20 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from penstock.core.access import group_resource
 from penstock.core.errors import BrokerError, UnknownGroup, words_of
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_state import ClassicState
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
-from penstock.node.broker import Broker
 from penstock.node.slices import Sliced, chunks
+from penstock.node.waist.group_descriptions import ClassicGroupDescription
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
 _NOT_FOUND_FROM = 6
 """Before this version a group that is not there is described as dead, without an error."""
-_GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe, describe configs, alter configs: everybody may, there are no ACLs."""
-_NOT_ASKED = -(2**31)
+_DEAD = "Dead"
+"""Kafka's state of a group that is not there."""
 _REMOVAL_UNITS = 8
 """What it costs to remove a group: its tombstones are a batch of their own."""
 
@@ -26,8 +25,9 @@ _REMOVAL_UNITS = 8
 class GroupAdminHandlers:
     """Answers the calls about groups from outside."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._coordination = broker.coordination
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.groups
+        self._authorization = waist.authorization
 
     # -- DescribeGroups
 
@@ -40,17 +40,21 @@ class GroupAdminHandlers:
         if not left:
             answer(response(groups=[]))
 
-        def told(one: messages.DescribeGroupsResponse.DescribedGroup, outcome: Group | BrokerError) -> None:
+        def told(
+            one: messages.DescribeGroupsResponse.DescribedGroup,
+            outcome: ClassicGroupDescription | BrokerError,
+        ) -> None:
             nonlocal left
             _describe(call, one, outcome)
             if request.include_authorized_operations:
-                one.authorized_operations = _GROUP_OPERATIONS
+                allowed = self._authorization.allowed_operations(call.session, group_resource(one.group_id))
+                one.authorized_operations = sum(1 << operation for operation in allowed)
             left -= 1
             if not left:
                 answer(response(groups=described))
 
         for one in described:
-            self._coordination.classic.describe(one.group_id, partial(told, one))
+            self._verbs.describe_classic(call.session, one.group_id, partial(told, one))
             yield 1 + len(one.members)
 
     # -- ListGroups
@@ -64,7 +68,7 @@ class GroupAdminHandlers:
         kinds = {kind.lower() for kind in request.types_filter}
         groups: list[Any] = []
         try:
-            listed = yield from self._coordination.groups.list_sliced()
+            listed = yield from self._verbs.all(call.session)
         except BrokerError as error:
             return response(error_code=coordinator_code_of(error), groups=[])
         for some in chunks(listed):
@@ -102,34 +106,35 @@ class GroupAdminHandlers:
                 answer(response(results=results))
 
         for result in results:
-            self._coordination.groups.remove(result.group_id, partial(removed, result))
+            self._verbs.delete(call.session, result.group_id, partial(removed, result))
             yield _REMOVAL_UNITS
 
 
 def _describe(
-    call: Call, one: messages.DescribeGroupsResponse.DescribedGroup, outcome: Group | BrokerError
+    call: Call,
+    one: messages.DescribeGroupsResponse.DescribedGroup,
+    outcome: ClassicGroupDescription | BrokerError,
 ) -> None:
-    """Fill in what is known. What members say about themselves counts only once they have agreed."""
+    """Fill in what is known."""
     if isinstance(outcome, BrokerError):
         is_missing = isinstance(outcome, UnknownGroup)
-        one.group_state = ClassicState.DEAD.value if is_missing else ""
+        one.group_state = _DEAD if is_missing else ""
         if not is_missing or call.version >= _NOT_FOUND_FROM:
             one.error_code = coordinator_code_of(outcome)
         if call.version >= _NOT_FOUND_FROM:
             one.error_message = words_of(outcome)
         return
-    is_stable = outcome.state is ClassicState.STABLE
     one.group_state = outcome.state_name
-    one.protocol_type = outcome.protocol_type or ""
-    one.protocol_data = (outcome.protocol or "") if is_stable else ""
+    one.protocol_type = outcome.protocol_type
+    one.protocol_data = outcome.protocol
     one.members = [
         messages.DescribeGroupsResponse.DescribedGroupMember(
             member_id=member.id,
             group_instance_id=member.instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
-            member_metadata=member.metadata_for(outcome.protocol) if is_stable else b"",
-            member_assignment=member.assignment if is_stable else b"",
+            member_metadata=member.metadata,
+            member_assignment=member.assignment,
         )
-        for member in outcome.members.values()
+        for member in outcome.members
     ]

@@ -9,10 +9,10 @@ from penstock.core.errors import BrokerError
 from penstock.doors.kafka.dispatch import Dispatch
 from penstock.doors.kafka.errors import DOOR
 from penstock.node.addresses import Address
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
+from penstock.node.waist.waist import Waist
 
 FRAMING = LengthPrefixed()
 
@@ -37,12 +37,13 @@ class KafkaDoor:
 
     name = DOOR
 
-    def __init__(self, broker: Broker) -> None:
-        self._dispatch = Dispatch(broker)
+    def __init__(self, waist: Waist) -> None:
+        self._waist = waist
+        self._dispatch = Dispatch(waist)
 
     def advertise(self, address: Address) -> None:
         """Clients are told to come to `address`."""
-        self._dispatch.advertise(address)
+        self._waist.cluster.advertised = address
 
     def open(self, connection: Connection) -> KafkaConversation:
         return KafkaConversation(self._dispatch, connection)

@@ -6,32 +6,25 @@ Which code an error has depends on the version of the call: older clients take n
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 from penstock.core.errors import (
     BrokerError,
     FencedProducer,
-    InvalidGroup,
-    InvalidRequest,
     StaleMember,
     TransactionAbortable,
     TransactionBusy,
     UnknownGroup,
-    UnknownTopic,
 )
-from penstock.core.limits import OFFSETS_PER_BATCH_MAX
 from penstock.core.machines.offsets import Place
-from penstock.core.machines.transactions import Claim
 from penstock.core.model import NO_EPOCH, NO_PRODUCER
 from penstock.doors.kafka.call import Call, Handler
-from penstock.doors.kafka.committed import Parts
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
-from penstock.node.broker import Broker
-from penstock.node.coordinators.committed import Committer, NewOffset
-from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.slices import Pace, Sliced, chunks
+from penstock.node.waist.committed import Committer, OffsetEntry, Outcomes
+from penstock.node.waist.transactions import Claim, OffsetCommit
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _FENCED_FROM = {
@@ -54,6 +47,7 @@ _V2_FROM = {
 """From which version of each call on its sender speaks protocol V2."""
 _NEVER = 1 << 15
 _TRANSACTION_UNITS = 3
+_ENTRIES_PER_UNIT = 4
 
 
 def transaction_code_of(api_key: int, version: int, error: BrokerError) -> int:
@@ -84,11 +78,10 @@ def speaks_v2(api_key: int, version: int) -> bool:
 class TransactionHandlers:
     """Answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit and EndTxn."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._transactions = broker.transactions
-        self._coordination = broker.coordination
-        self._admin = TransactionAdminHandlers(broker)
+    def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
+        self._verbs = waist.transactions
+        self._admin = TransactionAdminHandlers(waist)
 
     def handlers(self) -> dict[int, Handler]:
         """All that concerns transactions, for clients and tools."""
@@ -118,7 +111,10 @@ class TransactionHandlers:
         """
         is_new = request.producer_id == NO_PRODUCER and request.producer_epoch == NO_EPOCH
         if request.transactional_id is None and is_new:
-            producer_id = self._broker.reserved_producer_id()
+            try:
+                producer_id = self._verbs.reserved_producer_id(call.session)
+            except BrokerError as error:
+                return _no_producer(_code(call, error))
             if producer_id is not None:
                 return messages.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
         return self._init_producer_id(call, request)
@@ -126,22 +122,16 @@ class TransactionHandlers:
     async def _init_producer_id(
         self, call: Call, request: messages.InitProducerIdRequest
     ) -> messages.InitProducerIdResponse:
-        answer = messages.InitProducerIdResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
         try:
-            if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):
-                raise InvalidRequest("a producer id comes with its epoch, or neither comes")
-            if request.transactional_id is None:
-                answer.producer_id, answer.producer_epoch = await self._broker.new_producer_id(), 0
-                return answer
-            expected = Claim(request.producer_id, request.producer_epoch)
-            answer.producer_id, answer.producer_epoch = await self._transactions.init(
+            producer_id, epoch = await self._verbs.init_producer(
+                call.session,
                 request.transactional_id,
                 request.transaction_timeout_ms,
-                None if request.producer_id == NO_PRODUCER else expected,
+                Claim(request.producer_id, request.producer_epoch),
             )
         except BrokerError as error:
-            answer.error_code = _code(call, error)
-        return answer
+            return _no_producer(_code(call, error))
+        return messages.InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
 
     # -- AddPartitionsToTxn
 
@@ -159,6 +149,10 @@ class TransactionHandlers:
                 topics=request.v3_and_below_topics,
             )
             return response(results_by_topic_v3_and_below=await self._add(call, one))
+        try:
+            self._verbs.authorize_broker(call.session)
+        except BrokerError as error:
+            return response(error_code=_code(call, error), results_by_transaction=[])
         results = []
         pace = Pace()
         for one in request.transactions:
@@ -174,42 +168,25 @@ class TransactionHandlers:
         self, call: Call, one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
     ) -> list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
         """All or nothing: where one partition is not there, the others are not attempted."""
-        places, missing = await self._broker.runtime.slices.run(self._places(one))
+        places = await self._slices.run(_places(one))
         codes = dict.fromkeys(places, 0)
-        if missing:
-            codes = dict.fromkeys(places, int(ErrorCode.OPERATION_NOT_ATTEMPTED))
-            codes |= dict.fromkeys(missing, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        else:
-            by = Claim(one.producer_id, one.producer_epoch)
-            try:
-                if one.verify_only:
-                    self._transactions.check(one.transactional_id, by, places)
-                else:
-                    is_v2 = speaks_v2(call.api_key, call.version)
-                    await self._transactions.add(one.transactional_id, by, places, is_v2=is_v2)
-            except BrokerError as error:
-                codes = dict.fromkeys(places, _code(call, error))
-        return await self._broker.runtime.slices.run(_by_topic(one.topics, codes))
-
-    def _places(
-        self, one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
-    ) -> Sliced[tuple[list[Place], list[Place]]]:
-        """The partitions that are named, and those of them that are not there."""
-        places: list[Place] = []
-        missing: list[Place] = []
-        for topic in one.topics:
-            for indexes in chunks(topic.partitions):
-                some = [Place(topic.name, index) for index in indexes]
-                places += some
-                missing += [place for place in some if not self._is_there(place)]
-                yield 1 + len(some) // 2
-        return places, missing
-
-    def _is_there(self, place: Place) -> bool:
         try:
-            return not self._broker.partition(*place).is_internal
-        except UnknownTopic:
-            return False
+            refused = await self._verbs.add_partitions(
+                call.session,
+                one.transactional_id,
+                Claim(one.producer_id, one.producer_epoch),
+                places,
+                is_v2=speaks_v2(call.api_key, call.version),
+                is_from_broker=call.version >= _MANY_FROM,
+                verify_only=one.verify_only,
+            )
+        except BrokerError as error:
+            codes = dict.fromkeys(places, _code(call, error))
+        else:
+            if refused:
+                codes = dict.fromkeys(places, int(ErrorCode.OPERATION_NOT_ATTEMPTED))
+                codes |= {place: _code(call, error) for place, error in refused.items()}
+        return await self._slices.run(_by_topic(one.topics, codes))
 
     # -- AddOffsetsToTxn
 
@@ -219,93 +196,63 @@ class TransactionHandlers:
         """A group's offsets into a transaction, as the partition that keeps the group."""
         answer = messages.AddOffsetsToTxnResponse()
         try:
-            await self._coordination.open()
-            place = self._place_of(request.group_id)
             by = Claim(request.producer_id, request.producer_epoch)
-            await self._transactions.add(request.transactional_id, by, [place], is_v2=False)
+            await self._verbs.add_group(call.session, request.transactional_id, by, request.group_id)
         except BrokerError as error:
             answer.error_code = _code(call, error)
         return answer
-
-    def _place_of(self, group_id: str) -> Place:
-        if not group_id:
-            raise InvalidGroup("a group id cannot be empty")
-        return Place(GROUPS_TOPIC, self._coordination.groups.shard_of(group_id).partition.index)
 
     # -- TxnOffsetCommit
 
     def txn_offset_commit(self, call: Call, request: messages.TxnOffsetCommitRequest) -> Sliced[None]:
         """Offsets that count if the transaction commits. Answered when they are durable."""
         response = messages.TxnOffsetCommitResponse
-        offsets: list[NewOffset] = []
-        taken: list[Any] = []
+        entries: list[OffsetEntry] = []
+        answers: list[Any] = []
         topics = []
         for topic in request.topics:
-            partitions = []
-            for one in topic.partitions:
-                partition = response.TxnOffsetCommitResponsePartition(partition_index=one.partition_index)
-                partitions.append(partition)
-                yield 1
-                place = Place(topic.name, one.partition_index)
-                if not self._is_there(place):
-                    partition.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                    continue
-                taken.append(partition)
-                metadata = one.committed_metadata or ""
-                offsets.append(NewOffset(place, one.committed_offset, one.committed_leader_epoch, metadata))
-            yield 1
+            partitions: list[Any] = []
+            for some in chunks(topic.partitions):
+                entries += [
+                    OffsetEntry(
+                        topic.name,
+                        one.partition_index,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata or "",
+                    )
+                    for one in some
+                ]
+                partitions += [
+                    response.TxnOffsetCommitResponsePartition(partition_index=one.partition_index)
+                    for one in some
+                ]
+                yield len(some) // _ENTRIES_PER_UNIT
+            answers += partitions
             topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        answer = call.answer_later()
 
-        def fill(
-            some: list[messages.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition],
-            outcome: list[BrokerError | None] | BrokerError,
-        ) -> None:
-            each = [outcome] * len(some) if isinstance(outcome, BrokerError) else outcome
-            for partition, error in zip(some, each, strict=True):
+        def answered(outcomes: Outcomes) -> None:
+            for one, error in zip(answers, outcomes.errors, strict=True):
                 if error is not None:
-                    partition.error_code = _offset_code(call, error)
+                    one.error_code = _offset_code(call, error)
+            answer(response(topics=topics))
 
-        done = partial(call.answer_later(), response(topics=topics))
-        self._pend(call, request, offsets, Parts(taken, fill, done))
-
-    def _pend(
-        self, call: Call, request: messages.TxnOffsetCommitRequest, offsets: list[NewOffset], parts: Parts
-    ) -> None:
-        """Have the coordinator of transactions vouch for the producer, then persist the offsets.
-
-        The connection is held until then, so that a later commit of the same group cannot come first.
-        """
-        by = Claim(request.producer_id, request.producer_epoch)
-        committer = Committer(request.member_id, request.generation_id, request.group_instance_id)
-
-        def pend_each(error: BrokerError | None) -> Sliced[None]:
-            for some in chunks(offsets, OFFSETS_PER_BATCH_MAX):
-                answered = parts.next()
-                if error is not None:
-                    answered(error)
-                else:
-                    self._coordination.committed.pend(request.group_id, committer, by, some, answered)
-                yield len(some)
-
-        def pended(outcome: Exception | None) -> None:
-            if outcome is not None:
-                call.connection.close(f"TxnOffsetCommit: {outcome}")
-            release_hold()
-
-        release_hold = call.connection.hold()
-        slices = self._broker.runtime.slices
-        try:
-            place = self._place_of(request.group_id)
-        except BrokerError as error:
-            slices.go(pend_each(error), pended)
-            return
-        may_add = speaks_v2(call.api_key, call.version)
-        self._transactions.admit(
+        commit = OffsetCommit(
             request.transactional_id,
-            by,
-            [place],
-            lambda error: slices.go(pend_each(error), pended),
-            may_add=may_add,
+            request.group_id,
+            Claim(request.producer_id, request.producer_epoch),
+            Committer(request.member_id, request.generation_id, request.group_instance_id),
+            entries,
+            may_add=speaks_v2(call.api_key, call.version),
+        )
+        connection = call.connection
+        yield from self._verbs.commit_offsets(
+            call.session,
+            commit,
+            connection.hold,
+            answered,
+            lambda error: connection.close(f"TxnOffsetCommit: {error}"),
         )
 
     # -- EndTxn
@@ -316,8 +263,8 @@ class TransactionHandlers:
         is_v2 = speaks_v2(call.api_key, call.version)
         by = Claim(request.producer_id, request.producer_epoch)
         try:
-            producer_id, epoch = await self._transactions.end(
-                request.transactional_id, by, commit=request.committed, is_v2=is_v2
+            producer_id, epoch = await self._verbs.end(
+                call.session, request.transactional_id, by, commit=request.committed, is_v2=is_v2
             )
         except BrokerError as error:
             answer.error_code = _code(call, error)
@@ -329,6 +276,20 @@ class TransactionHandlers:
 
 def _code(call: Call, error: BrokerError) -> int:
     return transaction_code_of(call.api_key, call.version, error)
+
+
+def _no_producer(code: int) -> messages.InitProducerIdResponse:
+    return messages.InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
+
+
+def _places(one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> Sliced[list[Place]]:
+    """The partitions that a transaction is asked to take in."""
+    places: list[Place] = []
+    for topic in one.topics:
+        for indexes in chunks(topic.partitions):
+            places += [Place(topic.name, index) for index in indexes]
+            yield 1 + len(indexes) // 8
+    return places
 
 
 def _offset_code(call: Call, error: BrokerError) -> int:

@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.core.errors import InvalidConfig, words_of
+from penstock.core.errors import BrokerError, InvalidConfig, words_of
 from penstock.core.features import FEATURES, FeatureUpdate, Move
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.changes import Changes, Step
 from penstock.doors.kafka.errors import code_of
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, ApiKey, ErrorCode, encode_response, messages
 
 Versions = dict[int, tuple[int, int]]
@@ -37,9 +36,8 @@ def advertised_versions(keys: Iterable[int]) -> Versions:
 class VersionsHandler:
     """Answers ApiVersions and UpdateFeatures: which calls are served here, and at which levels."""
 
-    def __init__(self, versions: Versions, broker: Broker) -> None:
-        self._broker = broker
-        self._changes = Changes(broker)
+    def __init__(self, versions: Versions, waist: Waist) -> None:
+        self._verbs = waist.cluster
         response = messages.ApiVersionsResponse
         self._keys = [
             response.ApiVersion(api_key=key, min_version=low, max_version=high)
@@ -59,15 +57,16 @@ class VersionsHandler:
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-            call.connection.software = f"{name} {version}"
+            call.connection.session = call.session.with_software(name, version)
+        features = self._verbs.features(call.session)
         supports_zero = call.version >= _FROM_ZERO_FROM
         return response(
             api_keys=self._keys,
             supported_features=self._supported if supports_zero else self._supported_before_zero,
-            finalized_features_epoch=self._broker.metadata_end,
+            finalized_features_epoch=features.epoch,
             finalized_features=[
                 response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in sorted(self._broker.catalog.features.items())
+                for name, level in sorted(features.levels.items())
                 if level
             ],
         )
@@ -80,16 +79,13 @@ class VersionsHandler:
             FeatureUpdate(one.feature, one.max_version_level, _move(call.version, one))
             for one in request.feature_updates
         ]
-        node_id = self._broker.identity.node_id
-        steps: list[Step] = [lambda catalog: catalog.decide_update_features(updates, node_id)]
-        kept = await self._changes.keep(steps, validate_only=request.validate_only)
-        (error,) = kept.errors
-        if error is None:
-            return messages.UpdateFeaturesResponse(error_message=None, results=[])
-        code = ErrorCode.INVALID_UPDATE_VERSION if isinstance(error, InvalidConfig) else code_of(error)
-        return messages.UpdateFeaturesResponse(
-            error_code=int(code), error_message=words_of(error), results=[]
-        )
+        response = messages.UpdateFeaturesResponse
+        try:
+            await self._verbs.update_features(call.session, updates, validate_only=request.validate_only)
+        except BrokerError as error:
+            code = ErrorCode.INVALID_UPDATE_VERSION if isinstance(error, InvalidConfig) else code_of(error)
+            return response(error_code=int(code), error_message=words_of(error), results=[])
+        return response(error_message=None, results=[])
 
     def refuse(self, connection: Connection, correlation_id: int) -> None:
         """A version of ApiVersions that is not known here: say so in the first version, with the range that is."""

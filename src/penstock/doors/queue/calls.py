@@ -9,15 +9,14 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
-from penstock.core.errors import BrokerError, InvalidRequest, TopicExists
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event
-from penstock.core.machines.subscription_definitions import Definition
+from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.doors.queue.membership import Membership
-from penstock.node.broker import Broker
 from penstock.node.connections.place import Place
-from penstock.node.coordinators.subscriptions import Wish
+from penstock.node.session import Session
 from penstock.node.tasks import Tasks
+from penstock.node.waist.subscriptions import Definition, Wish
+from penstock.node.waist.topics import NewTopic
+from penstock.node.waist.waist import Waist
 from penstock.wire.json.rows import encode_list, encode_listing
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.properties import Properties
@@ -54,6 +53,9 @@ class Caller(Protocol):
     membership: Membership
 
     @property
+    def session(self) -> Session: ...
+
+    @property
     def member_id(self) -> str: ...
 
     def answer(
@@ -64,8 +66,10 @@ class Caller(Protocol):
 class Calls:
     """Carries requests out. One for all clients of the door."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
+        self._topics = waist.topics
+        self._subscriptions = waist.subscriptions
         self._tasks = Tasks()
         self._verbs: dict[MessageType, Callable[[Caller, Words], Awaitable[Said]]] = {
             MessageType.CREATE_TOPIC: self._create_topic,
@@ -92,31 +96,13 @@ class Calls:
 
     # -- verbs
 
-    async def _create_topic(self, _: Caller, words: Words) -> Said:
+    async def _create_topic(self, caller: Caller, words: Words) -> Said:
         """A topic of the same name is no mistake, unless it is not as wished."""
-        broker, name, wished = self._broker, words.text(TOPIC), words.number(PARTITIONS)
-        partition_count = broker.settings.default_partitions if wished is None else wished
-        topic_id, now_ms = broker.new_topic_id(), broker.runtime.clock.now_ms()
-        existed = False
+        new = NewTopic(words.text(TOPIC), words.number(PARTITIONS))
+        is_new = await self._topics.ensure(caller.session, new)
+        return Said(((EXISTED, FALSE if is_new else TRUE),))
 
-        def decide(catalog: Catalog) -> list[Event]:
-            nonlocal existed
-            known = catalog.find(name)
-            if known is None or known.internal:
-                return catalog.decide_create_topic(
-                    name, partition_count, {}, topic_id=topic_id, now_ms=now_ms
-                )
-            if wished is not None and known.partition_count != wished:
-                raise TopicExists(
-                    f"there is a topic {name!r} with {known.partition_count} partitions, not {wished}"
-                )
-            existed = True
-            return []
-
-        await broker.change(decide)
-        return Said(((EXISTED, TRUE if existed else FALSE),))
-
-    async def _create_subscription(self, _: Caller, words: Words) -> Said:
+    async def _create_subscription(self, caller: Caller, words: Words) -> Said:
         wish = Wish(
             words.text(SUBSCRIPTION),
             words.text(TOPIC),
@@ -124,29 +110,25 @@ class Calls:
             words.number(HOLD_MS),
             words.number(DELIVERIES_MAX),
         )
-        is_new = await self._broker.subscriptions.create(wish)
+        is_new = await self._subscriptions.create(caller.session, wish)
         return Said(((EXISTED, FALSE if is_new else TRUE),))
 
-    async def _delete_subscription(self, _: Caller, words: Words) -> Said:
-        await self._broker.subscriptions.remove(words.text(SUBSCRIPTION))
+    async def _delete_subscription(self, caller: Caller, words: Words) -> Said:
+        await self._subscriptions.delete(caller.session, words.text(SUBSCRIPTION))
         return Said()
 
     async def _subscribe(self, caller: Caller, words: Words) -> Said:
-        settings, window = self._broker.settings, words.number(WINDOW)
+        window = words.number(WINDOW)
         if window is None:
-            window = min(WINDOW_DEFAULT, settings.subscription_window_max)
-        if not 0 < window <= settings.subscription_window_max:
-            raise InvalidRequest(
-                f"a window is from 1 to {settings.subscription_window_max} (subscription_window_max), not {window}"
-            )
-        live = self._broker.subscriptions.find(words.text(SUBSCRIPTION))
-        caller.membership.join(live, caller.member_id, window)
+            window = min(WINDOW_DEFAULT, self._subscriptions.window_max)
+        name = words.text(SUBSCRIPTION)
+        seat = caller.membership.join(self._subscriptions, name, caller.member_id, window)
         return Said(
             (
-                (TOPIC, live.definition.topic),
+                (TOPIC, seat.definition.topic),
                 (WINDOW, str(window)),
-                (HOLD_MS, str(live.definition.hold_ms)),
-                (HEARTBEAT_MS, str(settings.subscription_heartbeat_ms)),
+                (HOLD_MS, str(seat.definition.hold_ms)),
+                (HEARTBEAT_MS, str(self._subscriptions.heartbeat_ms)),
             )
         )
 
@@ -154,28 +136,23 @@ class Calls:
         await caller.membership.leave(words.text(SUBSCRIPTION))
         return Said()
 
-    async def _list(self, _: Caller, words: Words) -> Said:
-        rows = map(_outline, self._broker.subscriptions.list())
-        return Said(body=await self._broker.runtime.slices.run(encode_list(rows, _json)))
+    async def _list(self, caller: Caller, words: Words) -> Said:
+        rows = map(_outline, self._subscriptions.all(caller.session))
+        return Said(body=await self._slices.run(encode_list(rows, _json)))
 
-    async def _describe(self, _: Caller, words: Words) -> Said:
-        subscriptions, name = self._broker.subscriptions, words.text(SUBSCRIPTION)
-        live = subscriptions.find(name)
-        members = live.shard.book.members(name)
-        head = {**_outline(live.definition), "dead_letter_topic": live.definition.dead_letter_topic}
-        rows = (one._asdict() for one in subscriptions.progress(name))
-        listed = [
-            {"id": one, "window": window, "held": members.holding[one]}
-            for one, window in members.windows.items()
-        ]
-        steps = encode_listing(head, "partitions", rows, _json, {"members": listed})
-        return Said(body=await self._broker.runtime.slices.run(steps))
+    async def _describe(self, caller: Caller, words: Words) -> Said:
+        found = self._subscriptions.describe(caller.session, words.text(SUBSCRIPTION))
+        head = {**_outline(found.definition), "dead_letter_topic": found.definition.dead_letter_topic}
+        rows = (one._asdict() for one in found.progress)
+        members = [one._asdict() for one in found.members]
+        steps = encode_listing(head, "partitions", rows, _json, {"members": members})
+        return Said(body=await self._slices.run(steps))
 
-    async def _redrive(self, _: Caller, words: Words) -> Said:
+    async def _redrive(self, caller: Caller, words: Words) -> Said:
         count = words.number(COUNT)
         if count is not None and count < 1:
             raise InvalidRequest(f"REDRIVE: {COUNT} is at least 1, not {count}")
-        moved = await self._broker.subscriptions.redrive(words.text(SUBSCRIPTION), count)
+        moved = await self._subscriptions.redrive(caller.session, words.text(SUBSCRIPTION), count)
         return Said(((COUNT, str(moved)),))
 
 

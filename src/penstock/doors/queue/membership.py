@@ -11,11 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, InvalidRequest
-from penstock.core.machines.subscription import Outcome
 from penstock.core.model import Record
 from penstock.doors.queue.errors import error_properties
 from penstock.node.connections.connection import Connection
-from penstock.node.coordinators.live_subscription import Delivered, LiveSubscription
+from penstock.node.waist.subscriptions import Delivered, Outcome, Seat, SubscriptionVerbs
 from penstock.wire.queue.frames import Frame, MessageType, encode, encode_parts
 from penstock.wire.queue.properties import encode_properties, properties_of
 from penstock.wire.queue.words import (
@@ -42,17 +41,10 @@ _PLAIN = frozenset({SUBSCRIPTION, PARTITION, OUTCOME})
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
-class _Seat(NamedTuple):
-    live: LiveSubscription
-    member_id: str
-    topic: str
-
-
 class Usual(NamedTuple):
     """An acknowledgement that says no more than that messages are done, as it was understood before."""
 
-    live: LiveSubscription
-    member_id: str
+    seat: Seat
     partition: int
     words: Words
 
@@ -64,7 +56,7 @@ class Membership:
         self._connection = connection
         self._silence_s_max = SILENCE_BEATS * heartbeat_ms / 1000
         self._loop = asyncio.get_running_loop()
-        self._seats: dict[str, _Seat] = {}
+        self._seats: dict[str, Seat] = {}
         self._is_slow = False
         self._heard_at = self._loop.time()
         self._watch: asyncio.TimerHandle | None = None
@@ -73,29 +65,30 @@ class Membership:
 
     # -- coming and going
 
-    def join(self, live: LiveSubscription, member_id: str, window: int) -> None:
-        if live.name in self._seats:
-            raise InvalidRequest(f"this connection is a member of {live.name!r} already")
+    def join(self, subscriptions: SubscriptionVerbs, name: str, member_id: str, window: int) -> Seat:
+        if name in self._seats:
+            raise InvalidRequest(f"this connection is a member of {name!r} already")
         if self._connection.is_closed:
             raise InvalidRequest("the connection is gone, it cannot be a member")
-        live.join(member_id, window, self)
+        seat = subscriptions.join(self._connection.session, name, member_id, window, self)
         if not self._seats:
             self._connection.on_close(self._lost)
             self._connection.on_drained(self._drained)
             self._look_after()
-        self._seats[live.name] = _Seat(live, member_id, live.definition.topic)
+        self._seats[name] = seat
+        return seat
 
     async def leave(self, subscription: str) -> None:
-        """Leave politely: what is held goes to others and is not counted. Returns once all that was said is durable."""
+        """Leave politely. Returns once all that was said is durable."""
         seat = self._seat(subscription)
-        self._drop(subscription)
         done: asyncio.Future[BrokerError | None] = self._loop.create_future()
-        seat.live.leave(seat.member_id, is_counted=False, settled=done.set_result)
+        seat.leave(self._connection.session, done.set_result)
+        self._drop(subscription)
         error = await done
         if error is not None:
             raise error
 
-    def _seat(self, subscription: str) -> _Seat:
+    def _seat(self, subscription: str) -> Seat:
         seat = self._seats.get(subscription)
         if seat is None:
             raise InvalidRequest(f"this connection is no member of {subscription!r}; send SUBSCRIBE first")
@@ -112,11 +105,10 @@ class Membership:
                 self._watch = None
 
     def _lost(self) -> None:
-        """The connection is gone without a word: its messages may have been the reason, so they count."""
-        seats = list(self._seats.values())
-        for seat in seats:
-            self._drop(seat.live.name)
-            seat.live.leave(seat.member_id, is_counted=True, settled=lambda _: None)
+        """The connection is gone."""
+        for name, seat in list(self._seats.items()):
+            self._drop(name)
+            seat.abandon()
 
     # -- signs of life
 
@@ -140,7 +132,7 @@ class Membership:
         seat = self._seats.get(subscription)
         if seat is None:
             return
-        topic = seat.topic
+        topic = seat.definition.topic
         self._connection.push(
             [
                 b"".join(
@@ -160,13 +152,13 @@ class Membership:
         if self._connection.waiting_bytes > WAITING_BYTES_MAX and not self._is_slow:
             self._is_slow = True
             for other in self._seats.values():
-                other.live.pause(other.member_id)
+                other.pause()
 
     def _drained(self) -> None:
         if self._is_slow:
             self._is_slow = False
             for seat in self._seats.values():
-                seat.live.resume(seat.member_id)
+                seat.resume()
 
     def end(self, subscription: str, error: BrokerError) -> None:
         """The subscription ends: the client is told, and the connection goes on."""
@@ -183,22 +175,22 @@ class Membership:
             if len(self.usual) == USUAL_MAX:
                 self.usual.clear()
             seat = self._seat(words.text(SUBSCRIPTION))
-            self.usual[raw] = Usual(seat.live, seat.member_id, words.number(PARTITION) or 0, words)
+            self.usual[raw] = Usual(seat, words.number(PARTITION) or 0, words)
 
-    def acknowledge(self, words: Words, offset: int) -> LiveSubscription:
+    def acknowledge(self, words: Words, offset: int) -> Seat:
         """A member says what became of a message, or that it needs more time. Raises what is wrong with that."""
-        seat = self._seat(words.text(SUBSCRIPTION))
+        seat, session = self._seat(words.text(SUBSCRIPTION)), self._connection.session
         partition = words.number(PARTITION) or 0
         said = words.values.get(OUTCOME, Outcome.ACCEPT.value)
         if said == RENEW:
-            seat.live.renew(seat.member_id, partition, offset)
-            return seat.live
+            seat.renew(session, partition, offset)
+            return seat
         outcome = _OUTCOMES.get(said)
         if outcome is None:
             known = ", ".join((*_OUTCOMES, RENEW))
             raise InvalidRequest(f"ACK: {OUTCOME} is one of {known}, not {said!r}")
-        seat.live.acknowledge(seat.member_id, partition, offset, outcome, words.values.get(REASON))
-        return seat.live
+        seat.acknowledge(session, partition, offset, outcome, words.values.get(REASON))
+        return seat
 
 
 @lru_cache(1024)

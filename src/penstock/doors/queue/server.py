@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from itertools import count
 
 from penstock.core.errors import BrokerError, InvalidRequest
-from penstock.core.machines.subscription import Outcome
 from penstock.core.model import NO_TIMESTAMP, NewRecord
 from penstock.doors.queue.calls import Calls
 from penstock.doors.queue.errors import DOOR, error_properties
 from penstock.doors.queue.membership import Membership, Usual
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import UNKNOWN, Framing
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
-from penstock.node.publishing import Published, Publisher
+from penstock.node.session import Session
+from penstock.node.waist.publisher import Published
+from penstock.node.waist.subscriptions import Outcome
+from penstock.node.waist.waist import Waist
 from penstock.wire.queue.frames import (
     LENGTH_BYTES,
     NO_SEQUENCE,
@@ -62,21 +63,20 @@ class QueueDoor:
 
     name = DOOR
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, waist: Waist) -> None:
+        self._waist = waist
         self._numbers = count(1)
-        meter = broker.runtime.meters.door(self.name)
-        self.timings = {kind: meter.call(kind.name) for kind in KNOWN}
-        self.publisher = Publisher(broker)
-        self.calls = Calls(broker)
-        self.meter = broker.runtime.meters.door(DOOR)
+        self.meter = waist.meter(DOOR)
+        self.timings = {kind: self.meter.call(kind.name) for kind in KNOWN}
+        self.publisher = waist.publisher()
+        self.calls = Calls(waist)
 
     def open(self, connection: Connection) -> QueueConversation:
-        return QueueConversation(self._broker, self, connection, next(self._numbers))
+        return QueueConversation(self._waist, self, connection, next(self._numbers))
 
     def release_waiting(self) -> None:
         """The doors are closing: members are told, so that nothing they hold counts as delivered."""
-        self._broker.subscriptions.release_members()
+        self._waist.subscriptions.release_members()
 
 
 class QueueConversation:
@@ -84,20 +84,24 @@ class QueueConversation:
 
     answers_after_end = True
 
-    def __init__(self, broker: Broker, door: QueueDoor, connection: Connection, number: int) -> None:
-        self._now_ms = broker.runtime.clock.now_ms
+    def __init__(self, waist: Waist, door: QueueDoor, connection: Connection, number: int) -> None:
+        self._now_ms = waist.now_ms
         self._door = door
         self._connection = connection
         self._number = number
-        self.membership = Membership(connection, broker.settings.subscription_heartbeat_ms)
+        self.membership = Membership(connection, waist.subscriptions.heartbeat_ms)
 
     @property
     def framing(self) -> Framing:
         return _FRAMING
 
     @property
+    def session(self) -> Session:
+        return self._connection.session
+
+    @property
     def member_id(self) -> str:
-        return f"{self._connection.client_id or 'member'}-{self._number}"
+        return f"{self._connection.session.client_id or 'member'}-{self._number}"
 
     def last_words(self, error: BrokerError) -> Sequence[Piece]:
         return [self._said(error_properties(error))]
@@ -118,8 +122,9 @@ class QueueConversation:
             self._connection.answer([self._said((*error_properties(error), *_echo(request.properties)))])
             return
         client = words.values.get(CLIENT)
-        if client is not None:
-            self._connection.client_id = client
+        session = self._connection.session
+        if client is not None and client != session.client_id:
+            self._connection.session = session.with_client(client)
         if request.type is MessageType.ACK and in_line:
             self._connection.turns.beside(lambda place: self._acknowledge_in_line(request, words, place))
         elif request.type is MessageType.ACK:
@@ -168,19 +173,20 @@ class QueueConversation:
         except BrokerError as error:
             self.answer(place, words, error)
             return
-        self._door.publisher.publish(topic, record, settled, partition, self._connection.hold)
+        connection = self._connection
+        self._door.publisher.publish(connection.session, topic, record, settled, partition, connection.hold)
 
     def _accept(self, usual: Usual, offset: int) -> None:
         """The same words as before for another message: nothing is read twice."""
         try:
-            usual.live.acknowledge(usual.member_id, usual.partition, offset, Outcome.ACCEPT)
+            usual.seat.acknowledge(self._connection.session, usual.partition, offset, Outcome.ACCEPT)
         except BrokerError as error:
             self._refuse(error, usual.words, offset)
 
     def _acknowledge(self, request: Frame, words: Words, ack: tuple[int, bytes] | None) -> None:
         """Not answered, unless it is refused or asks for it: then once it is durable."""
         try:
-            live = self.membership.acknowledge(words, request.sequence)
+            seat = self.membership.acknowledge(words, request.sequence)
         except BrokerError as error:
             self._refuse(error, words, request.sequence)
             return
@@ -188,7 +194,7 @@ class QueueConversation:
             self.membership.remember(ack[1], words)
         if REQUEST in words.values:
             place = self._connection.reserve()
-            live.when_settled(lambda error: self.answer(place, words, () if error is None else error))
+            seat.when_settled(lambda error: self.answer(place, words, () if error is None else error))
 
     def _acknowledge_in_line(self, request: Frame, words: Words, place: Place) -> None:
         """An acknowledgement behind a call such as UNSUBSCRIBE: its place in line stays empty."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError, Malformed
-from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import check_topic_name
 from penstock.doors.text.errors import DOOR, NO_MESSAGE, error_line
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Run, Wanted, end_of
 from penstock.node.slices import Sliced, chunks
+from penstock.node.waist.positions import Edge
+from penstock.node.waist.publisher import Published
+from penstock.node.waist.reader import Run, Wanted
+from penstock.node.waist.topics import Topic
+from penstock.node.waist.waist import Waist
 from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_ok, encode_text_message
 from penstock.wire.text.commands import (
     FIRST,
@@ -34,6 +35,7 @@ from penstock.wire.text.commands import (
 )
 
 FRAMING = TextFraming()
+_EDGES = {FIRST: Edge.EARLIEST, NEXT: Edge.LATEST}
 
 
 class TextDoor:
@@ -41,12 +43,13 @@ class TextDoor:
 
     name = DOOR
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        meter = broker.runtime.meters.door(DOOR)
+    def __init__(self, waist: Waist) -> None:
+        meter = waist.meter(DOOR)
         self.timings = {name: meter.call(name) for name in NAMES}
-        self.publisher = Publisher(broker)
-        self.reader = Reader(broker)
+        self.slices = waist.slices
+        self.topics = waist.topics
+        self.publisher = waist.publisher()
+        self.reader = waist.reader()
 
     def open(self, connection: Connection) -> TextConversation:
         return TextConversation(self, connection)
@@ -106,20 +109,24 @@ class TextConversation:
             else:
                 place.answer((encode_ok(outcome.offset, outcome.partition if names_partition else None),))
 
+        connection = self._connection
         self._door.publisher.publish(
-            command.topic, command.record, settled, command.partition, self._connection.hold
+            connection.session,
+            command.topic,
+            command.record,
+            settled,
+            command.partition,
+            connection.hold,
         )
 
     def _fetch(self, place: Place, command: Fetch) -> None:
         topic, index, isolation = command.topic, command.partition, command.isolation
+        session, reader = self._connection.session, self._door.reader
+        offset = command.offset
         try:
             check_topic_name(topic)
-            partition = self._door.broker.partition(topic, index)
-            offset = command.offset
-            if command.place == FIRST:
-                offset = partition.start_offset
-            elif command.place == NEXT:
-                offset = end_of(partition, isolation)
+            if command.place in _EDGES:
+                offset = reader.start(session, topic, index, _EDGES[command.place], isolation)
         except BrokerError as error:
             place.answer((error_line(error),))
             return
@@ -128,11 +135,11 @@ class TextConversation:
             place.answer((_answer(command, offset, outcome),))
 
         wanted = Wanted(topic, index, offset, wait_ms=command.wait_ms, isolation=isolation)
-        self._door.reader.read(self._connection, wanted, answered)
+        reader.read(session, self._connection, wanted, answered)
 
     def _list_topics(self, place: Place) -> None:
-        topics = [topic for topic in self._door.broker.catalog.topics if not topic.internal]
-        topics.sort(key=lambda topic: topic.name)
+        found = self._door.topics.all(self._connection.session)
+        topics = [topic for topic in found if not topic.internal]
 
         def ended(answer: bytes | Exception) -> None:
             if isinstance(answer, Exception):
@@ -140,7 +147,7 @@ class TextConversation:
             else:
                 place.answer((answer,))
 
-        self._door.broker.runtime.slices.go(_topic_lines(topics), ended)
+        self._door.slices.go(_topic_lines(topics), ended)
 
 
 def _topic_lines(topics: list[Topic]) -> Sliced[bytes]:

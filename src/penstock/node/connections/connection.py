@@ -23,6 +23,7 @@ from penstock.node.connections.outbox import Outbox, Piece, release, size_of
 from penstock.node.connections.place import Place
 from penstock.node.connections.turns import BYTES_PER_UNIT, Turns
 from penstock.node.metrics.meters import Histogram
+from penstock.node.session import Session
 
 LINGER_S_MAX = 5.0
 """How long a client whose connection ends has to take the last words."""
@@ -84,13 +85,12 @@ class Connection(asyncio.BufferedProtocol):
         "active_at",
         "address",
         "arrived_s",
-        "client_id",
         "dialect_name",
         "is_closed",
         "is_waiting_for_room",
         "midway",
         "peer",
-        "software",
+        "session",
         "timing",
         "turns",
     )
@@ -117,8 +117,8 @@ class Connection(asyncio.BufferedProtocol):
         complete, 0 when there is none."""
         self.is_closed = False
         self.address = self.peer = "?"
-        self.client_id: str | None = None
-        self.software = ""
+        self.session = Session(dialect.name)
+        """Who is at the other end, as far as it is known."""
         self.arrived_s = 0.0
         """When the last bytes came, on a finer clock than the loop's: that one may tell no more than milliseconds."""
         self.timing: Histogram | None = None
@@ -139,6 +139,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "?"
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self.session = Session(self.dialect_name, address=self.address)
         self._outbox = Outbox(self._loop, transport, self._drained, lambda: self.context)
         if not self._gate.admit(self):
             self.is_closed = True
@@ -403,7 +404,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def context(self) -> dict[str, object]:
         """Who this is, for lines of the log."""
-        return {"door": self.dialect_name, "peer": self.peer, "client_id": self.client_id or ""}
+        return {"door": self.dialect_name, "peer": self.peer, "client_id": self.session.client_id or ""}
 
     def fail(self, error: BrokerError) -> None:
         """End the connection because of what came in on it, with last words if the protocol has any."""

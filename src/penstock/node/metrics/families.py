@@ -74,7 +74,7 @@ def _resident(broker: Broker) -> Samples:
 def _per_topic(read: Callable[[Partition], int]) -> Callable[[Broker], Samples]:
     def samples(broker: Broker) -> Samples:
         for topic in broker.catalog.topics:
-            yield (topic.name,), sum(map(read, broker.row(topic.name)))
+            yield (topic.name,), sum(map(read, broker.partitions_of(topic.name)))
 
     return samples
 
@@ -82,7 +82,7 @@ def _per_topic(read: Callable[[Partition], int]) -> Callable[[Broker], Samples]:
 def _per_partition(read: Callable[[Partition], int]) -> Callable[[Broker], Samples]:
     def samples(broker: Broker) -> Samples:
         for topic in broker.catalog.topics:
-            for partition in broker.row(topic.name):
+            for partition in broker.partitions_of(topic.name):
                 yield (topic.name, str(partition.index)), read(partition)
 
     return samples

@@ -17,7 +17,9 @@ from penstock.node.broker import Broker, start_broker
 from penstock.node.clock import SystemClock, SystemRng
 from penstock.node.memory import MemoryFiles
 from penstock.node.runtime import Runtime
+from penstock.node.session import Session
 from penstock.node.settings import Settings
+from penstock.node.waist.waist import Waist
 from penstock.node.workers import ThreadWorkers
 from penstock.wire.kafka import (
     decode_request,
@@ -82,6 +84,7 @@ class Node:
         self.workers = CountingWorkers(self._runner.get_loop(), 2)
         runtime = Runtime(SystemClock(), SystemRng(), files, self.workers)
         self.broker: Broker = self.run(start_broker(settings, runtime))
+        self.waist = Waist(self.broker)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
@@ -93,7 +96,9 @@ class Node:
             frame = encode_request(api_key, version, 7, "test", body)[SIZE_BYTES:]
             header = decode_request_header(frame)
             request = decode_request(api_key, version, frame, header.body_position)
-            call = Call(None, api_key, version, header.correlation_id, header.client_id)  # type: ignore[arg-type]
+            call = Call(
+                None, api_key, version, header.correlation_id, Session("kafka", client_id=header.client_id)
+            )  # type: ignore[arg-type]
             answer = handler(call, request)
             if inspect.isgenerator(answer):
                 return await self.broker.runtime.slices.run(answer)
@@ -145,6 +150,7 @@ class Node:
         """Stop clean and start again on the same files."""
         self.run(self.broker.stop())
         self.broker = self.run(start_broker(settings, self.broker.runtime))
+        self.waist = Waist(self.broker)
 
     def close(self) -> None:
         self.run(self.broker.stop())

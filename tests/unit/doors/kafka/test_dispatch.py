@@ -11,6 +11,7 @@ from handheld import turns
 from in_process import Caller, Closed
 from penstock.core.errors import InvalidRequest
 from penstock.doors.kafka.dispatch import Dispatch
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_request, messages
 
 from .conftest import Node
@@ -28,7 +29,7 @@ def test_api_versions_in_every_version(node: Node, version: int) -> None:
                 client_software_name="penstock-test", client_software_version="1.0"
             )
         answer = await caller.ask(ApiKey.API_VERSIONS, version, body)
-        assert caller.connection.software == ("penstock-test 1.0" if version >= 3 else "")
+        assert caller.connection.session.software == ("penstock-test 1.0" if version >= 3 else "")
         return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
     versions = node.talk(talk)
@@ -57,7 +58,7 @@ def test_a_table_that_is_not_served_is_there_for_a_reason(node: Node) -> None:
 
 
 async def handlers_of(node: Node) -> dict[int, Any]:
-    return Dispatch(node.broker)._handlers
+    return Dispatch(Waist(node.broker))._handlers
 
 
 def test_a_version_of_api_versions_that_is_not_known_is_told_which_are(node: Node) -> None:

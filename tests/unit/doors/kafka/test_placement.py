@@ -18,8 +18,8 @@ SELF = SETTINGS.node_id
 
 
 def ask(node: Node, key: ApiKey, version: int, **fields: Any) -> Any:
-    handlers = PlacementHandlers(node.broker)
-    handlers.advertised = Address("broker.example", 19092)
+    handlers = PlacementHandlers(node.waist)
+    node.waist.cluster.advertised = Address("broker.example", 19092)
     body = getattr(messages, f"{API[key].name}Request")(**fields)
     return node.ask(handlers.handlers()[key], key, version, body)
 

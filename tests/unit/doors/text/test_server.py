@@ -119,9 +119,8 @@ def test_key_headers_time_and_no_value_go_in_and_out() -> None:
         publisher = doors.listeners["text"].dialect.publisher  # type: ignore[attr-defined]
         told: list[Any] = []
         headers = (Header("ü =", b"=%"), Header("n", None))
-        publisher.publish(
-            "orders", NewRecord(b"", b"v", headers, 13), told.append, None, person.connection.hold
-        )
+        connection, record = person.connection, NewRecord(b"", b"v", headers, 13)
+        publisher.publish(connection.session, "orders", record, told.append, None, connection.hold)
         await until(lambda: told)
         answer = await person.ask(b"FETCH orders 1 form=full\r\n", 2)
         assert answer == b"MSG 1 1 partition=0 time=13 key= header.%C3%BC%20%3D=%3D%25 header.n\r\nv\r\n"

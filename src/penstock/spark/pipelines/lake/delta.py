@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from penstock.spark.pipelines.lake.evolution import added_fields, plain_schema
 from penstock.spark.pipelines.lake.files import POSITION, spans_of, within
-from penstock.spark.pipelines.lake.port import Bounds, CommitMark, Compacted, Merge, Spans, StagedFile
+from penstock.spark.pipelines.lake.port import ColumnBounds, CommitMark, Compacted, Merge, Spans, StagedFile
 
 _HOUR_MS = 3_600_000
 _TEXT_CHARS_MAX = 32
@@ -135,7 +135,7 @@ def _add(file: StagedFile) -> AddAction:
     return AddAction(file.path, file.size_bytes, dict(file.partition), now_ms, True, json.dumps(stats))
 
 
-def _shown(bounds: Bounds) -> tuple[object, object]:
+def _shown(bounds: ColumnBounds) -> tuple[object, object]:
     """Bounds as Delta's log writes them, never tighter than they are: times in milliseconds, texts cut short.
 
     A text column without bounds is given the widest there are: readers take a missing one for an empty file.

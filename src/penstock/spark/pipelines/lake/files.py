@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from penstock.spark.pipelines.lake.port import Bounds, Spans, StagedFile
+from penstock.spark.pipelines.lake.port import ColumnBounds, Spans, StagedFile
 
 COPY_PREFIX = "__part_"
 """Directories are named by a copy of a partition column, so that files keep the column itself as well."""
@@ -40,13 +40,13 @@ def staged_schema(directory: Path) -> pa.Schema | None:
 
 def _describe(table: Path, file: Path) -> StagedFile:
     footer = pq.read_metadata(file)
-    bounds: dict[str, Bounds] = {}
+    bounds: dict[str, ColumnBounds] = {}
     for group in range(footer.num_row_groups):
         for index in range(footer.num_columns):
             column = footer.row_group(group).column(index)
             if "." not in column.path_in_schema:
                 is_text = footer.schema.column(index).logical_type.type == "STRING"
-                known = bounds.setdefault(column.path_in_schema, Bounds(is_text=is_text))
+                known = bounds.setdefault(column.path_in_schema, ColumnBounds(is_text=is_text))
                 known.widen(column.statistics, column.num_values)
     return StagedFile(
         path=file.relative_to(table).as_posix(),

@@ -21,7 +21,7 @@ class CommitMark:
 
 
 @dataclass
-class Bounds:
+class ColumnBounds:
     """The least and the greatest value of a column in a file, as far as its footer tells, and how many are null."""
 
     low: Any = None
@@ -52,7 +52,7 @@ class StagedFile:
     size_bytes: int
     rows: int
     partition: Mapping[str, str | None]
-    bounds: Mapping[str, Bounds]
+    bounds: Mapping[str, ColumnBounds]
     """Of each column that is not nested."""
 
 

@@ -1,4 +1,4 @@
-"""Several changes in one request: each decided by itself, all kept with one flush. Never knows what they are about."""
+"""Several changes in one request: each decided by itself, all committed together. Never knows what they are about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.core.errors import BrokerError, InvalidRequest, TimedOut
-from penstock.core.limits import ADMIN_ENTRIES_MAX
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event
 from penstock.node.broker import Broker
@@ -21,7 +20,7 @@ Step = Callable[[Catalog], Sequence[Event]]
 """One change: what must happen for it on this state, or the BrokerError that says why it cannot."""
 
 
-class Kept(NamedTuple):
+class Changed(NamedTuple):
     """What became of the steps, and the state that they lead to."""
 
     errors: list[BrokerError | None]
@@ -29,16 +28,23 @@ class Kept(NamedTuple):
 
 
 class Changes:
-    """The changes under way for one kind of request."""
+    """Commits the changes of one family of verbs."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._tasks = Tasks()
 
-    async def keep(
-        self, steps: Sequence[Step], *, timeout_ms: int | None = None, validate_only: bool = False
-    ) -> Kept:
-        """Decide the steps in turn, each on what those before it leave, and keep together what they allow."""
+    async def commit(
+        self,
+        steps: Sequence[Step | BrokerError],
+        *,
+        timeout_ms: int | None = None,
+        validate_only: bool = False,
+    ) -> Changed:
+        """Decide the steps in turn, each on what those before it leave, and commit together what they allow.
+
+        An error in place of a step is that step's outcome: it was refused before.
+        """
         trial = _Trial(steps, self._broker.catalog)
         deadline = Deadline(timeout_ms)
 
@@ -49,8 +55,8 @@ class Changes:
 
         failure = await self.within(deadline, self._broker.change(decide))
         if isinstance(failure, BrokerError):
-            return Kept([error or failure for error in trial.errors or [None] * len(steps)], trial.after)
-        return Kept(trial.errors, trial.after)
+            return Changed([error or failure for error in trial.errors or [None] * len(steps)], trial.after)
+        return Changed(trial.errors, trial.after)
 
     async def within(self, deadline: Deadline, work: Coroutine[Any, Any, T]) -> T | BrokerError:
         """The outcome of the work, or TimedOut. Work that was begun is never torn off: it ends by itself, unheard."""
@@ -100,16 +106,20 @@ class Deadline:
 class _Trial:
     """The steps of one request, tried one after the other on a draft."""
 
-    def __init__(self, steps: Sequence[Step], catalog: Catalog) -> None:
+    def __init__(self, steps: Sequence[Step | BrokerError], catalog: Catalog) -> None:
         self._steps = steps
         self.errors: list[BrokerError | None] = []
         self.after = catalog
 
     def run(self, catalog: Catalog) -> Sliced[list[Event]]:
         self.after = draft = catalog.draft()
+        self.errors = []
         events: list[Event] = []
         for step in self._steps:
             yield 1
+            if isinstance(step, BrokerError):
+                self.errors.append(step)
+                continue
             try:
                 decided = step(draft)
             except BrokerError as error:
@@ -132,15 +142,3 @@ def check_named_once(name: Hashable, twice: set[Hashable]) -> None:
         raise InvalidRequest(
             "this is named more than once in the request, so what is wanted of it cannot be told"
         )
-
-
-def check_count(count: int) -> None:
-    """Refuse a request whose entries would take too much time of the loop."""
-    if count > ADMIN_ENTRIES_MAX:
-        raise InvalidRequest(f"the request has {count} entries, at most {ADMIN_ENTRIES_MAX} are allowed")
-
-
-def check_settings_once(configs: Iterable[Any]) -> None:
-    for name, count in Counter(one.name for one in configs).items():
-        if count > 1:
-            raise InvalidRequest(f"{name} is given more than once")

@@ -20,7 +20,11 @@ from penstock.core.model import Header, NewRecord
 from penstock.core.records.murmur2 import partition_of
 from penstock.core.records.whole import open_batches
 from penstock.node.broker import Broker
-from penstock.node.publishing import Published, Publisher
+from penstock.node.session import Session
+from penstock.node.waist.publisher import Published
+from penstock.node.waist.waist import Waist
+
+SESSION = Session("test")
 
 
 class Told:
@@ -28,7 +32,7 @@ class Told:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.publisher = Publisher(broker)
+        self.publisher = Waist(broker).publisher()
         self.outcomes: list[Published | BrokerError] = []
         self.asked = 0
         self.held = 0
@@ -45,7 +49,9 @@ class Told:
     ) -> None:
         for value in values:
             self.asked += 1
-            self.publisher.publish(topic, NewRecord(key, value), self.outcomes.append, partition, self.hold)
+            self.publisher.publish(
+                SESSION, topic, NewRecord(key, value), self.outcomes.append, partition, self.hold
+            )
 
     async def all(self) -> list[Published | BrokerError]:
         await until(lambda: len(self.outcomes) == self.asked)
@@ -77,7 +83,7 @@ def test_key_headers_and_time_arrive_as_they_were_given() -> None:
         told = Told(broker)
         record = NewRecord(b"k", None, (Header("a", b"1"), Header("a", None)), 1_234)
         told.asked += 1
-        told.publisher.publish("orders", record, told.outcomes.append, None, told.hold)
+        told.publisher.publish(SESSION, "orders", record, told.outcomes.append, None, told.hold)
         await told.all()
         (stored,) = told.stored("orders")
         assert stored == (0, 1_234, b"k", None, (("a", b"1"), ("a", None)))
@@ -214,13 +220,13 @@ def test_a_partition_that_fails_before_the_flush_acknowledges_nothing() -> None:
 def test_many_at_once_are_answered_at_once_each_with_its_own_outcome() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders", 2)
-        publisher = Publisher(broker)
+        publisher = Waist(broker).publisher()
         answers: list[list[Published | BrokerError]] = []
         records = [NewRecord(b"%d" % number, b"v") for number in range(20)]
         hold = Told(broker).hold
-        publisher.publish_all("orders", records, answers.append, None, hold)
-        publisher.publish_all("orders", [], answers.append, None, hold)
-        publisher.publish_all("orders", records[:2], answers.append, 7, hold)
+        publisher.publish_all(SESSION, "orders", records, answers.append, None, hold)
+        publisher.publish_all(SESSION, "orders", [], answers.append, None, hold)
+        publisher.publish_all(SESSION, "orders", records[:2], answers.append, 7, hold)
         await until(lambda: len(answers) == 3)
         by_size = {len(one): one for one in answers}
         assert by_size[0] == [] and [type(one) for one in by_size[2]] == [UnknownTopic] * 2

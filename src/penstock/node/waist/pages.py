@@ -13,9 +13,9 @@ from typing import NamedTuple
 from penstock.core.errors import BrokerError
 from penstock.core.model import Record
 from penstock.core.records.portion import payload_bytes
-from penstock.node.broker import Broker
-from penstock.node.reading import Reader, Run, Wanted
-from penstock.node.waiting import Client
+from penstock.node.session import Session
+from penstock.node.waist.reader import Reader, Run, Wanted
+from penstock.node.waist.waits import Client
 
 PORTION_RECORDS_MAX = 500
 PORTION_BYTES_MAX = 64 << 10
@@ -38,22 +38,30 @@ Answered = Callable[[Page | BrokerError], None]
 class Pages:
     """Reads pages for the clients of one door."""
 
-    def __init__(self, broker: Broker, reader: Reader) -> None:
-        self.broker = broker
-        self.reader = reader
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
 
-    def read(self, client: Client, wanted: Wanted, encode: Encode, answered: Answered) -> None:
+    def read(
+        self, session: Session, client: Client, wanted: Wanted, encode: Encode, answered: Answered
+    ) -> None:
         """Answer as `Reader.read` does, with records encoded. A client that goes is not answered."""
-        _Reading(self, client, wanted, encode, answered).start()
+        _Reading(self._reader, session, client, wanted, encode, answered).start()
 
 
 class _Reading:
     """One page in the making."""
 
     def __init__(
-        self, pages: Pages, client: Client, wanted: Wanted, encode: Encode, answered: Answered
+        self,
+        reader: Reader,
+        session: Session,
+        client: Client,
+        wanted: Wanted,
+        encode: Encode,
+        answered: Answered,
     ) -> None:
-        self._pages = pages
+        self._reader = reader
+        self._session = session
         self._client = client
         self._left = wanted
         """What is still wanted."""
@@ -63,7 +71,7 @@ class _Reading:
         self._is_over = False
 
     def start(self) -> None:
-        self._pages.reader.read(self._client, self._portion(), self._begin)
+        self._reader.read(self._session, self._client, self._portion(), self._begin)
 
     def _portion(self) -> Wanted:
         left = self._left
@@ -102,10 +110,8 @@ class _Reading:
     def _go_on(self, last: Run) -> None:
         if self._is_over:
             return
-        wanted = self._portion()
         try:
-            partition = self._pages.broker.partition(wanted.topic, wanted.partition)
-            run = self._pages.reader.read_now(partition, wanted)
+            run = self._reader.read_now(self._session, self._portion())
         except BrokerError:  # the next read meets it again, and is answered with it
             self._end(last)
         else:

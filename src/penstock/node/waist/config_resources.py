@@ -1,45 +1,41 @@
 """What has settings: topics, brokers, loggers, groups, client metrics. How each is described and changed.
 
-Never knows a bound, and never answers a request: `admin_configs` does.
+Knows no bound and checks no permission: the catalog and `configs` do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
+from penstock.core.config_entry import ConfigEntry
 from penstock.core.errors import InvalidRequest
 from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
 from penstock.core.machines.catalog_events import Event
 from penstock.core.model import check_topic_name
 from penstock.core.resource_config import ResourceKind
-from penstock.doors.kafka.changes import check_settings_once
-from penstock.doors.kafka.config_entries import (
-    DYNAMIC_BROKER,
-    DYNAMIC_DEFAULT_BROKER,
-    FIXED,
-    Entry,
-    fixed_entries,
-    inherited_entries,
-    logger_entries,
-)
 from penstock.node.addresses import Address
 from penstock.node.broker import Broker
 from penstock.node.log_levels import check_logger_level, logger_levels, set_logger_level
+from penstock.node.waist.broker_configs import FIXED, changed_for_one, fixed_entries, logger_entries
 
 _ALL_BROKERS = ""
+
+NewSettings = Sequence[tuple[str, str | None]]
+"""Names and values as a client gives them; a name may come twice and a value may be missing, which is refused."""
 
 
 class ConfigResources(Protocol):
     """One kind of resource."""
 
     def names(self) -> list[str]:
-        """The resources of this kind that ListConfigResources names."""
+        """The resources of this kind that have settings to list."""
 
-    def entries(self, name: str) -> list[Entry]:
+    def entries(self, name: str) -> list[ConfigEntry]:
         """The settings of one resource."""
 
-    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+    def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:
         """Decide to give it these settings and no others."""
 
     def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
@@ -58,11 +54,11 @@ class TopicConfigs:
     def names(self) -> list[str]:
         return [topic.name for topic in self._broker.catalog.topics]
 
-    def entries(self, name: str) -> list[Entry]:
-        return inherited_entries(self._broker.catalog.describe(check_topic_name(name)))
+    def entries(self, name: str) -> list[ConfigEntry]:
+        return self._broker.catalog.describe(check_topic_name(name))
 
-    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
-        return catalog.decide_set_configs(check_topic_name(name), _overrides(configs))
+    def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:
+        return catalog.decide_set_configs(check_topic_name(name), _overrides(settings))
 
     def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
         return catalog.decide_alter_configs(check_topic_name(name), changes)
@@ -74,27 +70,27 @@ class TopicConfigs:
 class BrokerConfigs:
     """Settings of this broker, or of all brokers, which is the same: topics inherit some, the others are fixed."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, advertised: Callable[[], Address]) -> None:
         self._broker = broker
-        self.advertised = Address(broker.settings.host, broker.settings.port)
+        self._advertised = advertised
 
     def names(self) -> list[str]:
         return [str(self._broker.identity.node_id)]
 
-    def entries(self, name: str) -> list[Entry]:
+    def entries(self, name: str) -> list[ConfigEntry]:
         self._check(name, "expected {} or empty string, but received {}", "Broker id must be an integer")
-        catalog = self._broker.catalog
+        broker = self._broker
+        found = broker.catalog.describe_broker()
         if name == _ALL_BROKERS:
-            entries = inherited_entries(catalog.describe_broker())
-            return [_alone(entry) for entry in entries if entry.source == DYNAMIC_DEFAULT_BROKER]
-        entries = inherited_entries(catalog.describe_broker(), changed_as=DYNAMIC_BROKER)
-        entries += fixed_entries(self._broker.settings, self._broker.data_directory, self.advertised)
+            return [_alone(entry) for entry in found if entry.source == "changed"]
+        entries = [changed_for_one(entry) for entry in found]
+        entries += fixed_entries(broker.settings, broker.data_directory, self._advertised())
         return sorted(entries, key=lambda entry: entry.name)
 
-    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+    def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:
         self._check_alter(name)
-        _check_changeable(one.name for one in configs)
-        return catalog.decide_set_broker_config(_overrides(configs))
+        _check_changeable(name for name, _ in settings)
+        return catalog.decide_set_broker_config(_overrides(settings))
 
     def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
         self._check_alter(name)
@@ -123,13 +119,13 @@ class LoggerConfigs:
     def names(self) -> list[str]:
         return [str(self._broker.identity.node_id)]
 
-    def entries(self, name: str) -> list[Entry]:
+    def entries(self, name: str) -> list[ConfigEntry]:
         if not name:
             raise InvalidRequest("Broker id must not be empty")
         self._check(name, "Unexpected broker id, expected {} but received {}", "Broker id must be an integer")
         return logger_entries(logger_levels())
 
-    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+    def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:
         raise InvalidRequest("levels of loggers are changed one by one, with IncrementalAlterConfigs")
 
     def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
@@ -165,14 +161,14 @@ class NamedConfigs:
     def names(self) -> list[str]:
         return self._broker.catalog.resource_names(self._kind)
 
-    def entries(self, name: str) -> list[Entry]:
+    def entries(self, name: str) -> list[ConfigEntry]:
         if not name:
             raise InvalidRequest(self._described_unnamed)
-        return inherited_entries(self._broker.catalog.describe_resource(self._kind, name))
+        return self._broker.catalog.describe_resource(self._kind, name)
 
-    def replace(self, name: str, configs: Sequence[Any], catalog: Catalog) -> Sequence[Event]:
+    def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:
         self._check(name)
-        return catalog.decide_set_resource_config(self._kind, name, _overrides(configs))
+        return catalog.decide_set_resource_config(self._kind, name, _overrides(settings))
 
     def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
         self._check(name)
@@ -204,17 +200,23 @@ def client_metrics_configs(broker: Broker) -> NamedConfigs:
     )
 
 
-def _overrides(configs: Sequence[Any]) -> dict[str, str | None]:
-    check_settings_once(configs)
-    for one in configs:
-        if one.value is None:
-            raise InvalidRequest(f"Null value not supported for : {one.name}")
-    return {one.name: one.value for one in configs}
+def check_settings_once(names: Iterable[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise InvalidRequest(f"{name} is given more than once")
 
 
-def _alone(entry: Entry) -> Entry:
+def _overrides(settings: NewSettings) -> dict[str, str | None]:
+    check_settings_once(name for name, _ in settings)
+    for name, value in settings:
+        if value is None:
+            raise InvalidRequest(f"Null value not supported for : {name}")
+    return dict(settings)
+
+
+def _alone(entry: ConfigEntry) -> ConfigEntry:
     """What is asked about all brokers is what was set for them, not what it would be otherwise."""
-    return entry._replace(given=entry.given[:1])
+    return entry._replace(synonyms=entry.synonyms[:1])
 
 
 def _check_number(name: str, complaint: str) -> None:

@@ -12,15 +12,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, InvalidTopic, Offline, Refused, TopicExists, UnknownTopic
+from penstock.core.access import Operation
+from penstock.core.errors import BrokerError, Offline, Refused, TopicExists, UnknownTopic
 from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_SHEAF_MAX
 from penstock.core.model import NewRecord, check_topic_name
 from penstock.core.records.murmur2 import partition_of
 from penstock.core.records.whole import build_batch
 from penstock.node.broker import Broker
-from penstock.node.partition import Appended, Partition
+from penstock.node.partition import Partition
+from penstock.node.session import Session
 from penstock.node.slices import Sliced
 from penstock.node.tasks import Tasks
+from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.produce import Hold, Written, check_written_by_clients
+from penstock.node.waist.routes import Routes
 
 RECORD_EXTRA_BYTES_MAX = 36
 """What the lengths and deltas of one record take at most, beside its content."""
@@ -42,13 +47,11 @@ class Published(NamedTuple):
 Settled = Callable[[Published | BrokerError], None]
 """Called once for each record, in the order of the offsets within a partition."""
 
-Hold = Callable[[], Callable[[], None]]
-"""Called when a record has to wait before it can be appended; calls what it returns once the record was appended."""
-
 
 class _Waiting(NamedTuple):
     """A record that waits for its topic to be created."""
 
+    session: Session
     record: NewRecord
     settled: Settled
     partition: int | None
@@ -70,8 +73,10 @@ class _Sheaf:
 class Publisher:
     """Takes records for any topic. One per door is enough."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._broker = broker
+        self._authorization = authorization
+        self._find = routes.partition
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
         self._sheaves: dict[Partition, _Sheaf] = {}
@@ -83,7 +88,13 @@ class Publisher:
         self._awaiting_topic: dict[str, list[_Waiting]] = {}
 
     def publish(
-        self, topic: str, record: NewRecord, settled: Settled, partition: int | None, hold: Hold
+        self,
+        session: Session,
+        topic: str,
+        record: NewRecord,
+        settled: Settled,
+        partition: int | None,
+        hold: Hold,
     ) -> None:
         """Append to the partition named, else to the one of the key, else to the next in turn.
 
@@ -93,18 +104,21 @@ class Publisher:
         """
         waiting = self._awaiting_topic.get(topic)
         if waiting is not None:
-            waiting.append(_Waiting(record, settled, partition, hold, hold()))
-            return
-        if self._broker.catalog.find(topic) is None:
-            self._publish_to_new(topic, record, settled, partition, hold)
+            waiting.append(_Waiting(session, record, settled, partition, hold, hold()))
             return
         try:
-            self._add(self._choose(topic, record.key, partition), record, settled)
+            if self._authorization.authorizer is not None:
+                self._authorization.authorize_topic(session, Operation.WRITE, topic)
+            if self._broker.catalog.find(topic) is None:
+                self._publish_to_new(session, topic, record, settled, partition, hold)
+            else:
+                self._add(self._choose(topic, record.key, partition), record, settled)
         except BrokerError as error:
             self._loop.call_soon(settled, error)
 
     def publish_all(
         self,
+        session: Session,
         topic: str,
         records: Sequence[NewRecord],
         settled: Callable[[list[Published | BrokerError]], None],
@@ -126,6 +140,7 @@ class Publisher:
 
         for index, record in enumerate(records):
             self.publish(
+                session,
                 topic,
                 record,
                 lambda outcome, index=index: settle(index, outcome),  # type: ignore[misc]
@@ -142,7 +157,7 @@ class Publisher:
                 index = 0
             else:
                 index = self._keyless(topic, count) if key is None else partition_of(key, count)
-        partition = self._broker.partition(topic, index)
+        partition = self._find(topic, index)
         check_written_by_clients(partition)
         return partition
 
@@ -158,16 +173,20 @@ class Publisher:
     # -- topics that are not there yet
 
     def _publish_to_new(
-        self, topic: str, record: NewRecord, settled: Settled, partition: int | None, hold: Hold
+        self,
+        session: Session,
+        topic: str,
+        record: NewRecord,
+        settled: Settled,
+        partition: int | None,
+        hold: Hold,
     ) -> None:
-        try:
-            check_topic_name(topic)
-            if not self._broker.settings.auto_create_topics:
-                raise UnknownTopic(f"there is no topic {topic!r}, and auto_create_topics is off")
-        except Refused as error:
-            self._loop.call_soon(settled, error)
-            return
-        self._awaiting_topic[topic] = [_Waiting(record, settled, partition, hold, hold())]
+        """Have the topic created if caller and settings allow that; raises otherwise."""
+        check_topic_name(topic)
+        if not self._broker.settings.auto_create_topics:
+            raise UnknownTopic(f"there is no topic {topic!r}, and auto_create_topics is off")
+        self._authorization.authorize_creation(session, topic)
+        self._awaiting_topic[topic] = [_Waiting(session, record, settled, partition, hold, hold())]
         self._tasks.spawn(self._create(topic), lambda error: self._not_created(topic, error))
 
     async def _create(self, topic: str) -> None:
@@ -182,7 +201,7 @@ class Publisher:
             if failure is not None:
                 one.settled(failure)
             else:
-                self.publish(topic, one.record, one.settled, one.partition, one.hold)
+                self.publish(one.session, topic, one.record, one.settled, one.partition, one.hold)
             one.release_hold()
 
     def _not_created(self, topic: str, error: BaseException) -> None:
@@ -229,7 +248,7 @@ class Publisher:
         self, partition: Partition, records: list[NewRecord], settled: list[Settled], now_ms: int
     ) -> None:
         try:
-            appended = partition.append(memoryview(build_batch(records, now_ms)))
+            written = Written(partition, partition.append(memoryview(build_batch(records, now_ms))))
         except Refused as error:
             if len(records) == 1:
                 settled[0](error)
@@ -240,11 +259,11 @@ class Publisher:
             for one in settled:
                 one(error)
         else:
-            partition.when_durable(appended.end_offset, _telling(partition, appended, settled))
+            written.when_acknowledged(_telling(partition.index, written.base_offset, settled))
 
 
 def _telling(
-    partition: Partition, appended: Appended, settled: list[Settled]
+    partition: int, base_offset: int, settled: list[Settled]
 ) -> Callable[[BrokerError | None], None]:
     """What is called once a batch is durable, or never will be: tells those who wait for its records."""
 
@@ -253,9 +272,8 @@ def _telling(
             for one in settled:
                 one(error)
             return
-        index = partition.index
-        for offset, one in enumerate(settled, appended.base_offset):
-            one(Published(index, offset))
+        for offset, one in enumerate(settled, base_offset):
+            one(Published(partition, offset))
 
     return tell
 
@@ -280,9 +298,3 @@ def _bytes_of(record: NewRecord) -> int:
     for name, content in record.headers:
         size += HEADER_EXTRA_BYTES_MAX + len(name.encode()) + len(content or b"")
     return size
-
-
-def check_written_by_clients(partition: Partition) -> None:
-    """Refuse the broker's own topics."""
-    if partition.is_internal:
-        raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")

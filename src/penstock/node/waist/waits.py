@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from penstock.node.partition import Partition
-
 WAIT_MS_MAX = 600_000
 """The longest that a call waits, whatever its client says."""
 
@@ -23,6 +21,14 @@ class Client(Protocol):
     def not_on_close(self, callback: Callable[[], None]) -> None: ...
 
 
+class Waitable(Protocol):
+    """What is waited on; a partition."""
+
+    def add_listener(self, listener: Callable[[], None]) -> None: ...
+
+    def remove_listener(self, listener: Callable[[], None]) -> None: ...
+
+
 class Waits:
     """All calls that wait at one door."""
 
@@ -32,14 +38,14 @@ class Waits:
     def start(
         self,
         client: Client,
-        partitions: Sequence[Partition],
+        sources: Sequence[Waitable],
         wait_ms: int,
         look: Callable[[], bool],
         give_up: Callable[[], None],
     ) -> None:
-        """Call `look` whenever one of the partitions may have more, until it returns True because it is done; call
+        """Call `look` whenever one of the sources may have more, until it returns True because it is done; call
         `give_up` if that does not happen in time. Neither is called once the client has gone."""
-        wait = Wait(self._waiting, client, partitions, look, give_up)
+        wait = Wait(self._waiting, client, sources, look, give_up)
         wait.start(min(wait_ms, WAIT_MS_MAX) / 1000)
 
     def release(self) -> None:
@@ -51,19 +57,19 @@ class Waits:
 class Wait:
     """One call that waits."""
 
-    __slots__ = ("_all", "_client", "_give_up", "_look", "_partitions", "_timer")
+    __slots__ = ("_all", "_client", "_give_up", "_look", "_sources", "_timer")
 
     def __init__(
         self,
         everyone: dict[Wait, None],
         client: Client,
-        partitions: Sequence[Partition],
+        sources: Sequence[Waitable],
         look: Callable[[], bool],
         give_up: Callable[[], None],
     ) -> None:
         self._all = everyone
         self._client = client
-        self._partitions = partitions
+        self._sources = sources
         self._look = look
         self._give_up = give_up
         self._timer: asyncio.TimerHandle | None = None
@@ -71,8 +77,8 @@ class Wait:
     def start(self, wait_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(wait_s, self.time_is_up)
         self._all[self] = None
-        for partition in self._partitions:
-            partition.add_listener(self._changed)
+        for source in self._sources:
+            source.add_listener(self._changed)
         self._client.on_close(self._leave)
 
     def _changed(self) -> None:
@@ -91,5 +97,5 @@ class Wait:
         if self._timer is not None:
             self._timer.cancel()
         self._all.pop(self, None)
-        for partition in self._partitions:
-            partition.remove_listener(self._changed)
+        for source in self._sources:
+            source.remove_listener(self._changed)

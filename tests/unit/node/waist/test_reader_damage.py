@@ -21,13 +21,16 @@ from penstock.node.broker import Broker
 from penstock.node.committed_records import read_committed
 from penstock.node.memory import MemoryFiles
 from penstock.node.partition import Partition
-from penstock.node.reading import Reader, Run, Wanted
+from penstock.node.session import Session
+from penstock.node.waist.reader import Reader, Run, Wanted
+from penstock.node.waist.waist import Waist
 from subscription_node import WISH, Member, letters
 from subscription_node import publish as publish_to
 
 RELAXED = {"penstock_validation": "header", "penstock_durability": "os"}
 TEXT = b"z" * (LOOP_UNFOLDED_BYTES_MAX // 2)
 NOBODY: Any = object()
+SESSION = Session("test")
 
 
 def put(partition: Partition, batch: bytearray) -> None:
@@ -40,7 +43,7 @@ async def read_all(reader: Reader, partition: Partition) -> list[bytes | None]:
     offset = 0
     while offset < partition.high_watermark:
         answers: list[Run | BrokerError] = []
-        reader.read(NOBODY, Wanted("orders", 0, offset, records_max=2), answers.append)
+        reader.read(SESSION, NOBODY, Wanted("orders", 0, offset, records_max=2), answers.append)
         await until(lambda answers=answers: answers)
         (run,) = answers
         assert isinstance(run, Run) and run.next_offset > offset
@@ -55,7 +58,7 @@ def test_a_reader_goes_past_what_it_cannot_open(kind: str, caplog: pytest.LogCap
 
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders", **RELAXED)
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         put(partition, filled_batch(payload=b"before"))
         put(partition, dict(garbage())[kind])
         put(partition, filled_batch(payload=b"behind"))
@@ -136,20 +139,20 @@ def test_a_large_batch_is_opened_in_a_worker_and_once() -> None:
 
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders", penstock_durability="os")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         put(partition, filled_batch(payload=b"before"))
         put(partition, build_batch([NewRecord(None, TEXT)] * 8, 1_000, ZSTD))
         answers: list[Run | BrokerError] = []
-        reader.read(NOBODY, Wanted("orders", 0, 0, records_max=3), answers.append)
+        reader.read(SESSION, NOBODY, Wanted("orders", 0, 0, records_max=3), answers.append)
         (first,) = answers
         assert isinstance(first, Run) and [record.offset for record in first.records] == [0]
-        reader.read(NOBODY, Wanted("orders", 0, 1, records_max=3), answers.append)
-        reader.read(NOBODY, Wanted("orders", 0, 4, records_max=2), answers.append)
+        reader.read(SESSION, NOBODY, Wanted("orders", 0, 1, records_max=3), answers.append)
+        reader.read(SESSION, NOBODY, Wanted("orders", 0, 4, records_max=2), answers.append)
         assert len(answers) == 1 and len(holding.held.jobs) == 1, "all wait for one worker"
         await holding.held.do_all()
         offsets = [[record.offset for record in one.records] for one in answers[1:] if isinstance(one, Run)]
         assert offsets == [[1, 2, 3], [4, 5]]
-        reader.read(NOBODY, Wanted("orders", 0, 7), answers.append)
+        reader.read(SESSION, NOBODY, Wanted("orders", 0, 7), answers.append)
         assert len(answers) == 4 and not holding.held.jobs
 
     with_broker(test, workers=holding)
@@ -160,7 +163,7 @@ def test_what_was_unfolded_is_kept_within_a_bound(monkeypatch: pytest.MonkeyPatc
 
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders", penstock_durability="os")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         for _ in range(4):
             put(partition, build_batch([NewRecord(None, TEXT)] * 4, 1_000, ZSTD))
         assert await read_all(reader, partition) == [TEXT] * 16
@@ -192,12 +195,12 @@ def test_a_message_of_a_large_batch_comes_back_and_dies() -> None:
 def test_records_that_are_not_asked_for_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders", penstock_durability="os")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         put(partition, filled_batch(5_000, b"x"))
         decoded: list[int] = []
         real = Partition.open_payload
         monkeypatch.setattr(Partition, "open_payload", lambda *given: decoded.append(1) or real(*given))
-        run = reader.read_now(partition, Wanted("orders", 0, 4_000, records_max=1))
+        run = reader.read_now(SESSION, Wanted("orders", 0, 4_000, records_max=1))
         assert [record.offset for record in run.records] == [4_000] and decoded == [1]
 
     with_broker(test)
@@ -206,7 +209,7 @@ def test_records_that_are_not_asked_for_are_not_decoded(monkeypatch: pytest.Monk
 def test_a_batch_that_ends_too_early_gives_what_comes_before() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders", **RELAXED)
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         good = filled_batch(4, b"x" * 20)
         put(partition, with_header(good[:-15], length=len(good) - 12 - 15))
         put(partition, filled_batch(payload=b"behind"))

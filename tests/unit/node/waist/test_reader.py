@@ -17,7 +17,12 @@ from penstock.core.records.whole import build_batch
 from penstock.node import committed_records
 from penstock.node.broker import Broker
 from penstock.node.partition import Partition
-from penstock.node.reading import Reader, Run, Wanted, end_of, offset_at
+from penstock.node.session import Session
+from penstock.node.waist.positions import Edge
+from penstock.node.waist.reader import Reader, Run, Wanted
+from penstock.node.waist.waist import Waist
+
+SESSION = Session("test")
 
 
 class Client:
@@ -51,18 +56,18 @@ def values(run: Run) -> list[bytes | None]:
 def test_from_any_offset_within_a_batch_and_over_batches() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         await put(partition, b"0", b"1", b"2")
         await put(partition, b"3", b"4", codec=1)
         await put(partition, b"5")
         for offset in range(6):
             for records_max in range(1, 7):
-                run = reader.read_now(partition, Wanted("orders", 0, offset, records_max))
+                run = reader.read_now(SESSION, Wanted("orders", 0, offset, records_max))
                 expected = list(range(offset, min(offset + records_max, 6)))
                 assert values(run) == [b"%d" % number for number in expected]
                 assert [record.offset for record in run.records] == expected
                 assert (run.next_offset, run.start_offset, run.end_offset) == (expected[-1] + 1, 0, 6)
-        run = reader.read_now(partition, Wanted("orders", 0, 6))
+        run = reader.read_now(SESSION, Wanted("orders", 0, 6))
         assert run == Run([], 6, 0, 6)
 
     with_broker(test)
@@ -71,10 +76,10 @@ def test_from_any_offset_within_a_batch_and_over_batches() -> None:
 def test_bytes_are_a_limit_but_one_record_always_fits() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         await put(partition, b"a" * 100, b"b" * 100, b"c" * 100)
         for bytes_max, count in ((0, 1), (1, 1), (150, 1), (200, 2), (299, 2), (300, 3), (10**9, 3)):
-            run = reader.read_now(partition, Wanted("orders", 0, 0, 100, bytes_max))
+            run = reader.read_now(SESSION, Wanted("orders", 0, 0, 100, bytes_max))
             assert len(run.records) == count, bytes_max
 
     with_broker(test)
@@ -82,14 +87,14 @@ def test_bytes_are_a_limit_but_one_record_always_fits() -> None:
 
 def answer_to(reader: Reader, wanted: Wanted, client: Client | None = None) -> list[Run | BrokerError]:
     answers: list[Run | BrokerError] = []
-    reader.read(client or Client(), wanted, answers.append)
+    reader.read(SESSION, client or Client(), wanted, answers.append)
     return answers
 
 
 def test_errors_are_answers() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
-        reader = Reader(broker)
+        reader = Waist(broker).reader()
         for wanted, error in (
             (Wanted("nowhere", 0, 0), UnknownTopic),
             (Wanted("orders", 1, 0), UnknownTopic),
@@ -104,7 +109,7 @@ def test_errors_are_answers() -> None:
 def test_waiting_ends_with_data_with_time_or_with_the_doors() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         assert answer_to(reader, Wanted("orders", 0, 0)) == [Run([], 0, 0, 0)]
         patient = answer_to(reader, Wanted("orders", 0, 0, wait_ms=60_000))
         short = answer_to(reader, Wanted("orders", 0, 0, wait_ms=1))
@@ -126,7 +131,7 @@ def test_waiting_ends_with_data_with_time_or_with_the_doors() -> None:
 def test_who_goes_while_waiting_is_not_answered_and_leaves_nothing_behind() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
-        partition, reader, client = broker.partition("orders", 0), Reader(broker), Client()
+        partition, reader, client = broker.partition("orders", 0), Waist(broker).reader(), Client()
         answers = answer_to(reader, Wanted("orders", 0, 0, wait_ms=60_000), client)
         client.go()
         assert not partition._listeners
@@ -141,7 +146,7 @@ def test_who_goes_while_waiting_is_not_answered_and_leaves_nothing_behind() -> N
 def test_a_topic_that_goes_while_somebody_waits_ends_the_wait() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
-        answers = answer_to(Reader(broker), Wanted("orders", 0, 0, wait_ms=60_000))
+        answers = answer_to(Waist(broker).reader(), Wanted("orders", 0, 0, wait_ms=60_000))
         await broker.change(lambda catalog: catalog.decide_delete_topic("orders"))
         await until(lambda: answers)
         assert isinstance(answers[0], BrokerError)
@@ -164,12 +169,12 @@ async def put_in_transaction(partition: Partition, sequence: int, *values: bytes
 def test_what_was_aborted_is_left_out_and_what_is_open_is_waited_for() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         everything = Wanted("orders", 0, 0, 100)
         dirty = everything._replace(isolation=Isolation.READ_UNCOMMITTED)
         await put_in_transaction(partition, 0, b"aborted")
-        assert reader.read_now(partition, everything) == Run([], 0, 0, 0)
-        assert values(reader.read_now(partition, dirty)) == [b"aborted"]
+        assert reader.read_now(SESSION, everything) == Run([], 0, 0, 0)
+        assert values(reader.read_now(SESSION, dirty)) == [b"aborted"]
         waiting = answer_to(reader, everything._replace(wait_ms=60_000))
         partition.append_marker(7, 0, Marker(is_commit=False, coordinator_epoch=0))
         await until(lambda: partition.last_stable_offset == 2)
@@ -179,9 +184,9 @@ def test_what_was_aborted_is_left_out_and_what_is_open_is_waited_for() -> None:
         partition.append_marker(7, 0, Marker(is_commit=True, coordinator_epoch=0))
         await until(lambda: waiting)
         assert isinstance(waiting[0], Run) and values(waiting[0]) == [b"committed"]
-        run = reader.read_now(partition, everything)
+        run = reader.read_now(SESSION, everything)
         assert (values(run), run.next_offset) == ([b"committed"], 4)
-        assert values(reader.read_now(partition, dirty)) == [b"aborted", b"committed"]
+        assert values(reader.read_now(SESSION, dirty)) == [b"aborted", b"committed"]
 
     with_broker(test)
 
@@ -194,7 +199,7 @@ def test_much_that_must_not_be_seen_is_looked_through_in_several_turns(
 
     async def test(broker: Broker) -> None:
         await make_topic(broker, "orders")
-        partition, reader = broker.partition("orders", 0), Reader(broker)
+        partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         for sequence in range(5):
             await put_in_transaction(partition, sequence, b"aborted")
         partition.append_marker(7, 0, Marker(is_commit=False, coordinator_epoch=0))
@@ -217,8 +222,12 @@ def test_by_time_and_from_the_end() -> None:
         partition = broker.partition("orders", 0)
         await put(partition, b"a", time_ms=1_000)
         await put(partition, b"b", time_ms=2_000)
-        found = [offset_at(partition, time_ms, Isolation.READ_COMMITTED) for time_ms in (0, 1_001, 2_001)]
+        reader = Waist(broker).reader()
+        found = [
+            reader.start(SESSION, "orders", 0, time_ms, Isolation.READ_COMMITTED)
+            for time_ms in (0, 1_001, 2_001)
+        ]
         assert found == [0, 1, 2]
-        assert end_of(partition, Isolation.READ_UNCOMMITTED) == 2
+        assert reader.start(SESSION, "orders", 0, Edge.LATEST, Isolation.READ_UNCOMMITTED) == 2
 
     with_broker(test)

@@ -13,8 +13,12 @@ from penstock.core.errors import BrokerError, OffsetOutOfRange, UnknownTopic
 from penstock.core.model import NewRecord, Record
 from penstock.core.records.whole import build_batch
 from penstock.node.broker import Broker
-from penstock.node.pages import PORTION_BYTES_MAX, PORTION_RECORDS_MAX, Page, Pages
-from penstock.node.reading import Reader, Wanted
+from penstock.node.session import Session
+from penstock.node.waist.pages import PORTION_BYTES_MAX, PORTION_RECORDS_MAX, Page, Pages
+from penstock.node.waist.reader import Reader, Wanted
+from penstock.node.waist.waist import Waist
+
+SESSION = Session("test")
 
 
 class Client:
@@ -38,14 +42,14 @@ async def stage(broker: Broker, *sizes: int) -> Pages:
     records = [NewRecord(None, b"v" * size) for size in sizes]
     appended = broker.partition("orders", 0).append(memoryview(build_batch(records, 1_000)))
     await until(lambda: broker.partition("orders", 0).high_watermark >= appended.end_offset)
-    return Pages(broker, Reader(broker))
+    return Pages(Waist(broker).reader())
 
 
 async def page(pages: Pages, **wanted: int) -> tuple[Page, int]:
     """A page, and how often others had their turn before it was there."""
     answers: list[Page | BrokerError] = []
     fields = {"topic": "orders", "partition": 0, "offset": 0, **wanted}
-    pages.read(Client(), Wanted(**fields), encode, answers.append)  # type: ignore[arg-type]
+    pages.read(SESSION, Client(), Wanted(**fields), encode, answers.append)  # type: ignore[arg-type]
     others = 0
     while not answers:
         others += 1
@@ -95,11 +99,11 @@ def test_errors_are_answered_and_a_client_that_goes_is_not() -> None:
     async def test(broker: Broker) -> None:
         pages = await stage(broker, *[10] * 2_000)
         answers: list[Page | BrokerError] = []
-        pages.read(Client(), Wanted("orders", 0, 2_001), encode, answers.append)
-        pages.read(Client(), Wanted("absent", 0, 0), encode, answers.append)
+        pages.read(SESSION, Client(), Wanted("orders", 0, 2_001), encode, answers.append)
+        pages.read(SESSION, Client(), Wanted("absent", 0, 0), encode, answers.append)
         assert [type(one) for one in answers] == [OffsetOutOfRange, UnknownTopic]
         client = Client()
-        pages.read(client, Wanted("orders", 0, 0, records_max=2_000), encode, answers.append)
+        pages.read(SESSION, client, Wanted("orders", 0, 0, records_max=2_000), encode, answers.append)
         for callback in client.on_closing:
             callback()
         await turns(20)
@@ -112,8 +116,8 @@ def test_a_page_ends_where_reading_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     async def test(broker: Broker) -> None:
         pages = await stage(broker, *[10] * 2_000)
         answers: list[Page | BrokerError] = []
-        pages.read(Client(), Wanted("orders", 0, 0, records_max=2_000), encode, answers.append)
-        monkeypatch.setattr(broker, "partition", _gone)
+        pages.read(SESSION, Client(), Wanted("orders", 0, 0, records_max=2_000), encode, answers.append)
+        monkeypatch.setattr(Reader, "_find", _gone)
         await until(lambda: answers)
         (found,) = answers
         assert isinstance(found, Page) and found.next_offset == PORTION_RECORDS_MAX

@@ -1,0 +1,35 @@
+"""Who is calling: the identity that a door hands to every verb of the waist. Holds values only; checks nothing.
+
+A connection makes its session when a client connects and replaces it when more becomes known about the client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client that has not authenticated, by Kafka's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One client on one connection."""
+
+    listener: str
+    principal: str = ANONYMOUS
+    address: str = "?"
+    """The client's host, without its port."""
+    client_id: str | None = None
+    software_name: str = ""
+    software_version: str = ""
+
+    def with_client(self, client_id: str | None) -> Session:
+        return replace(self, client_id=client_id)
+
+    def with_software(self, name: str, version: str) -> Session:
+        return replace(self, software_name=name, software_version=version)
+
+    @property
+    def software(self) -> str:
+        """Name and version of the client library; empty while unknown."""
+        return f"{self.software_name} {self.software_version}".strip()

@@ -1,0 +1,61 @@
+"""The one gate of permissions: every verb of the waist asks here before it does anything.
+
+Without an authorizer everything is allowed, at the cost of one comparison. Which operation a verb asks for is Kafka's
+choice for the same call, so that ACLs written for Kafka protect the same things here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from penstock.core.access import CLUSTER, OPERATIONS, Operation, Resource, refusal, topic_resource
+from penstock.core.machines.catalog import Catalog
+from penstock.core.machines.catalog_events import Topic
+from penstock.core.model import TopicRef
+from penstock.node.session import Session
+
+
+class Authorizer(Protocol):
+    """Decides who may do what."""
+
+    def allows(self, session: Session, operation: Operation, resource: Resource) -> bool: ...
+
+
+class Authorization:
+    """The permissions of one node. Verbs on the path of records look at `authorizer` themselves."""
+
+    __slots__ = ("_catalog", "authorizer")
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.authorizer: Authorizer | None = None
+
+    def allows(self, session: Session, operation: Operation, resource: Resource) -> bool:
+        return self.authorizer is None or self.authorizer.allows(session, operation, resource)
+
+    def authorize(self, session: Session, operation: Operation, resource: Resource) -> None:
+        """Raise the Forbidden of that kind of resource unless the caller has the permission."""
+        if self.authorizer is not None and not self.authorizer.allows(session, operation, resource):
+            raise refusal(session.principal, operation, resource)
+
+    def authorize_topic(self, session: Session, operation: Operation, topic: TopicRef) -> None:
+        """The same for a topic by its name or its id; an unknown id is UnknownTopicId."""
+        if self.authorizer is not None:
+            name = topic if isinstance(topic, str) else self._catalog.topic_by_id(topic).name
+            self.authorize(session, operation, topic_resource(name))
+
+    def authorize_creation(self, session: Session, topic: str) -> None:
+        """A topic may be created by whoever may create any, or this one."""
+        if not self.allows(session, Operation.CREATE, CLUSTER):
+            self.authorize(session, Operation.CREATE, topic_resource(topic))
+
+    def allowed_topics(self, session: Session, operation: Operation, topics: list[Topic]) -> list[Topic]:
+        """Those of the topics that the caller may do this to."""
+        if self.authorizer is None:
+            return topics
+        return [one for one in topics if self.allows(session, operation, topic_resource(one.name))]
+
+    def allowed_operations(self, session: Session, resource: Resource) -> Iterable[Operation]:
+        """All that the caller may do to a resource."""
+        return (one for one in OPERATIONS[resource.type] if self.allows(session, one, resource))

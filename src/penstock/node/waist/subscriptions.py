@@ -1,0 +1,157 @@
+"""Subscriptions: create, delete, describe; take a seat, and say from it what became of messages.
+
+To permissions a subscription is a group. The coordinator decides who gets which message.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.core.access import Operation, group_resource
+from penstock.core.errors import InvalidRequest
+from penstock.core.machines.subscription import Outcome as Outcome
+from penstock.core.machines.subscription_definitions import Definition as Definition
+from penstock.node.broker import Broker
+from penstock.node.coordinators.live_subscription import Delivered as Delivered
+from penstock.node.coordinators.live_subscription import LiveSubscription, Recipient
+from penstock.node.coordinators.subscriptions import PartitionProgress as PartitionProgress
+from penstock.node.coordinators.subscriptions import Subscriptions
+from penstock.node.coordinators.subscriptions import Wish as Wish
+from penstock.node.partition import Settled
+from penstock.node.session import Session
+from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.routes import Routes
+
+
+class SeatedMember(NamedTuple):
+    """A member as others see it."""
+
+    id: str
+    window: int
+    held: int
+
+
+class SubscriptionDescription(NamedTuple):
+    """A subscription, how far it is, and who takes part."""
+
+    definition: Definition
+    progress: list[PartitionProgress]
+    members: list[SeatedMember]
+
+
+class Seat:
+    """One member of a subscription. Messages go to its recipient; what the member says comes through here."""
+
+    __slots__ = ("_acknowledge", "_authorization", "_live", "_member_id", "definition")
+
+    def __init__(self, live: LiveSubscription, member_id: str, authorization: Authorization) -> None:
+        self._live = live
+        self._acknowledge = live.acknowledge
+        self._member_id = member_id
+        self._authorization = authorization
+        self.definition = live.definition
+
+    def acknowledge(
+        self, session: Session, partition: int, offset: int, outcome: Outcome, reason: str | None = None
+    ) -> None:
+        """The member says what became of a message. Raises NotHeld when that is not for it to say."""
+        if self._authorization.authorizer is not None:
+            self._authorize(session)
+        self._acknowledge(self._member_id, partition, offset, outcome, reason)
+
+    def renew(self, session: Session, partition: int, offset: int) -> None:
+        """The member needs more time for a message that it holds."""
+        self._authorize(session)
+        self._live.renew(self._member_id, partition, offset)
+
+    def _authorize(self, session: Session) -> None:
+        self._authorization.authorize(session, Operation.READ, group_resource(self.definition.name))
+
+    def when_settled(self, settled: Settled) -> None:
+        """Call back once everything that members have said so far is durable."""
+        self._live.when_settled(settled)
+
+    def pause(self) -> None:
+        """The member does not read: no more for now."""
+        self._live.pause(self._member_id)
+
+    def resume(self) -> None:
+        self._live.resume(self._member_id)
+
+    def leave(self, session: Session, settled: Settled) -> None:
+        """The member goes politely: what it holds goes to others and is not counted."""
+        self._authorize(session)
+        self._live.leave(self._member_id, is_counted=False, settled=settled)
+
+    def abandon(self) -> None:
+        """The member is gone without a word: its messages may have been the reason, so they count as delivered."""
+        self._live.leave(self._member_id, is_counted=True, settled=lambda _: None)
+
+
+class SubscriptionVerbs:
+    """Manages subscriptions for clients."""
+
+    def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
+        self._broker = broker
+        self._authorization = authorization
+        self._routes = routes
+        self.heartbeat_ms = broker.settings.subscription_heartbeat_ms
+        """How often members have to be heard of."""
+        self.window_max = broker.settings.subscription_window_max
+        """The largest number of messages that a member may hold."""
+
+    def _coordinator(self, session: Session, operation: Operation, name: str) -> Subscriptions:
+        self._authorization.authorize(session, operation, group_resource(name))
+        return self._routes.subscriptions(name)
+
+    def release_members(self) -> None:
+        """The doors are closing: members are told, so that nothing they hold counts as delivered."""
+        self._broker.subscriptions.release_members()
+
+    # -- coming and going
+
+    async def create(self, session: Session, wish: Wish) -> bool:
+        """Create a subscription; False if there was the same already, which goes on as it was."""
+        coordinator = self._coordinator(session, Operation.READ, wish.name)
+        self._authorization.authorize_topic(session, Operation.READ, wish.topic)
+        return await coordinator.create(wish)
+
+    async def delete(self, session: Session, name: str) -> None:
+        """End a subscription; its members are told."""
+        await self._coordinator(session, Operation.DELETE, name).remove(name)
+
+    def join(self, session: Session, name: str, member_id: str, window: int, recipient: Recipient) -> Seat:
+        """A new member, which is dealt messages from now on."""
+        coordinator = self._coordinator(session, Operation.READ, name)
+        if not 0 < window <= self.window_max:
+            raise InvalidRequest(
+                f"a window is from 1 to {self.window_max} (subscription_window_max), not {window}"
+            )
+        live = coordinator.find(name)
+        self._authorization.authorize_topic(session, Operation.READ, live.definition.topic)
+        live.join(member_id, window, recipient)
+        return Seat(live, member_id, self._authorization)
+
+    # -- looking
+
+    def all(self, session: Session) -> list[Definition]:
+        """The subscriptions that the caller may know of, sorted by name."""
+        found = self._broker.subscriptions.list()
+        if self._authorization.authorizer is None:
+            return found
+        allows = self._authorization.allows
+        return [one for one in found if allows(session, Operation.DESCRIBE, group_resource(one.name))]
+
+    def describe(self, session: Session, name: str) -> SubscriptionDescription:
+        coordinator = self._coordinator(session, Operation.DESCRIBE, name)
+        live = coordinator.find(name)
+        members = live.shard.book.members(name)
+        seated = [SeatedMember(one, window, members.holding[one]) for one, window in members.windows.items()]
+        return SubscriptionDescription(live.definition, list(coordinator.progress(name)), seated)
+
+    async def redrive(self, session: Session, name: str, count_max: int | None) -> int:
+        """Bring dead letters back to their topic, for this subscription alone; returns how many."""
+        coordinator = self._coordinator(session, Operation.READ, name)
+        topic = coordinator.find(name).definition.topic
+        self._authorization.authorize_topic(session, Operation.WRITE, topic)
+        return await coordinator.redrive(name, count_max)
