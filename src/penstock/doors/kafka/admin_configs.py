@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from penstock.core.errors import BrokerError, InvalidRequest, words_of
@@ -137,7 +137,8 @@ class ConfigHandlers:
     ) -> list[BrokerError | None]:
         pace = Pace()
         keys: list[Hashable] = []
-        for some in chunks(request.resources):
+        resources: Sequence[_Resource] = request.resources
+        for some in chunks(resources):
             keys += map(_key, some)
             await pace.spend(len(some) // 4)
         twice = repeated(keys)
@@ -154,7 +155,8 @@ async def _answers(
     answer_type: Any,
 ) -> list[Any]:
     answers, pace = [], Pace()
-    for resource, error in zip(request.resources, errors, strict=True):
+    resources: Sequence[_Resource] = request.resources
+    for resource, error in zip(resources, errors, strict=True):
         answers.append(
             answer_type(
                 error_code=0 if error is None else code_of(error),

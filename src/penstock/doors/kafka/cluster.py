@@ -5,7 +5,7 @@ What there is and where. Creates a topic only where Kafka's clients expect it to
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -65,6 +65,7 @@ class ClusterHandlers:
         """Create what is missing, one topic after the other."""
         failures: dict[str, BrokerError] = {}
         pace, left = Pace(), AUTO_CREATED_TOPICS_MAX
+        assert request.topics is not None
         for one in request.topics:
             await pace.spend(1)
             name, _, error = self._find(call, one)
@@ -83,6 +84,7 @@ class ClusterHandlers:
         self, call: Call, request: messages.MetadataRequest, failures: dict[str, BrokerError]
     ) -> Sliced[messages.MetadataResponse]:
         answers = []
+        assert request.topics is not None
         for one in request.topics:
             name, topic, error = self._find(call, one)
             if topic is not None:
@@ -187,22 +189,22 @@ class ClusterHandlers:
         left = min(max(1, request.response_partition_limit), DESCRIBED_PARTITIONS_MAX)
         cursor = request.cursor
         start = (cursor.topic_name, max(0, cursor.partition_index)) if cursor else ("", 0)
-        topics, cursor = [], None
+        topics, next_cursor = [], None
         for name in sorted(self._names(call, request)):
             if name < start[0]:
                 continue
             first = start[1] if name == start[0] else 0
             if not left:
-                cursor = response.Cursor(topic_name=name, partition_index=first)
+                next_cursor = response.Cursor(topic_name=name, partition_index=first)
                 break
             topic, partition_count = self._describe_topic(call, name, first, left)
             topics.append(topic)
             yield 1 + len(topic.partitions)
             left -= len(topic.partitions)
             if first + len(topic.partitions) < partition_count:
-                cursor = response.Cursor(topic_name=name, partition_index=first + len(topic.partitions))
+                next_cursor = response.Cursor(topic_name=name, partition_index=first + len(topic.partitions))
                 break
-        return response(topics=topics, next_cursor=cursor)
+        return response(topics=topics, next_cursor=next_cursor)
 
     def _names(self, call: Call, request: messages.DescribeTopicPartitionsRequest) -> Iterable[str]:
         if request.topics:
@@ -211,7 +213,7 @@ class ClusterHandlers:
 
     def _describe_topic(
         self, call: Call, name: str, first: int, count: int
-    ) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+    ) -> tuple[messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic, int]:
         """A topic with some of its partitions, and how many it has."""
         response = messages.DescribeTopicPartitionsResponse
         try:
@@ -245,7 +247,9 @@ class ClusterHandlers:
             directory = self._cluster.log_directory(call.session)
         except BrokerError as error:
             return response(error_code=code_of(error), results=[])
-        wanted = {topic.name: range(topic.partition_count) for topic in self._topics.all(call.session)}
+        wanted: dict[str, Sequence[int]] = {
+            topic.name: range(topic.partition_count) for topic in self._topics.all(call.session)
+        }
         if request.topics is not None:
             wanted = {one.topic: one.partitions for one in request.topics}
         topics = []

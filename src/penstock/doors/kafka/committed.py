@@ -134,8 +134,8 @@ class CommittedHandlers:
                 code = coordinator_code_of(outcome)
                 done((self._refused(call, request, code) if call.version < _GROUP_ERROR_FROM else [], code))
                 return
-            is_all = request.topics is None
-            steps = self._all(call, outcome) if is_all else self._asked(call, request.topics, outcome)
+            asked = request.topics
+            steps = self._all(call, outcome) if asked is None else self._asked(call, asked, outcome)
             self._slices.go(steps, partial(self._told, call, done))
 
         yield from self._verbs.fetch(
