@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from penstock.core.errors import BrokerError, MemberIdRequired
 from penstock.core.machines.group_values import JoinCommand, Joined, LeaveCommand, Protocol, SyncCommand
-from penstock.core.machines.offsets import Place
+from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.runtime import Runtime
@@ -73,14 +73,14 @@ class Node:
     async def commit(
         self, group: str, offset: int, by: Committer = NOBODY, topic: str = "t", partition: int = 0
     ) -> Any:
-        new = NewOffset(Place(topic, partition), offset, -1, "")
+        new = NewOffset(TopicPartition(topic, partition), offset, -1, "")
         return await self.ask(self.coordination.committed.commit, group, by, [new], NO_RETENTION)
 
     async def fetch(
         self, group: str, topic: str = "t", partition: int = 0, *, require_stable: bool = False
     ) -> Any:
         """The committed offset, None, or an error."""
-        place = Place(topic, partition)
+        place = TopicPartition(topic, partition)
         found = await self.ask(
             self.coordination.committed.fetch, group, NOBODY, [place], require_stable=require_stable
         )
@@ -88,7 +88,7 @@ class Node:
         return one.offset if hasattr(one, "offset") else one
 
     async def pend(self, group: str, producer: tuple[int, int], offset: int) -> Any:
-        new = NewOffset(Place("t", 0), offset, -1, "")
+        new = NewOffset(TopicPartition("t", 0), offset, -1, "")
         return await self.ask(self.coordination.committed.pend, group, NOBODY, producer, [new])
 
     async def settle(self, producer_id: int, *, is_commit: bool) -> BrokerError | None:

@@ -46,7 +46,6 @@ DEFINED_TWICE = {
     "Mark",
     "Outcome",
     "Pace",
-    "Place",
     "Plan",
     "Reader",
     "Source",

@@ -20,6 +20,7 @@ from penstock.client.access import Access
 from penstock.client.connection import BrokerConnection, word
 from penstock.client.errors import ClientError, NotFound, Refused, TimedOut, Unreachable
 from penstock.core.model import Address
+from penstock.core.model import TopicPartition as TopicPartition
 from penstock.wire.kafka import ApiKey, ErrorCode, KafkaMessage, KafkaRequest, ResponseT, messages
 
 _METADATA_VERSION_MAX = 10
@@ -73,13 +74,6 @@ class Node(NamedTuple):
     """One broker by its number."""
 
     node_id: int
-
-
-class TopicPartition(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
 
 
 class Leader(NamedTuple):

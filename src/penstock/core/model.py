@@ -49,6 +49,13 @@ class Acks(IntEnum):
     ALL = -1
 
 
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
 class Header(NamedTuple):
     """One header of a record. Names may repeat."""
 

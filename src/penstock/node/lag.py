@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.core.machines.offsets import Place
+from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker
 
 
 class Lag(NamedTuple):
     """One group in one partition. `committed_offset` None: it never committed here."""
 
-    place: Place
+    place: TopicPartition
     committed_offset: int | None
     end_offset: int
     records: int
@@ -27,7 +27,7 @@ def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
     committed = broker.coordination.groups.shard_of(group_id).roster.offsets.of_group(group_id)
     for topic in dict.fromkeys(place.topic for place in committed):
         for partition in broker.partitions_of(topic):
-            place = Place(topic, partition.index)
+            place = TopicPartition(topic, partition.index)
             found = committed.get(place)
             at = partition.start_offset if found is None else max(found.offset, partition.start_offset)
             end = partition.high_watermark

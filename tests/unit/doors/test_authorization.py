@@ -15,24 +15,24 @@ import pytest
 from handheld import turns
 from http_client import HttpClient
 from in_process import Caller, Line, receive
+from kafka_requests import Names, request_of
 from node_at_hand import SETTINGS, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.core.access import Operation, Resource
-from penstock.core.machines.offsets import Place
-from penstock.core.model import NewRecord
+from penstock.core.model import NewRecord, TopicPartition
 from penstock.core.records.whole import build_batch
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.coordinators.subscriptions import Wish
 from penstock.node.session import ANONYMOUS, Session
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
-from penstock.wire.kafka.notation import SchemaField, Struct
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.words import KNOWN
 from penstock.wire.text.commands import NAMES
 from queue_peer import Peer
 
 TOPIC, GROUP, TRANSACTIONAL_ID, SUBSCRIPTION = "orders", "readers", "payments", "billing"
+NAMES_THERE = Names(TOPIC, GROUP, TRANSACTIONAL_ID)
 FORBIDDEN = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -70,7 +70,7 @@ class Stage:
         await partition.flush()
         await broker.coordination.open()
         answers: list[Any] = []
-        offset = NewOffset(Place(TOPIC, 0), 1, -1, "")
+        offset = NewOffset(TopicPartition(TOPIC, 0), 1, -1, "")
         broker.coordination.committed.commit(GROUP, Committer(), [offset], NO_RETENTION, answers.append)
         await until(lambda: answers)
         await broker.transactions.init(TRANSACTIONAL_ID, 60_000, None)
@@ -129,113 +129,6 @@ EMPTY_ANSWERS = {
 }
 """What leaves out all that the client may not know of, or has no place for an error."""
 
-NUMBERS = {
-    "acks": -1,
-    "num_partitions": 1,
-    "replication_factor": 1,
-    "count": 3,
-    "producer_id": -1,
-    "producer_epoch": -1,
-    "replica_id": -1,
-    "current_leader_epoch": -1,
-    "session_timeout_ms": 10_000,
-    "rebalance_timeout_ms": 10_000,
-    "transaction_timeout_ms": 10_000,
-    "timeout_ms": 10_000,
-    "max_bytes": 1 << 20,
-    "partition_max_bytes": 1 << 20,
-    "generation_id": -1,
-    "generation_id_or_member_epoch": -1,
-    "member_epoch": 0,
-    "resource_type": 2,
-    "endpoint_type": 1,
-    "max_version_level": 1,
-    "upgrade_type": 1,
-    "response_partition_limit": 10,
-    "resource_types": 2,
-    "patterns_type": 3,
-}
-"""What a number in a request has to be where it is not 0."""
-
-TEXTS = {"group": GROUP, "coordinator_key": GROUP, "transactional_id": TRANSACTIONAL_ID, "key": GROUP}
-
-
-def request_of(api_key: int, version: int, stage: Stage) -> Any:
-    """A request that would be served if permissions allowed it: one entry in every list, of what there is."""
-    schema = API[api_key].request
-    return _struct(schema.root, version, messages.classes_of(schema), stage)
-
-
-def _struct(struct: Struct, version: int, classes: dict[str, Any], stage: Stage) -> Any:
-    values = {}
-    for field in struct.fields:
-        if field.present(version) and field.tag is None:
-            value = _value(field, version, classes, stage)
-            values[field.name] = [value] if field.is_array else value
-    return classes[struct.name](**values)
-
-
-def _value(field: SchemaField, version: int, classes: dict[str, Any], stage: Stage) -> Any:
-    if field.struct is not None:
-        return _struct(field.struct, version, classes, stage)
-    match field.type:
-        case "bool":
-            return False
-        case "float64":
-            return 0.0
-        case "uuid":
-            return stage.broker.catalog.topic(TOPIC).id
-        case "records":
-            now_ms = stage.broker.runtime.clock.now_ms()
-            return bytes(build_batch([NewRecord(None, b"2")], now_ms))
-        case "bytes":
-            return b""
-        case "string":
-            return _text(field)
-    return NUMBERS.get(field.name, 0)
-
-
-def _text(field: SchemaField) -> str | None:
-    if field.name in ("instance_id", "group_instance_id", "rack_id", "subscribed_topic_regex"):
-        return None if field.null_from < 100 else ""
-    for word, text in TEXTS.items():
-        if word in field.name:
-            return text
-    return TOPIC
-
-
-def special(api_key: int, request: Any) -> Any:
-    """Where names in a schema do not say what they are."""
-    match api_key:
-        case ApiKey.PRODUCE:
-            request.transactional_id = None
-        case ApiKey.DELETE_TOPICS if request.topics:
-            request.topics[0].name = None
-        case ApiKey.METADATA if request.topics:
-            request.topics[0].topic_id = bytes(16)
-        case ApiKey.CREATE_TOPICS:
-            request.topics[0].assignments, request.topics[0].configs = [], []
-        case ApiKey.DESCRIBE_CONFIGS:
-            request.resources[0].configuration_keys = None
-        case ApiKey.DESCRIBE_QUORUM:
-            request.topics[0].topic_name = "__cluster_metadata"
-        case ApiKey.LIST_GROUPS:
-            request.states_filter = request.types_filter = []
-        case ApiKey.LIST_TRANSACTIONS:
-            request.state_filters = request.producer_id_filters = []
-            request.transactional_id_pattern = None
-            request.duration_filter = -1
-        case ApiKey.FETCH:
-            request.replica_state, request.forgotten_topics_data = None, []
-            request.replica_id, request.session_id = -1, 0
-        case ApiKey.DESCRIBE_CLIENT_QUOTAS:
-            request.components = []
-        case ApiKey.DESCRIBE_CLUSTER:
-            request.include_cluster_authorized_operations = True
-        case ApiKey.CONSUMER_GROUP_HEARTBEAT:
-            request.subscribed_topic_regex, request.server_assignor = None, None
-    return request
-
 
 def codes(answer: Any) -> Iterator[ErrorCode]:
     """Every error in an answer."""
@@ -267,7 +160,7 @@ def kafka_calls() -> list[tuple[int, int]]:
 @pytest.mark.parametrize(("api_key", "version"), kafka_calls(), ids=lambda one: str(one))
 def test_kafka(api_key: int, version: int) -> None:
     async def test(stage: Stage) -> None:
-        request = special(api_key, request_of(api_key, version, stage))
+        request = request_of(api_key, version, NAMES_THERE, stage.broker)
         stage.refuse()
         answer = await Caller(stage.doors).ask(api_key, version, request)
         asked = stage.take_asked()

@@ -16,10 +16,9 @@ from penstock.core.machines.offsets import (
     OffsetPended,
     OffsetRemoved,
     OffsetUnpended,
-    Place,
 )
 from penstock.core.machines.record_fields import FieldReader, int16, int32, int64, text
-from penstock.core.model import NO_EPOCH
+from penstock.core.model import NO_EPOCH, TopicPartition
 
 OFFSET_KEYS = (0, 1)
 """Both are read alike; the second is written."""
@@ -31,7 +30,7 @@ _KEY_PREFIX = int16(OFFSET_KEYS[1])
 _VALUE_PREFIX = int16(_VALUE)
 
 
-def _encode_key(group_id: str, place: Place) -> bytes:
+def _encode_key(group_id: str, place: TopicPartition) -> bytes:
     return _KEY_PREFIX + text(group_id) + text(place.topic) + int32(place.partition)
 
 
@@ -48,7 +47,7 @@ def _encode_value(one: Committed) -> bytes:
     )
 
 
-def _encode_pended_key(group_id: str, producer_id: int, place: Place) -> bytes:
+def _encode_pended_key(group_id: str, producer_id: int, place: TopicPartition) -> bytes:
     return (
         int16(PENDED_KEY) + text(group_id) + int64(producer_id) + text(place.topic) + int32(place.partition)
     )
@@ -86,7 +85,7 @@ def _decode_value(reader: FieldReader) -> Committed:
 def _decode_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetRemoved:
     reader = FieldReader(key)
     reader.int16()
-    group_id, place = reader.text(), Place(reader.text(), reader.int32())
+    group_id, place = reader.text(), TopicPartition(reader.text(), reader.int32())
     reader.end()
     if value is None:
         return OffsetRemoved(group_id, place)
@@ -96,7 +95,11 @@ def _decode_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetR
 def _decode_pended(key: bytes, value: bytes | None) -> OffsetPended | OffsetUnpended:
     reader = FieldReader(key)
     reader.int16()
-    group_id, producer_id, place = reader.text(), reader.int64(), Place(reader.text(), reader.int32())
+    group_id, producer_id, place = (
+        reader.text(),
+        reader.int64(),
+        TopicPartition(reader.text(), reader.int32()),
+    )
     reader.end()
     if value is None:
         return OffsetUnpended(group_id, producer_id, place)

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from penstock.core.errors import MetadataTooLarge, StaleProducer
 from penstock.core.limits import OFFSET_METADATA_BYTES_MAX
+from penstock.core.model import TopicPartition
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -20,13 +21,6 @@ V = TypeVar("V")
 
 NO_OFFSET = -1
 NO_EXPIRY = -1
-
-
-class Place(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
 
 
 class Committed(NamedTuple):
@@ -44,7 +38,7 @@ class OffsetCommitted:
     """A group's offset of one partition; this is what it is now."""
 
     group_id: str
-    place: Place
+    place: TopicPartition
     committed: Committed
 
 
@@ -53,7 +47,7 @@ class OffsetRemoved:
     """A group has no offset of this partition any more."""
 
     group_id: str
-    place: Place
+    place: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,7 @@ class OffsetPended:
     group_id: str
     producer_id: int
     producer_epoch: int
-    place: Place
+    place: TopicPartition
     committed: Committed
 
 
@@ -73,7 +67,7 @@ class OffsetUnpended:
 
     group_id: str
     producer_id: int
-    place: Place
+    place: TopicPartition
 
 
 Event = OffsetCommitted | OffsetRemoved | OffsetPended | OffsetUnpended
@@ -87,8 +81,8 @@ class Offsets:
     """The machine. One per partition of the groups' topic."""
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[Place, Committed]] = {}
-        self._pended: dict[str, dict[int, dict[Place, OffsetPended]]] = {}
+        self._committed: dict[str, dict[TopicPartition, Committed]] = {}
+        self._pended: dict[str, dict[int, dict[TopicPartition, OffsetPended]]] = {}
         self._groups_of: dict[int, dict[str, None]] = {}
 
     # -- reading
@@ -107,35 +101,35 @@ class Offsets:
         return group_id in self._pended
 
     @property
-    def places(self) -> set[Place]:
+    def places(self) -> set[TopicPartition]:
         """Every partition that anybody has committed an offset of."""
         return {place for of_group in self._committed.values() for place in of_group}
 
     def has_any(self, group_id: str) -> bool:
         return group_id in self._committed or group_id in self._pended
 
-    def find(self, group_id: str, place: Place) -> Committed | None:
+    def find(self, group_id: str, place: TopicPartition) -> Committed | None:
         return self._committed.get(group_id, {}).get(place)
 
-    def of_group(self, group_id: str) -> dict[Place, Committed]:
+    def of_group(self, group_id: str) -> dict[TopicPartition, Committed]:
         """Everything that a group has committed, sorted."""
         return dict(sorted(self._committed.get(group_id, {}).items()))
 
-    def is_unstable(self, group_id: str, place: Place) -> bool:
+    def is_unstable(self, group_id: str, place: TopicPartition) -> bool:
         """Does an open transaction want to change this offset?"""
         return any(place in pended for pended in self._pended.get(group_id, {}).values())
 
-    def pended(self, group_id: str, producer_id: int) -> dict[Place, Committed]:
+    def pended(self, group_id: str, producer_id: int) -> dict[TopicPartition, Committed]:
         found = self._pended.get(group_id, {}).get(producer_id, {})
         return {place: found[place].committed for place in sorted(found)}
 
     # -- deciding
 
-    def decide_commit(self, group_id: str, place: Place, committed: Committed) -> Event:
+    def decide_commit(self, group_id: str, place: TopicPartition, committed: Committed) -> Event:
         _check_metadata(committed)
         return OffsetCommitted(group_id, place, committed)
 
-    def decide_remove(self, group_id: str, place: Place) -> list[Event]:
+    def decide_remove(self, group_id: str, place: TopicPartition) -> list[Event]:
         """Drop one offset; nothing happens if there is none."""
         return [OffsetRemoved(group_id, place)] if self.find(group_id, place) is not None else []
 
@@ -175,7 +169,12 @@ class Offsets:
         return events
 
     def decide_pend(
-        self, group_id: str, producer_id: int, producer_epoch: int, place: Place, committed: Committed
+        self,
+        group_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        place: TopicPartition,
+        committed: Committed,
     ) -> Event:
         """Keep an offset for the end of a transaction."""
         _check_metadata(committed)
@@ -212,7 +211,7 @@ class Offsets:
             case OffsetUnpended(group_id, producer_id, place):
                 self._unpend(group_id, producer_id, place)
 
-    def _unpend(self, group_id: str, producer_id: int, place: Place) -> None:
+    def _unpend(self, group_id: str, producer_id: int, place: TopicPartition) -> None:
         of_group = self._pended.get(group_id)
         if of_group is None:
             return

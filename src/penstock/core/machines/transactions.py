@@ -20,7 +20,6 @@ from penstock.core.errors import (
     UnknownTransaction,
     WrongProducer,
 )
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.transaction_values import (
     EPOCH_MAX,
     NEXT,
@@ -34,7 +33,7 @@ from penstock.core.machines.transaction_values import (
     TransactionSaved,
     TransactionState,
 )
-from penstock.core.model import NO_EPOCH, NO_PRODUCER
+from penstock.core.model import NO_EPOCH, NO_PRODUCER, TopicPartition
 
 
 class Claim(NamedTuple):
@@ -77,7 +76,7 @@ class Transactions:
         open_ones = [self._by_id[transactional_id] for transactional_id in sorted(self._ongoing)]
         return [one for one in open_ones if now_ms - one.started_ms > one.timeout_ms]
 
-    def check_places(self, transactional_id: str, by: Claim, places: Iterable[Place]) -> None:
+    def check_places(self, transactional_id: str, by: Claim, places: Iterable[TopicPartition]) -> None:
         """Are these partitions in the open transaction of this very producer? Raises if not.
 
         By name, as producers know them: one that added a partition does not add it again when its topic is re-created.

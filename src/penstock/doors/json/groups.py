@@ -13,8 +13,7 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge
 from penstock.core.limits import GROUP_CALL_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
-from penstock.core.machines.offsets import Place
-from penstock.core.model import NO_EPOCH
+from penstock.core.model import NO_EPOCH, TopicPartition
 from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
 from penstock.node.slices import Sliced, chunks, once
@@ -126,7 +125,7 @@ class GroupHandlers:
 
     def _named(self, call: Call, assignment: Assignment) -> list[dict[str, Any]]:
         topics = self._groups.assigned_topics(call.session, assignment)
-        named = [Place(topic.name, index) for topic in topics for index in topic.partitions]
+        named = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
         return [place._asdict() for place in sorted(named)]
 
     # -- offsets
@@ -176,7 +175,7 @@ class GroupHandlers:
             return
         await self._open(call, group_id)
 
-        def answered(outcome: dict[Place, Committed | BrokerError | None] | BrokerError) -> None:
+        def answered(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
                 return
@@ -188,17 +187,17 @@ class GroupHandlers:
         )
         await slices.run(fetching)
 
-    def _places(self, call: Call, topics: Sequence[str]) -> Sliced[list[Place]]:
-        places: list[Place] = []
+    def _places(self, call: Call, topics: Sequence[str]) -> Sliced[list[TopicPartition]]:
+        places: list[TopicPartition] = []
         for name in topics:
             count = self._topics.get(call.session, name).partition_count
             if len(places) + count > REQUEST_ELEMENTS_MAX:
                 raise TooLarge(f"OFFSETS answers for at most {REQUEST_ELEMENTS_MAX} partitions")
-            places += [Place(name, index) for index in range(count)]
+            places += [TopicPartition(name, index) for index in range(count)]
             yield 1 + count // 16
         return places
 
-    def _bounds(self, call: Call, place: Place) -> dict[str, Any]:
+    def _bounds(self, call: Call, place: TopicPartition) -> dict[str, Any]:
         return {**place._asdict(), **self._positions.bounds(call.session, *place)._asdict()}
 
 
@@ -225,9 +224,9 @@ def _entry(row: object) -> OffsetEntry:
     return OffsetEntry(topic, partition, offset, NO_EPOCH, metadata)
 
 
-def _place(row: object) -> Place:
+def _place(row: object) -> TopicPartition:
     fields = Fields(row, "an assignment")
-    place = Place(fields.text("topic"), fields.number("partition", high=INT32_MAX))
+    place = TopicPartition(fields.text("topic"), fields.number("partition", high=INT32_MAX))
     fields.check_empty()
     return place
 

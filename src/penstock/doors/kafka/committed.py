@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, StaleMember, UnknownGroup
-from penstock.core.machines.offsets import Place
-from penstock.core.model import NO_EPOCH
+from penstock.core.model import NO_EPOCH, TopicPartition
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.slices import Sliced, chunks
@@ -120,16 +119,16 @@ class CommittedHandlers:
         done: Callable[[Any], None],
     ) -> Sliced[None]:
         """`done` gets the topics of one group and its error code."""
-        wanted: list[Place] | None = None
+        wanted: list[TopicPartition] | None = None
         if request.topics is not None:
             wanted = []
             for topic in request.topics:
                 name = self._name(call, topic)
                 for indexes in chunks(topic.partition_indexes if name is not None else []):
-                    wanted += [Place(name or "", index) for index in indexes]
+                    wanted += [TopicPartition(name or "", index) for index in indexes]
                     yield 1 + len(indexes) // 8
 
-        def answered(outcome: dict[Place, Committed | BrokerError | None] | BrokerError) -> None:
+        def answered(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 code = coordinator_code_of(outcome)
                 done((self._refused(call, request, code) if call.version < _GROUP_ERROR_FROM else [], code))
@@ -154,7 +153,9 @@ class CommittedHandlers:
             return str(topic.name)
         return self._topics.name_of(call.session, topic.topic_id)
 
-    def _asked(self, call: Call, topics: Sequence[Any], found: dict[Place, Any]) -> Sliced[list[Any]]:
+    def _asked(
+        self, call: Call, topics: Sequence[Any], found: dict[TopicPartition, Any]
+    ) -> Sliced[list[Any]]:
         answers = []
         for topic in topics:
             name = self._name(call, topic)
@@ -162,13 +163,13 @@ class CommittedHandlers:
             partitions: list[Any] = []
             for indexes in chunks(topic.partition_indexes):
                 partitions += [
-                    _partition(call, one, found.get(Place(name or "", one)), code) for one in indexes
+                    _partition(call, one, found.get(TopicPartition(name or "", one)), code) for one in indexes
                 ]
                 yield 1 + len(indexes) // 4
             answers.append(_topic(call, topic.name, getattr(topic, "topic_id", bytes(16)), partitions))
         return answers
 
-    def _all(self, call: Call, found: dict[Place, Any]) -> Sliced[list[Any]]:
+    def _all(self, call: Call, found: dict[TopicPartition, Any]) -> Sliced[list[Any]]:
         by_topic: dict[str, list[Any]] = {}
         for places in chunks(list(found)):
             for place in places:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.offsets import Place
+from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of, coordinator_code_of
@@ -44,7 +44,7 @@ class TransactionAdminHandlers:
                 codes: list[int] = []
                 for some in chunks(topic.partition_indexes):
                     codes += await asyncio.gather(
-                        *(self._write(call, asked, Place(topic.name, index)) for index in some)
+                        *(self._write(call, asked, TopicPartition(topic.name, index)) for index in some)
                     )
                     await pace.spend(_MARKER_UNITS * len(some))
                 partitions = [
@@ -56,7 +56,7 @@ class TransactionAdminHandlers:
         return response(markers=answers)
 
     async def _write(
-        self, call: Call, asked: messages.WriteTxnMarkersRequest.WritableTxnMarker, place: Place
+        self, call: Call, asked: messages.WriteTxnMarkersRequest.WritableTxnMarker, place: TopicPartition
     ) -> int:
         marker = Marker(asked.transaction_result, asked.coordinator_epoch)
         is_bumped = asked.transaction_version >= _BUMPED_FROM

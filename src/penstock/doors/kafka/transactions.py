@@ -16,8 +16,7 @@ from penstock.core.errors import (
     TransactionBusy,
     UnknownGroup,
 )
-from penstock.core.machines.offsets import Place
-from penstock.core.model import NO_EPOCH, NO_PRODUCER
+from penstock.core.model import NO_EPOCH, NO_PRODUCER, TopicPartition
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
@@ -282,12 +281,14 @@ def _no_producer(code: int) -> messages.InitProducerIdResponse:
     return messages.InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
 
 
-def _places(one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> Sliced[list[Place]]:
+def _places(
+    one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
+) -> Sliced[list[TopicPartition]]:
     """The partitions that a transaction is asked to take in."""
-    places: list[Place] = []
+    places: list[TopicPartition] = []
     for topic in one.topics:
         for indexes in chunks(topic.partitions):
-            places += [Place(topic.name, index) for index in indexes]
+            places += [TopicPartition(topic.name, index) for index in indexes]
             yield 1 + len(indexes) // 8
     return places
 
@@ -300,7 +301,8 @@ def _offset_code(call: Call, error: BrokerError) -> int:
 
 
 def _by_topic(
-    topics: Sequence[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic], codes: dict[Place, int]
+    topics: Sequence[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic],
+    codes: dict[TopicPartition, int],
 ) -> Sliced[list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]]:
     response = messages.AddPartitionsToTxnResponse
     answers = []
@@ -309,7 +311,7 @@ def _by_topic(
         for indexes in chunks(topic.partitions):
             results += [
                 response.AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=codes[Place(topic.name, index)]
+                    partition_index=index, partition_error_code=codes[TopicPartition(topic.name, index)]
                 )
                 for index in indexes
             ]

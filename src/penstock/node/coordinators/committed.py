@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, GroupSubscribed, UnknownGroup, UnstableOffset
 from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment
-from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event, Place
+from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event
+from penstock.core.model import TopicPartition
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups
 from penstock.node.partition import Settled
@@ -39,7 +40,7 @@ class Committer:
 class NewOffset(NamedTuple):
     """An offset to be committed."""
 
-    place: Place
+    place: TopicPartition
     offset: int
     leader_epoch: int
     metadata: str
@@ -94,8 +95,8 @@ class CommittedOffsets:
         self,
         group_id: str,
         by: Committer,
-        wanted: Sequence[Place] | None,
-        answered: Answered[dict[Place, Committed | BrokerError | None]],
+        wanted: Sequence[TopicPartition] | None,
+        answered: Answered[dict[TopicPartition, Committed | BrokerError | None]],
         *,
         require_stable: bool,
     ) -> Sliced[None]:
@@ -110,7 +111,7 @@ class CommittedOffsets:
             return
         machine = shard.roster.offsets
         places = list(machine.of_group(group_id)) if wanted is None else wanted
-        found: dict[Place, Committed | BrokerError | None] = {}
+        found: dict[TopicPartition, Committed | BrokerError | None] = {}
         for some in chunks(places):
             for place in some:
                 if require_stable and machine.is_unstable(group_id, place):
@@ -120,7 +121,7 @@ class CommittedOffsets:
             yield len(some) // 4
         shard.carry_out(group_id, Decision(answer=found), answered)
 
-    def remove(self, group_id: str, wanted: Sequence[Place], answered: Answered[Outcomes]) -> None:
+    def remove(self, group_id: str, wanted: Sequence[TopicPartition], answered: Answered[Outcomes]) -> None:
         """Answered with a list: for each place None, or why its offset has to stay."""
         try:
             shard = self._groups.shard_of(group_id)

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.transaction_values import NO_TOPIC_ID, Enlisted, Transaction
+from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
@@ -32,7 +32,7 @@ class Markers:
         self._committed = committed
         self._coordinator_epoch = coordinator_epoch
 
-    def enlist(self, place: Place) -> Enlisted:
+    def enlist(self, place: TopicPartition) -> Enlisted:
         """The partition that has this name now, to be added to a transaction. Raises UnknownTopic."""
         return Enlisted(*place, self._find_partition(*place).topic_id)
 
@@ -58,7 +58,7 @@ class Markers:
         A marker in a topic that was re-created would also make the producer known there, and without any batch: its
         next sequence number would be refused.
         """
-        place = Place(at.topic, at.partition)
+        place = TopicPartition(at.topic, at.partition)
         try:
             if at.topic_id not in (NO_TOPIC_ID, self.enlist(place).topic_id):
                 return None
@@ -73,7 +73,7 @@ class Markers:
         return None
 
     async def end(
-        self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
+        self, place: TopicPartition, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> None:
         """End what a producer has open in one partition and wait until that is on disk. Raises whatever forbids it."""
         partition = self._find_partition(*place)

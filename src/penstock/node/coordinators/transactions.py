@@ -21,11 +21,10 @@ from penstock.core.errors import (
     TransactionBusy,
     WrongProducer,
 )
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.transaction_records import decode, encode
 from penstock.core.machines.transaction_values import PREPARED, Event, Transaction, TransactionSaved
 from penstock.core.machines.transactions import Claim, Transactions
-from penstock.core.model import NO_PRODUCER
+from penstock.core.model import NO_PRODUCER, TopicPartition
 from penstock.node.coordinators.groups import OpenTopic
 from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.shard import Shard
@@ -200,7 +199,9 @@ class TransactionCoordinator:
             await self._finish(shard, transactional_id)
         raise TransactionBusy(f"the transaction of {transactional_id!r} is being aborted")
 
-    async def add(self, transactional_id: str, by: Claim, places: Sequence[Place], *, is_v2: bool) -> None:
+    async def add(
+        self, transactional_id: str, by: Claim, places: Sequence[TopicPartition], *, is_v2: bool
+    ) -> None:
         """Take partitions into the producer's transaction."""
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
@@ -211,7 +212,13 @@ class TransactionCoordinator:
             raise error
 
     def _add(
-        self, transactional_id: str, by: Claim, places: Sequence[Place], settled: Settled, *, is_v2: bool
+        self,
+        transactional_id: str,
+        by: Claim,
+        places: Sequence[TopicPartition],
+        settled: Settled,
+        *,
+        is_v2: bool,
     ) -> None:
         try:
             shard = self._known_shard(transactional_id)
@@ -230,12 +237,18 @@ class TransactionCoordinator:
             raise WrongProducer(f"there is no transactional id {transactional_id!r}")
         return self._shard_of(transactional_id)
 
-    def check(self, transactional_id: str, by: Claim, places: Sequence[Place]) -> None:
+    def check(self, transactional_id: str, by: Claim, places: Sequence[TopicPartition]) -> None:
         """Are these partitions in the open transaction of this producer? Raises if not."""
         self._known_shard(transactional_id).machine.check_places(transactional_id, by, places)
 
     def admit(
-        self, transactional_id: str, by: Claim, places: Sequence[Place], admitted: Settled, *, may_add: bool
+        self,
+        transactional_id: str,
+        by: Claim,
+        places: Sequence[TopicPartition],
+        admitted: Settled,
+        *,
+        may_add: bool,
     ) -> None:
         """May this producer write to these partitions? Answered, maybe at once, when what vouches for it is durable.
 
@@ -264,7 +277,7 @@ class TransactionCoordinator:
                 return
         self._add(transactional_id, by, places, settled, is_v2=may_add)
 
-    def _are_enlisted(self, transactional_id: str, places: Sequence[Place]) -> bool:
+    def _are_enlisted(self, transactional_id: str, places: Sequence[TopicPartition]) -> bool:
         enlisted = [self._markers.enlist(place) for place in places]
         return self._known_shard(transactional_id).machine.are_enlisted(transactional_id, enlisted)
 

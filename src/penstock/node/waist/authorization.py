@@ -57,5 +57,7 @@ class Authorization:
         return [one for one in topics if self.allows(session, operation, topic_resource(one.name))]
 
     def allowed_operations(self, session: Session, resource: Resource) -> Iterable[Operation]:
-        """All that the caller may do to a resource."""
+        """All that the caller may do to a resource. About the cluster only those who may describe it are told."""
+        if resource == CLUSTER and not self.allows(session, Operation.DESCRIBE, CLUSTER):
+            return ()
         return (one for one in OPERATIONS[resource.type] if self.allows(session, one, resource))

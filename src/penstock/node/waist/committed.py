@@ -13,8 +13,7 @@ from penstock.core.errors import BrokerError, TopicForbidden, UnknownTopic
 from penstock.core.limits import OFFSETS_PER_BATCH_MAX
 from penstock.core.machines.offsets import NO_OFFSET as NO_OFFSET
 from penstock.core.machines.offsets import Committed as Committed
-from penstock.core.machines.offsets import Place
-from penstock.core.model import TopicRef
+from penstock.core.model import TopicPartition, TopicRef
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION as NO_RETENTION
 from penstock.node.coordinators.committed import Committer as Committer
@@ -47,7 +46,7 @@ class Outcomes(NamedTuple):
 
 
 AnsweredEach = Callable[[Outcomes], None]
-AnsweredFound = Callable[["dict[Place, Committed | BrokerError | None] | BrokerError"], None]
+AnsweredFound = Callable[["dict[TopicPartition, Committed | BrokerError | None] | BrokerError"], None]
 
 
 class Gathering:
@@ -143,14 +142,14 @@ class CommittedVerbs:
 
     def _locate(
         self, session: Session, topic: TopicRef, partition: int, *, with_internal: bool = True
-    ) -> Place:
+    ) -> TopicPartition:
         self._authorization.authorize_topic(session, Operation.READ, topic)
         found = self._catalog.topic(topic) if isinstance(topic, str) else self._catalog.topic_by_id(topic)
         if not 0 <= partition < found.partition_count:
             raise UnknownTopic(f"topic {found.name!r} has no partition {partition}")
         if found.internal and not with_internal:
             raise UnknownTopic(f"{found.name!r} is an internal topic, no transaction reads it")
-        return Place(found.name, partition)
+        return TopicPartition(found.name, partition)
 
     # -- fetch
 
@@ -159,7 +158,7 @@ class CommittedVerbs:
         session: Session,
         group_id: str,
         by: Committer,
-        wanted: Sequence[Place] | None,
+        wanted: Sequence[TopicPartition] | None,
         answered: AnsweredFound,
         *,
         require_stable: bool,
@@ -176,20 +175,20 @@ class CommittedVerbs:
         yield from committed.fetch(group_id, by, wanted, answered, require_stable=require_stable)
 
     def _describable(
-        self, session: Session, wanted: Sequence[Place] | None, answered: AnsweredFound
-    ) -> tuple[AnsweredFound, Sequence[Place] | None]:
+        self, session: Session, wanted: Sequence[TopicPartition] | None, answered: AnsweredFound
+    ) -> tuple[AnsweredFound, Sequence[TopicPartition] | None]:
         """Leave out topics that the caller may not know of; those that it named are answered with the error."""
 
-        def allows(place: Place) -> bool:
+        def allows(place: TopicPartition) -> bool:
             return self._authorization.allows(session, Operation.DESCRIBE, topic_resource(place.topic))
 
-        refused: dict[Place, Committed | BrokerError | None] = {
+        refused: dict[TopicPartition, Committed | BrokerError | None] = {
             place: TopicForbidden(f"{session.principal} is not authorized to DESCRIBE {place.topic!r}")
             for place in wanted or ()
             if not allows(place)
         }
 
-        def told(outcome: dict[Place, Committed | BrokerError | None] | BrokerError) -> None:
+        def told(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 answered(outcome)
             else:
@@ -214,7 +213,7 @@ class CommittedVerbs:
             answered(Outcomes([error] * len(wanted), error))
             return
         gathering = Gathering(len(wanted), answered)
-        found: list[tuple[int, Place]] = []
+        found: list[tuple[int, TopicPartition]] = []
         for at, (topic, partition) in enumerate(wanted):
             try:
                 found.append((at, self._locate(session, topic, partition)))

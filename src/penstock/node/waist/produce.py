@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from penstock.core.access import Operation, transactional_id_resource
 from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic, WrongProducer
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.transactions import Claim
-from penstock.core.model import TopicRef
+from penstock.core.model import TopicPartition, TopicRef
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.node.admission import Admitted
 from penstock.node.broker import Broker
@@ -166,7 +165,7 @@ class _Production:
         self._admitted: list[Admitted | BrokerError] = []
         """For each batch: the batch, checked, or why it was refused."""
         self._doubt: BrokerError | None = None
-        self._unvouched: set[Place] = set()
+        self._unvouched: set[TopicPartition] = set()
         """The partitions for whose batches the coordinator does not vouch."""
 
     def start(self) -> None:
@@ -213,10 +212,10 @@ class _Production:
         if not is_vouched:
             self._own_records()
 
-    def _find_unvouched(self) -> tuple[set[Claim], set[Place]]:
+    def _find_unvouched(self) -> tuple[set[Claim], set[TopicPartition]]:
         """Who writes, and to which partitions that have no transaction of it open. What is wrong is refused later."""
         claims: set[Claim] = set()
-        places: set[Place] = set()
+        places: set[TopicPartition] = set()
         for batch in self._batches:
             try:
                 partition = self._target(batch)
@@ -228,7 +227,7 @@ class _Production:
             by = Claim(header.producer_id, header.producer_epoch)
             claims.add(by)
             if not partition.log.producers.is_in_transaction(*by):
-                places.add(Place(partition.topic, batch.index))
+                places.add(TopicPartition(partition.topic, batch.index))
         return claims, places
 
     # -- admission
@@ -326,7 +325,7 @@ class _Production:
         is_within = self._within is not None
         try:
             partition = self._target(batch)
-            if is_within and Place(partition.topic, batch.index) in self._unvouched:
+            if is_within and TopicPartition(partition.topic, batch.index) in self._unvouched:
                 assert self._doubt is not None
                 return self._doubt
             if isinstance(admitted, BrokerError):  # raised again, it would hold its batch in a cycle

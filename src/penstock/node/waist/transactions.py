@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation, group_resource, topic_resource, transactional_id_resource
 from penstock.core.errors import BrokerError, InvalidGroup, InvalidRequest, UnknownTopic
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.topic_regex import matching_topics
 from penstock.core.machines.transaction_values import Transaction as Transaction
 from penstock.core.machines.transaction_values import TransactionState
 from penstock.core.machines.transactions import Claim as Claim
-from penstock.core.model import NO_EPOCH, NO_PRODUCER
+from penstock.core.model import NO_EPOCH, NO_PRODUCER, TopicPartition
 from penstock.core.records.control import Marker
 from penstock.node.broker import Broker
 from penstock.node.coordinators import groups
@@ -134,12 +133,12 @@ class TransactionVerbs:
         session: Session,
         transactional_id: str,
         by: Claim,
-        places: Sequence[Place],
+        places: Sequence[TopicPartition],
         *,
         is_v2: bool,
         is_from_broker: bool = False,
         verify_only: bool = False,
-    ) -> Mapping[Place, BrokerError]:
+    ) -> Mapping[TopicPartition, BrokerError]:
         """Take partitions into a transaction, or only check that they are in it: all of them or none.
 
         Returns those that are refused, and then none is taken; raises what concerns all of them.
@@ -159,9 +158,9 @@ class TransactionVerbs:
         return {}
 
     def _refused(
-        self, session: Session, places: Sequence[Place], *, is_authorized: bool
-    ) -> Sliced[dict[Place, BrokerError]]:
-        refused: dict[Place, BrokerError] = {}
+        self, session: Session, places: Sequence[TopicPartition], *, is_authorized: bool
+    ) -> Sliced[dict[TopicPartition, BrokerError]]:
+        refused: dict[TopicPartition, BrokerError] = {}
         for some in chunks(places):
             for place in some:
                 try:
@@ -173,7 +172,7 @@ class TransactionVerbs:
             yield 1 + len(some) // 2
         return refused
 
-    def _check_client_partition(self, place: Place) -> None:
+    def _check_client_partition(self, place: TopicPartition) -> None:
         if self._routes.partition(*place).is_internal:
             raise UnknownTopic(f"{place.topic!r} is an internal topic, no transaction writes to it")
 
@@ -195,11 +194,11 @@ class TransactionVerbs:
         place = self._place_of(group_id)
         await self._routes.transactions(transactional_id).add(transactional_id, by, [place], is_v2=False)
 
-    def _place_of(self, group_id: str) -> Place:
+    def _place_of(self, group_id: str) -> TopicPartition:
         if not group_id:
             raise InvalidGroup("a group id cannot be empty")
         shard = self._routes.groups(group_id).groups.shard_of(group_id)
-        return Place(GROUPS_TOPIC, shard.partition.index)
+        return TopicPartition(GROUPS_TOPIC, shard.partition.index)
 
     def commit_offsets(
         self,
@@ -262,7 +261,7 @@ class TransactionVerbs:
 
     # -- tools
 
-    async def write_marker(self, session: Session, place: Place, new: NewMarker) -> None:
+    async def write_marker(self, session: Session, place: TopicPartition, new: NewMarker) -> None:
         """End what a producer has open in a partition, or with the groups whose topic that is."""
         if not self._authorization.allows(session, Operation.ALTER, CLUSTER):
             self.authorize_broker(session)

@@ -6,10 +6,11 @@ import pytest
 
 from penstock.core.errors import MetadataTooLarge, StaleProducer
 from penstock.core.limits import OFFSET_METADATA_BYTES_MAX
-from penstock.core.machines.offsets import Committed, Event, Offsets, Place
+from penstock.core.machines.offsets import Committed, Event, Offsets
+from penstock.core.model import TopicPartition
 
-HERE = Place("orders", 0)
-THERE = Place("orders", 1)
+HERE = TopicPartition("orders", 0)
+THERE = TopicPartition("orders", 1)
 
 
 def at(offset: int, commit_ms: int = 0, expire_ms: int = -1) -> Committed:
@@ -82,14 +83,14 @@ def test_an_offset_that_a_transaction_is_about_to_change_does_not_expire(machine
 
 
 def test_a_deleted_topic_takes_its_offsets_along(machine: Offsets) -> None:
-    kept = Place("returns", 0)
+    kept = TopicPartition("returns", 0)
     apply(machine, machine.decide_commit("g", kept, at(1)), machine.decide_pend("g", 9, 0, HERE, at(50)))
     apply(machine, *machine.decide_remove_topics("g", ["orders"]))
     assert list(machine.of_group("g")) == [kept] and not machine.has_pended("g")
 
 
 def test_removing_one_offset_or_all_of_a_group(machine: Offsets) -> None:
-    assert machine.decide_remove("g", Place("other", 0)) == []
+    assert machine.decide_remove("g", TopicPartition("other", 0)) == []
     apply(machine, *machine.decide_remove("g", HERE))
     assert list(machine.of_group("g")) == [THERE]
     apply(machine, *machine.decide_remove_group("g"))

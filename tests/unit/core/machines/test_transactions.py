@@ -15,7 +15,6 @@ from penstock.core.errors import (
     UnknownTransaction,
     WrongProducer,
 )
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.transaction_values import (
     EPOCH_MAX,
     NEXT,
@@ -27,9 +26,10 @@ from penstock.core.machines.transaction_values import (
     TransactionState,
 )
 from penstock.core.machines.transactions import Claim, Transactions
+from penstock.core.model import TopicPartition
 
 A, B = Enlisted("orders", 0), Enlisted("orders", 1)
-AT_A, AT_B = Place("orders", 0), Place("orders", 1)
+AT_A, AT_B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 OLD, NEW = Enlisted("orders", 0, b"old topic's id.."), Enlisted("orders", 0, b"new topic's id..")
 NAME = "pay"
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from node_at_hand import make_topic
 from penstock.core.errors import DiskFailed
-from penstock.core.machines.offsets import Place
+from penstock.core.model import TopicPartition
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 
 from .conftest import Stage
@@ -65,7 +65,7 @@ async def commit(stage: Stage, group: str, offset: int) -> None:
     coordination = stage.broker.coordination
     await coordination.open()
     outcomes: list[Any] = []
-    new = NewOffset(Place("orders", 0), offset, -1, "")
+    new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
     coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
     await coordination.groups.shard_of(group).partition.flush()
     assert outcomes == [[None]]

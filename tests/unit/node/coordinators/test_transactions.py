@@ -21,14 +21,14 @@ from penstock.core.errors import (
 )
 from penstock.core.machines.catalog import Catalog
 from penstock.core.machines.catalog_events import Event, TopicSaved
-from penstock.core.machines.offsets import Place
 from penstock.core.machines.transaction_values import Enlisted, TransactionSaved, TransactionState
 from penstock.core.machines.transactions import Claim
+from penstock.core.model import TopicPartition
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 from transaction_node import Writer, committed_values, transactional_batch
 
-T = Place("t", 0)
+T = TopicPartition("t", 0)
 
 
 def state(node: Node, name: str = "pay") -> TransactionState:
@@ -107,7 +107,7 @@ def test_a_partition_that_is_offline_holds_up_the_end_but_not_the_decision() -> 
         writer = Writer(node.broker, "pay")
         await writer.begin()
         await writer.write(T, b"a")
-        await writer.write(Place("u", 0), b"a")
+        await writer.write(TopicPartition("u", 0), b"a")
         node.broker.partition("u", 0).fail(DiskFailed("the disk is gone"))
         await writer.end(commit=True)
         assert state(node) is TransactionState.PREPARE_COMMIT
@@ -128,7 +128,7 @@ def test_a_topic_that_is_deleted_in_between_needs_no_marker() -> None:
         await node.broker.auto_create_topic("u")
         writer = Writer(node.broker, "pay")
         await writer.begin()
-        await writer.write(Place("u", 0), b"a")
+        await writer.write(TopicPartition("u", 0), b"a")
         await writer.write(T, b"a")
         await node.broker.change(lambda catalog: catalog.decide_delete_topic("u"))
         await writer.end(commit=True)
@@ -299,7 +299,7 @@ def test_the_settings_of_a_topic_do_not_weaken_its_markers() -> None:
         )
         writer = Writer(node.broker, "pay")
         await writer.begin()
-        await writer.write(Place("lazy", 0), b"a")
+        await writer.write(TopicPartition("lazy", 0), b"a")
         partition = node.broker.partition("lazy", 0)
         assert partition.durable_offset == 0
         await writer.end(commit=True)

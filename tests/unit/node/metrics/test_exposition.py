@@ -9,8 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from handheld import Hand, PromptWorkers, run
-from penstock.core.machines.offsets import Place
-from penstock.core.model import NewRecord, Storage
+from penstock.core.model import NewRecord, Storage, TopicPartition
 from penstock.core.records.whole import build_batch
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
@@ -55,7 +54,7 @@ def commit(broker: Broker, group: str, offset: int) -> Coroutine[Any, Any, None]
     async def commit() -> None:
         await broker.coordination.open()
         outcomes: list[Any] = []
-        new = NewOffset(Place("orders", 0), offset, -1, "")
+        new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
         broker.coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
         await broker.coordination.groups.shard_of(group).partition.flush()
         assert outcomes == [[None]]
@@ -141,8 +140,8 @@ def test_lag_counts_what_was_never_committed_and_never_goes_below_the_start() ->
         await commit(broker, "g", 1)
         await broker.partition("orders", 0).delete_records(3)
         assert [tuple(lag) for lag in lag_of(broker, "g")] == [
-            (Place("orders", 0), 1, 5, 2),
-            (Place("orders", 1), None, 0, 0),
+            (TopicPartition("orders", 0), 1, 5, 2),
+            (TopicPartition("orders", 1), None, 0, 0),
         ]
         assert list(lag_of(broker, "nobody")) == []
         await broker.stop()

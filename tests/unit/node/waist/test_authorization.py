@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from handheld import turns
+from making import filled_batch
 from node_at_hand import make_topic, until, with_broker
 from penstock.core.access import (
     CLUSTER,
@@ -24,8 +25,7 @@ from penstock.core.errors import (
     TransactionalIdForbidden,
     UnknownTopicId,
 )
-from penstock.core.machines.offsets import Place
-from penstock.core.model import Isolation
+from penstock.core.model import Acks, Isolation, NewRecord, TopicPartition
 from penstock.node.broker import Broker
 from penstock.node.session import Session
 from penstock.node.slices import finish
@@ -33,6 +33,7 @@ from penstock.node.waist.committed import NO_RETENTION, Committer, OffsetEntry, 
 from penstock.node.waist.coordinators import CoordinatorKind
 from penstock.node.waist.groups import JOIN_EPOCH, NOTHING, Beat
 from penstock.node.waist.positions import Edge
+from penstock.node.waist.produce import InTransaction, NewBatch, Written
 from penstock.node.waist.topics import NO_ID, CreatedTopic, Growth, NewTopic
 from penstock.node.waist.transactions import Claim, TransactionFilter
 from penstock.node.waist.waist import Waist
@@ -93,6 +94,21 @@ def test_topics_that_may_not_be_described_are_left_out() -> None:
         broker.partition(MINE, 0).fail(DiskFailed("gone"))
         broker.partition(OTHERS, 0).fail(DiskFailed("gone"))
         assert waist.cluster.readiness(ANN).offline_partitions == ["mine-0"]
+
+    play(test)
+
+
+def test_only_those_who_may_describe_the_cluster_are_told_what_they_may_do_to_it() -> None:
+    async def test(broker: Broker, waist: Waist) -> None:
+        create, describe = (Operation.CREATE, CLUSTER), (Operation.DESCRIBE, CLUSTER)
+        grant(waist, create)
+        assert list(waist.authorization.allowed_operations(ANN, CLUSTER)) == []
+        grant(waist, create, describe, (Operation.READ, topic_resource(MINE)))
+        assert list(waist.authorization.allowed_operations(ANN, CLUSTER)) == [
+            Operation.CREATE,
+            Operation.DESCRIBE,
+        ]
+        assert list(waist.authorization.allowed_operations(ANN, topic_resource(MINE))) == [Operation.READ]
 
     play(test)
 
@@ -161,7 +177,7 @@ def test_offsets_of_topics_that_may_not_be_read_are_refused_one_by_one() -> None
         assert kinds(outcomes[0].errors) == [type(None), TopicForbidden] and outcomes[0].failure is None
         grant(waist, (Operation.DESCRIBE, group_resource("g")), (Operation.DESCRIBE, topic_resource(MINE)))
         found: list[Any] = []
-        named = [Place(MINE, 0), Place(OTHERS, 0)]
+        named = [TopicPartition(MINE, 0), TopicPartition(OTHERS, 0)]
         for wanted in (named, None):
             finish(waist.committed.fetch(ANN, "g", Committer(), wanted, found.append, require_stable=False))
         await until(lambda: len(found) == 2)
@@ -220,7 +236,7 @@ def test_transactions() -> None:
         write = (Operation.WRITE, transactional_id_resource("t"))
         grant(waist, write, (Operation.WRITE, topic_resource(MINE)))
         claim = Claim(*await waist.transactions.init_producer(ANN, "t", 1_000, Claim(-1, -1)))
-        mine, others = Place(MINE, 0), Place(OTHERS, 0)
+        mine, others = TopicPartition(MINE, 0), TopicPartition(OTHERS, 0)
         add = waist.transactions.add_partitions
         refused = await add(ANN, "t", claim, [mine, others], is_v2=False)
         assert list(refused) == [others] and type(refused[others]) is TopicForbidden
@@ -246,10 +262,27 @@ def test_transactions() -> None:
     play(test)
 
 
+def test_batches_of_a_transaction_need_its_id() -> None:
+    async def test(broker: Broker, waist: Waist) -> None:
+        grant(waist, (Operation.WRITE, topic_resource(MINE)))
+        produced: list[Any] = []
+        batches = [NewBatch(MINE, 0, memoryview(filled_batch())), NewBatch(OTHERS, 0, None)]
+        within = InTransaction("t", may_add=True)
+        hold = not_held
+        waist.produce.append_all(ANN, batches, Acks.ALL, within, hold, produced.append)
+        assert kinds(produced[0].outcomes) == [TransactionalIdForbidden] * 2 and produced[0].doubt is None
+        waist.produce.append_all(ANN, batches, Acks.ALL, None, hold, produced.append)
+        assert kinds(produced[1].outcomes) == [Written, TopicForbidden]
+
+    play(test)
+
+
+def not_held() -> Callable[[], None]:
+    raise AssertionError("nothing has to wait")
+
+
 def test_a_topic_to_publish_to_is_created_for_those_who_may() -> None:
     async def test(broker: Broker, waist: Waist) -> None:
-        from penstock.core.model import NewRecord
-
         publisher, outcomes = waist.publisher(), list[Any]()
         record = NewRecord(None, b"x")
         grant(waist, (Operation.WRITE, topic_resource("new")))
