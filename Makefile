@@ -12,6 +12,7 @@ CHAOS_MODES ?= plain,groups,txn
 SPARK_KILLS ?= 50
 SPARK_SEED ?= 1
 TESTS ?= tests
+KAFKA_TESTS = $$(grep -rlE '\bmessages\.[A-Z]' --include='*.py' tests bench | xargs grep -l 'wire\.kafka')
 PY := .venv/bin/python
 
 help: ## list these words
@@ -29,10 +30,11 @@ test: setup ## every test that takes seconds (JOBS=0: one after another; TESTS=t
 spark: setup ## every test on Spark but the proofs, also those that take minutes
 	@$(PY) -m pytest -q -k "not many" tests/spark
 
-lint: setup ## lint, format, strict types
+lint: setup ## lint, format, strict types of the package and of tests that build Kafka messages
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@MYPYPATH=src:tests $(PY) -m mypy --explicit-package-bases $(KAFKA_TESTS)
 
 check: lint ## lint, and the walls between the rooms
 	@$(PY) -m pytest -q tests/tidy tests/docs

@@ -45,7 +45,7 @@ def add_frame(by: Producer, topic: str) -> bytes:
 def produce_frame(by: Producer, topic: str, batch: bytes, sequence: int, *, is_v2: bool) -> bytes:
     """The batch to partition 0, as this producer's."""
     request = messages.ProduceRequest
-    part = request.PartitionProduceData(index=0, records=_owned(batch, by, sequence))
+    part = request.PartitionProduceData(index=0, records=memoryview(_owned(batch, by, sequence)))
     body = request(
         transactional_id=by.transactional_id,
         acks=-1,

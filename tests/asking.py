@@ -12,7 +12,7 @@ NO_ID = bytes(16)
 def produce(topic: str, batch: bytes | bytearray | memoryview, *, partition: int = 0, acks: int = -1) -> Any:
     """Produce one batch to one partition, by the topic's name."""
     request = messages.ProduceRequest
-    one = request.PartitionProduceData(index=partition, records=bytes(batch))
+    one = request.PartitionProduceData(index=partition, records=memoryview(bytes(batch)))
     topic_data = [request.TopicProduceData(name=topic, partition_data=[one])]
     return request(transactional_id=None, acks=acks, timeout_ms=1_000, topic_data=topic_data)
 

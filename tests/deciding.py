@@ -125,7 +125,7 @@ class Stage:
 
     def moments(self, batch: int = 0) -> int:
         """How many moments one undisturbed run has."""
-        last = []
+        last: list[Any] = []
         self.play(last.append, batch)
         return len(last)
 

@@ -71,7 +71,8 @@ def fill(
     """Write one batch again and again. Apache Kafka may not know a new topic on every thread yet: it is asked again."""
     made = [one if isinstance(one, NewRecord) else NewRecord(None, one) for one in records]
     request = messages.ProduceRequest
-    part = request.PartitionProduceData(index=partition, records=bytes(build_batch(made, NOW_MS, codec)))
+    batch = memoryview(build_batch(made, NOW_MS, codec))
+    part = request.PartitionProduceData(index=partition, records=batch)
     body = request(
         acks=-1, timeout_ms=30_000, topic_data=[request.TopicProduceData(name=topic, partition_data=[part])]
     )

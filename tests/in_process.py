@@ -19,7 +19,7 @@ from penstock.wire.kafka import decode_response, encode_request
 SIZE_BYTES = 4
 TURNS_MAX = 200_000
 ADDRESS = Address("127.0.0.1", 9092)
-KAFKA_ONLY = {"text_port": None, "json_port": None, "queue_port": None, "http_port": None}
+KAFKA_ONLY: dict[str, Any] = {"text_port": None, "json_port": None, "queue_port": None, "http_port": None}
 """Settings of a node that has no further doors."""
 
 

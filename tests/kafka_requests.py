@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from penstock.core.model import NewRecord
 from penstock.core.records.whole import build_batch
 from penstock.node.broker import Broker
-from penstock.wire.kafka import API, ApiKey, messages
+from penstock.wire.kafka import API, ApiKey
+from penstock.wire.kafka.classes import classes_of
 from penstock.wire.kafka.notation import SchemaField, Struct
 
 NUMBERS = {
@@ -50,7 +51,7 @@ class Names(NamedTuple):
 def request_of(api_key: int, version: int, names: Names, broker: Broker) -> Any:
     """A request that would be served: one entry in every list, of what there is."""
     schema = API[api_key].request
-    request = _struct(schema.root, version, messages.classes_of(schema), _Filling(names, broker))
+    request = _struct(schema.root, version, classes_of(schema), _Filling(names, broker))
     return _special(api_key, request)
 
 

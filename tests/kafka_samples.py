@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from penstock.wire.kafka import API, Api, messages
+from penstock.wire.kafka import API, Api
+from penstock.wire.kafka.classes import classes_of
 from penstock.wire.kafka.notation import Schema, SchemaField, Struct
 
 INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -24,7 +25,7 @@ def message_versions() -> Iterator[tuple[Api, int]]:
 
 def sample(schema: Schema, version: int, rng: Random) -> Any:
     """A random message that this version can carry."""
-    return _struct(schema.root, version, rng, messages.classes_of(schema))
+    return _struct(schema.root, version, rng, classes_of(schema))
 
 
 def _struct(struct: Struct, version: int, rng: Random, classes: dict[str, Any]) -> Any:

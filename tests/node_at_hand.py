@@ -16,7 +16,7 @@ from penstock.node.broker import Broker, start_broker
 from penstock.node.memory import MemoryFiles
 from penstock.node.settings import Settings
 
-SETTINGS = Settings(storage=Storage.MEMORY, **KAFKA_ONLY)  # type: ignore[arg-type]
+SETTINGS = Settings(storage=Storage.MEMORY, **KAFKA_ONLY)
 TURNS_MAX = 10_000
 
 

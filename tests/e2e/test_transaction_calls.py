@@ -85,7 +85,9 @@ class Desk:
 
     def produce_body(self, *batches: tuple[int, bytes | bytearray], named: bool = True) -> Any:
         request = messages.ProduceRequest
-        data = [request.PartitionProduceData(index=index, records=batch) for index, batch in batches]
+        data = [
+            request.PartitionProduceData(index=index, records=memoryview(batch)) for index, batch in batches
+        ]
         topic = request.TopicProduceData(name=self.topic, topic_id=self.topic_id, partition_data=data)
         return request(
             transactional_id=self.name if named else None, acks=-1, timeout_ms=5_000, topic_data=[topic]

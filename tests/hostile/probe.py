@@ -51,7 +51,7 @@ def install(path: Path) -> None:
         longest_ns: int = CELL.unpack_from(area, COLLECTED_CELL)[0]
         CELL.pack_into(area, COLLECTED_CELL, max(longest_ns, thread_time_ns() - started_ns))
 
-    Connection._send_ready = noting  # type: ignore[method-assign]
+    Connection._send_ready = noting  # type: ignore[assignment, method-assign]
     gc.callbacks.append(collecting)
 
 

@@ -52,8 +52,8 @@ def test_timers_of_many_groups_fire_in_slices(harness: Harness) -> None:
     join = messages.JoinGroupRequest
     protocols = [join.JoinGroupRequestProtocol(name="range", metadata=b"")]
     with harness.connect() as connection:
-        body = messages.FindCoordinatorRequest(key="g", key_type=0)
-        connection.sendall(encode_request(ApiKey.FIND_COORDINATOR, 1, 7, "attacker", body))
+        find = messages.FindCoordinatorRequest(key="g", key_type=0)
+        connection.sendall(encode_request(ApiKey.FIND_COORDINATOR, 1, 7, "attacker", find))
         assert connection.recv(4)
     with harness.case("kafka", f"{DROPPED_JOINS:,} joins, dropped"):
         for first in range(0, DROPPED_JOINS, JOINS_PER_CONNECTION):

@@ -165,12 +165,13 @@ def _timeless(answer: Any) -> Any:
             voter.last_fetch_timestamp = voter.last_caught_up_timestamp = 0
     if isinstance(answer, messages.FetchResponse):
         for topic in answer.responses:
-            for one in topic.partitions:
-                one.records = [
+            for part in topic.partitions:
+                untyped: Any = part
+                untyped.records = [
                     (header._replace(base_timestamp_ms=0, max_timestamp_ms=0, crc=0), len(raw))
                     if header.is_control
                     else raw
-                    for header, raw in _batches(one.records)
+                    for header, raw in _batches(untyped.records)
                 ]
     return answer
 

@@ -271,9 +271,9 @@ class TopicTally:
                 continue
             if (error := message.error()) is None:
                 self._at_end.discard(message.partition())
-                self._found[message.value().decode()] += 1
+                self._found[(message.value() or b"").decode()] += 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._at_end.add(message.partition())
+                self._at_end.add(message.partition() or 0)
         return self._found
 
     def close(self) -> None:

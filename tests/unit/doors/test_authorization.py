@@ -122,7 +122,7 @@ def change(test: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
 OPEN_CALLS = {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER}
 """What Kafka leaves open: clients cannot connect without it."""
 
-EMPTY_ANSWERS = {
+EMPTY_ANSWERS: dict[tuple[int, int], str] = {
     **{(ApiKey.LIST_GROUPS, version): "groups" for version in range(6)},
     **{(ApiKey.LIST_TRANSACTIONS, version): "transaction_states" for version in range(3)},
     (ApiKey.DESCRIBE_LOG_DIRS, 1): "results",
@@ -188,8 +188,8 @@ def test_kafka_tells_of_no_topic_where_none_is_named() -> None:
         body = messages.DescribeTopicPartitionsRequest(topics=[], response_partition_limit=10, cursor=None)
         assert (await caller.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body)).topics == []
         new = messages.MetadataRequest.MetadataRequestTopic(name="new", topic_id=bytes(16))
-        body = messages.MetadataRequest(topics=[new], allow_auto_topic_creation=True)
-        (topic,) = (await caller.ask(ApiKey.METADATA, 12, body)).topics
+        wanted = messages.MetadataRequest(topics=[new], allow_auto_topic_creation=True)
+        (topic,) = (await caller.ask(ApiKey.METADATA, 12, wanted)).topics
         assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     play(test)

@@ -132,7 +132,7 @@ def test_rows_of_several_topics_in_one_batch(cluster: Cluster, topic: str) -> No
 
 
 @pytest.mark.parametrize("change", [{"linger_ms": 0}, {"buffer_bytes_max": 1}, {"request_bytes_max": 600}])
-def test_limits_change_requests_and_not_records(cluster: Cluster, topic: str, change: dict[str, int]) -> None:
+def test_limits_change_requests_and_not_records(cluster: Cluster, topic: str, change: dict[str, Any]) -> None:
     shape = replace(Shape(topic=topic, batch_bytes=500), **change)
     spans = written(cluster, shape, *(batch_of(value=[b"%d" % number]) for number in range(50)))
     assert sum(span.records for span in spans) == 50

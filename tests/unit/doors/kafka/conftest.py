@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
+from types import GeneratorType
 from typing import Any, TypeVar
 
 import pytest
@@ -96,11 +97,12 @@ class Node:
             frame = encode_request(api_key, version, 7, "test", body)[SIZE_BYTES:]
             header = decode_request_header(frame)
             request = decode_request(api_key, version, frame, header.body_position)
+            nowhere: Any = None
             call = Call(
-                None, api_key, version, header.correlation_id, Session("kafka", client_id=header.client_id)
-            )  # type: ignore[arg-type]
-            answer = handler(call, request)
-            if inspect.isgenerator(answer):
+                nowhere, api_key, version, header.correlation_id, Session("kafka", client_id=header.client_id)
+            )
+            answer: Any = handler(call, request)
+            if type(answer) is GeneratorType:
                 return await self.broker.runtime.slices.run(answer)
             return await answer if inspect.isawaitable(answer) else answer
 

@@ -137,7 +137,7 @@ class TestDescribe:
     def test_what_has_no_settings_is_refused_in_words(
         self, node: Node, kind: int, name: str, code: ErrorCode
     ) -> None:
-        resource = (kind, name, [])
+        resource: Any = (kind, name, [])
         for result in (describe(node, kind, name), *alter(node, resource), *replace(node, resource)):
             assert result.error_code == code
             assert result.error_message

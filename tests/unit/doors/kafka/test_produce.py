@@ -88,7 +88,7 @@ def test_each_partition_has_its_own_outcome(quick_node: Node) -> None:
     quick_node.make_topic("orders", 2)
     request = produce("orders", batch())
     request.topic_data[0].partition_data += [
-        messages.ProduceRequest.PartitionProduceData(index=index, records=records)
+        messages.ProduceRequest.PartitionProduceData(index=index, records=memoryview(records))
         for index, records in ((7, bytes(batch())), (1, b""), (1, b"x" * 70), (1, bytes(batch())))
     ]
 
@@ -231,7 +231,9 @@ def test_many_partitions_of_which_some_are_opened_in_a_worker(quick_node: Node) 
     bad = with_header(packed(b"x"), attributes=GZIP)
     parts = [packed(b"a"), batch(), bad, bytearray(batch()[:-1])]
     request = messages.ProduceRequest
-    data = [request.PartitionProduceData(index=index, records=bytes(one)) for index, one in enumerate(parts)]
+    data = [
+        request.PartitionProduceData(index=index, records=memoryview(one)) for index, one in enumerate(parts)
+    ]
     topic = request.TopicProduceData(name="orders", partition_data=data)
     asked = request(transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=[topic])
 
@@ -256,7 +258,7 @@ def _to_many(acks: int, codec: int = 0) -> Any:
     """The same batch so often that one turn of the loop is too short; a packed one makes a worker admit them all."""
     large = build_batch([NewRecord(None, bytes(2 * LOOP_UNFOLDED_BYTES_MAX))], 1_000, codec)
     rows = [batch()] * (3 * SLICE_UNITS) + [large] * (codec != 0)
-    data = [messages.ProduceRequest.PartitionProduceData(index=0, records=bytes(one)) for one in rows]
+    data = [messages.ProduceRequest.PartitionProduceData(index=0, records=memoryview(one)) for one in rows]
     topic = messages.ProduceRequest.TopicProduceData(name="orders", partition_data=data)
     return messages.ProduceRequest(transactional_id=None, acks=acks, timeout_ms=1_000, topic_data=[topic])
 

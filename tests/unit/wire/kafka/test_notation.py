@@ -77,6 +77,6 @@ def test_classes_are_made_once_and_print_their_fields() -> None:
     assert topic().partition_data is not topic().partition_data
     assert "ProduceRequest" in dir(messages)
     with pytest.raises(AttributeError):
-        _ = messages.NoSuchRequest
+        _ = messages.NoSuchRequest  # type: ignore[attr-defined]
     with pytest.raises(TypeError):
-        messages.HeartbeatResponse(no_such_field=1)
+        messages.HeartbeatResponse(no_such_field=1)  # type: ignore[call-arg]
