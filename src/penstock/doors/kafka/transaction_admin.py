@@ -41,6 +41,7 @@ class TransactionAdminHandlers:
             await pace.spend(1)
             topics = []
             for topic in asked.topics:
+                await pace.spend(1)
                 codes: list[int] = []
                 for some in chunks(topic.partition_indexes):
                     codes += await asyncio.gather(

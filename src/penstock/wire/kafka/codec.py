@@ -151,7 +151,14 @@ def encode_response_sliced(
         reply = _replies[api_key, version] = _make_reply(api_key, version)
     parts: list[Any] = []
     cuts: list[int] = []
-    yield from encode(body, parts, cuts)
+    joined = 0
+    for cost in encode(body, parts, cuts):
+        # What a slice has added is joined with it: joining everything at the end would be one long turn.
+        joined = max(joined, cuts[-1] + 1 if cuts else 0)
+        if len(parts) > joined:
+            parts[joined:] = [b"".join(parts[joined:])]
+            joined += 1
+        yield cost
     return _assemble(reply, correlation_id, parts, cuts)
 
 

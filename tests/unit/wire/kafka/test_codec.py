@@ -19,6 +19,7 @@ from penstock.wire.kafka import (
     decode_response,
     encode_request,
     encode_response,
+    encode_response_sliced,
     messages,
 )
 from penstock.wire.kafka.primitives import write_varint
@@ -115,6 +116,25 @@ class TestRecords:
             assert int.from_bytes(whole[:4], "big") == len(whole) - 4
             _, body = decode_response(ApiKey.FETCH, version, whole[4:])
             assert [len(p.records) for p in body.responses[0].partitions] == [10, 5, 70_000]
+
+    @pytest.mark.parametrize("file_every", [0, 1, 7, 500], ids=lambda n: f"file-every-{n}")
+    def test_slices_encode_the_same_and_leave_little_to_join(self, file_every: int) -> None:
+        files = [FileSlice(i) for i in range(3_000)]
+        body = fetched(
+            *(files[i] if file_every and i % file_every == 0 else b"few bytes" for i in range(3_000))
+        )
+        held: list[int] = []
+        steps = encode_response_sliced(ApiKey.FETCH, 12, 1, body)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                assert ended.value == encode_response(ApiKey.FETCH, 12, 1, body)
+                break
+            held.append(len(steps.gi_frame.f_locals["parts"]))
+        assert len(held) > 3
+        if not file_every:
+            assert held == list(range(len(held))), "each slice leaves one part"
 
     def test_long_record_bytes_are_not_copied(self) -> None:
         records = memoryview(bytes(RECORDS_COPIED_BYTES_MAX + 1))
