@@ -162,7 +162,15 @@ def _settle(log: Log, recovery_offset: int, now_ms: int, report: Report) -> None
             "restore the missing files or delete the topic"
         )
     first = log.segments[0].base_offset if log.segments else 0
-    log.start_offset = min(max(first, _stored_start(log, report)), log.end_offset)
+    stored = _stored_start(log, report)
+    if (
+        stored > log.end_offset
+    ):  # left in its file, it would hide the records that take these offsets from now on
+        report(
+            f"records were deleted up to offset {stored}, of those before only {log.end_offset} were on disk"
+        )
+        log.persist_start(log.end_offset)
+    log.start_offset = min(max(first, stored), log.end_offset)
     log.high_watermark = log.start_offset
     log.high_watermark_mark = Mark(log.start_offset, first, 0)
     log.synced_offset = recovery_offset if log.is_dirty else log.end_offset

@@ -145,6 +145,20 @@ def test_an_index_never_remembers_batches_that_were_replaced() -> None:
         assert found is not None and int.from_bytes(found.read()[:8]) == offset
 
 
+def test_a_start_behind_the_end_does_not_hide_the_records_that_come_there_later() -> None:
+    """Records were deleted that were not on disk yet, and the power went."""
+    files, log = written(3)
+    log.persist_start(3)
+    log.advance_start(3)
+    del files._contents[path_of(0)][240:]
+    again, words = reopen(files)
+    assert (again.start_offset, again.end_offset) == (1, 1) and "deleted up to offset 3" in words[-1]
+    for _ in range(3):
+        append(again, opaque_batch(1))
+    sync(again)
+    assert reopen(files, recovery_offset=4)[0].start_offset == 1
+
+
 def test_an_epoch_that_only_the_batches_know_starts_where_it_did() -> None:
     files = MemoryFiles()
     log, _ = reopen(files)
