@@ -82,7 +82,9 @@ class Broker:
         self._recovery_points = recovery_points
         self._rows: dict[str, list[Partition]] = {}
         self._producer_ids: Iterator[int] = iter(())
-        self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
+        self._metadata = Metadata(
+            self._open_metadata_log(), self.catalog, runtime, metadata_epoch=identity.run_epoch
+        )
         self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
         self.coordination = Coordination(
             settings,
@@ -91,7 +93,9 @@ class Broker:
             lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
-        self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
+        self.markers = Markers(
+            self.partition, self.coordination.committed, coordinator_epoch=identity.run_epoch
+        )
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
@@ -126,12 +130,12 @@ class Broker:
             directory = partition.log.directory
             # A directory that is gone must not pass for an empty topic at the next start: the point tells them apart.
             if is_settled or not self.runtime.files.names(directory):
-                self._recovery_points[directory] = partition.durable_offset
+                self._recovery_points[directory] = partition.recovery_point
             partition.close(NotLeader("the broker is stopping"))
         is_healthy = all(settled) and self._metadata.is_online
         try:
             self._metadata.close()
-            self._recovery_points[metadata.DIRECTORY] = self._metadata.log.visible.offset
+            self._recovery_points[metadata.DIRECTORY] = self._metadata.log.high_watermark
             checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
             if is_healthy:
                 checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
@@ -185,7 +189,12 @@ class Broker:
     @property
     def metadata_end(self) -> int:
         """The offset behind the last event of the metadata log; it goes up with every change."""
-        return self._metadata.log.visible.offset
+        return self._metadata.log.high_watermark
+
+    @property
+    def metadata_epoch(self) -> int:
+        """The epoch in which this node writes the metadata log."""
+        return self._metadata.epoch
 
     @property
     def data_directory(self) -> str:
@@ -229,12 +238,22 @@ class Broker:
             log = self._open_log(directory, limits, f"{topic.name}-{index}")
         except BrokerError as error:
             failure, log = error, Log(self.runtime.files, directory, limits)
-        partition = Partition(topic, index, log, config, self.identity.leader_epoch, self.runtime)
+        partition = Partition(topic, index, log, config, self.runtime)
+        partition.lead(self._leader_epoch(log))
         if failure is not None:
             partition.fail(failure)
             if failure.retriable:
                 asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
         return partition
+
+    def _leader_epoch(self, log: Log) -> int:
+        """The epoch in which this node, which decides by itself, leads a partition from now on.
+
+        It is above every epoch of a run that ended unclean, and durable before the first append in it, because the run
+        epoch is. A log that is ahead of it was written under another identity file: its epochs must not go back.
+        """
+        run_epoch, latest = self.identity.run_epoch, log.epochs.latest
+        return run_epoch if latest <= run_epoch else latest + 1
 
     def _reopen(self, topic: Topic, failed: Partition) -> None:
         """Try again to open a partition that could not be opened for want of descriptors or space."""
@@ -245,6 +264,7 @@ class Broker:
         self.catalog_version += 1
         if partition.failure is None:
             logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
+            partition.start_sync()
 
     # -- what exists
 
@@ -335,7 +355,7 @@ async def start_broker(settings: Settings, runtime: Runtime) -> Broker:
     checkpoint.require_identity(runtime.files, (TOPICS_DIRECTORY, metadata.DIRECTORY))
     was_clean = checkpoint.take_clean_marker(runtime.files)
     identity = checkpoint.load_identity(runtime.files, runtime.rng, settings.node_id, was_clean=was_clean)
-    if identity.leader_epoch and not was_clean:
+    if identity.run_epoch and not was_clean:
         logger.warning("the last run did not stop clean; checking what it may have left torn")
     broker = Broker(settings, runtime, identity, checkpoint.load_recovery_points(runtime.files))
     await broker.recover()

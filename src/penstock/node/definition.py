@@ -1,4 +1,4 @@
-"""What there is to know about a setting besides its value. Never holds a value; settings.py lists the settings."""
+"""What there is to know about a setting besides its value. Never holds a value; the sections list the settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
 
+INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
 

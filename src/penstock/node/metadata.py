@@ -19,9 +19,9 @@ from penstock.core.model import NewRecord
 from penstock.core.records.batch import check
 from penstock.core.records.whole import build_batch, open_batch
 from penstock.node.compacting import compact
+from penstock.node.replicas.sync import sync_log
 from penstock.node.runtime import Runtime
 from penstock.node.slices import Sliced, chunks
-from penstock.node.syncing import sync_now
 
 DIRECTORY = "metadata"
 SEGMENT_BYTES = 4 << 20
@@ -49,11 +49,12 @@ class _Compaction(NamedTuple):
 class Metadata:
     """The catalog and its log."""
 
-    def __init__(self, log: Log, catalog: Catalog, runtime: Runtime, leader_epoch: int) -> None:
+    def __init__(self, log: Log, catalog: Catalog, runtime: Runtime, metadata_epoch: int) -> None:
         self.log = log
         self.catalog = catalog
         self._runtime = runtime
-        self._leader_epoch = leader_epoch
+        self.epoch = metadata_epoch
+        """Stamped on every batch of this run."""
         self._turn = asyncio.Lock()
         self._failure: BrokerError | None = None
 
@@ -66,7 +67,7 @@ class Metadata:
 
         Returns the ids of topics that were removed.
         """
-        await sync_now(self._runtime, self.log)
+        await self._sync()
         removed = set()
         for segment in self.log.segments:
             for found in segment.walk(0, segment.size, prove=True):
@@ -110,16 +111,21 @@ class Metadata:
 
     async def compact(self) -> None:
         """Let go of what later events say again."""
-        await compact(self._runtime, self.log, _Compaction(), self.log.visible.offset, logger.warning)
+        await compact(self._runtime, self.log, _Compaction(), self.log.high_watermark, logger.warning)
+
+    async def _sync(self) -> None:
+        """What is on disk counts: there is no other copy of it."""
+        await sync_log(self._runtime, self.log)
+        self.log.advance(self.log.synced_offset)
 
     async def _append(self, events: Sequence[Event]) -> None:
         now_ms = self._runtime.clock.now_ms()
         try:
             for some in chunks(events, EVENTS_PER_BATCH_MAX):
                 batch = build_batch([NewRecord(*encode(event)) for event in some], now_ms)
-                self.log.append(batch, check(batch), self._leader_epoch, now_ms)
+                self.log.append(batch, check(batch), self.epoch, now_ms)
                 await asyncio.sleep(0)
-            await sync_now(self._runtime, self.log)
+            await self._sync()
         except BrokerError as error:
             if not error.retriable:
                 self._failure = error

@@ -19,9 +19,11 @@ from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, Broker, start_broker
 from penstock.node.disk import DiskFiles
 from penstock.node.metadata import DIRECTORY as METADATA
+from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
 from sim.disk import SimDisk
+from sim.hosts import PowerLost
 
 SETTINGS = Settings(storage=Storage.MEMORY, retention_check_ms=10**9, checkpoint_interval_ms=10**9)
 
@@ -49,7 +51,7 @@ async def fill(hand: Hand, broker: Broker, name: str, count: int = 5) -> None:
     partition = broker.partition(name, 0)
     for _ in range(count):
         partition.append(hand.batch(size=300))
-    await partition.flush()
+    await partition.sync_dirty()
 
 
 def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(
@@ -73,7 +75,7 @@ def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(
         monkeypatch.setattr(Segment, "take_in", counting)
         again = await start(hand)
         assert sum(scanned) == 0
-        assert again.identity.leader_epoch == 0
+        assert again.identity.run_epoch == 0
         assert again.partition("orders", 0).end_offset == 20
         assert again.identity.cluster_id == broker.identity.cluster_id
         await again.stop()
@@ -91,11 +93,74 @@ def test_after_an_unclean_stop_the_epoch_goes_up_and_is_written_into_new_batches
         after = surroundings(hand.disk)
         again = await start(after)
         partition = again.partition("orders", 0)
-        assert (again.identity.leader_epoch, partition.end_offset) == (1, 3)
+        assert (again.identity.run_epoch, partition.end_offset) == (1, 3)
         await fill(after, again, "orders", 2)
         assert partition.epoch_end(0) == (0, 3)
         assert partition.epoch_end(1) == (1, 5)
         await again.stop()
+
+    run(test)
+
+
+def test_every_partition_leads_in_an_epoch_of_its_own() -> None:
+    """A log that is ahead of the identity file, as after a restore of an older one, goes on above its own epochs."""
+
+    async def test() -> None:
+        hand = surroundings()
+        broker = await start(hand)
+        for name in ("orders", "bills"):
+            await make_topic(broker, name)
+        broker.partition("orders", 0).lead(7)
+        for name in ("orders", "bills"):
+            await fill(hand, broker, name, 1)
+        await broker.stop()
+        again = await start(surroundings(hand.disk))
+        assert [again.partition(name, 0).leader_epoch for name in ("orders", "bills")] == [8, 0]
+        assert again.metadata_epoch == again.identity.run_epoch == 0
+        await again.stop()
+
+    run(test)
+
+
+def test_an_epoch_is_on_disk_before_anybody_leads_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        hand = surroundings()
+        broker = await start(hand)
+        await make_topic(broker, "orders", partitions=3)
+        await fill(hand, broker, "orders")
+        hand.disk.crash()
+        after = surroundings(hand.disk)
+        found: list[int] = []
+
+        def lead(self: Partition, epoch: int) -> None:
+            found.append(epoch)
+            raise PowerLost
+
+        monkeypatch.setattr(Partition, "lead", lead)
+        with pytest.raises(PowerLost):
+            await start(after)
+        hand.disk.crash()
+        assert found == [1]
+        assert (
+            checkpoint.load_identity(hand.disk.mount(), after.runtime.rng, 0, was_clean=True).run_epoch == 1
+        )
+
+    run(test)
+
+
+def test_starting_many_partitions_after_a_crash_syncs_none_for_its_epoch() -> None:
+    async def syncs_of_start(partitions: int) -> int:
+        hand = surroundings()
+        broker = await start(hand)
+        await make_topic(broker, "orders", partitions=partitions)
+        hand.disk.crash()
+        after = surroundings(hand.disk)
+        before = hand.disk.counters.file_syncs + hand.disk.counters.dir_syncs
+        await start(after)
+        return hand.disk.counters.file_syncs + hand.disk.counters.dir_syncs - before
+
+    async def test() -> None:
+        assert await syncs_of_start(20) == await syncs_of_start(1)
 
     run(test)
 
@@ -129,7 +194,7 @@ def test_a_partition_that_failed_leaves_no_mark_of_a_clean_stop() -> None:
         await fill(hand, broker, "orders", 3)
         broker.partition("orders", 0).append(hand.batch())
         hand.disk.fail_sync_at(1)
-        await broker.partition("orders", 0).flush()
+        await broker.partition("orders", 0).sync_dirty()
         assert broker.partition("bills", 0).append(hand.batch()).base_offset == 0, "the others work on"
         assert not await broker.stop()
         assert not checkpoint.take_clean_marker(hand.files)
@@ -205,9 +270,9 @@ def test_deleting_a_topic_tells_who_waits_and_removes_its_files() -> None:
         await fill(hand, broker, "orders")
         changes, partition = broker.catalog_version, broker.partition("orders", 0)
         outcomes: list[object] = []
-        partition.when_durable(partition.append(hand.batch()).end_offset, outcomes.append)
+        partition.when_committed(partition.append(hand.batch()).end_offset, outcomes.append)
         deleting = asyncio.create_task(broker.change(lambda catalog: catalog.decide_delete_topic("orders")))
-        partition._waiters.append((99, outcomes.append))
+        partition.when_committed(99, outcomes.append)
         await deleting
         await turns()
         assert type(outcomes[-1]) is UnknownTopic
@@ -302,7 +367,7 @@ def test_stopping_ends_the_promises_that_are_still_open() -> None:
         await make_topic(broker, "orders")
         partition = broker.partition("orders", 0)
         outcomes: list[object] = []
-        partition.when_durable(1, outcomes.append)
+        partition.when_committed(1, outcomes.append)
         await broker.stop()
         assert [type(one) for one in outcomes] == [NotLeader]
 

@@ -103,7 +103,7 @@ def test_a_round_that_crashes_is_reported(
     async def test() -> None:
         hand = Hand()
         partition = hand.partition(**OS)
-        monkeypatch.setattr(partition, "retain", lambda expiry_ms: 1 / 0)
+        monkeypatch.setattr(janitor, "retain_partition", lambda *_: 1 / 0)
         rounds, _ = make_janitor(hand, [partition], retention_check_ms=1)
         rounds.start()
         while not caplog.records:

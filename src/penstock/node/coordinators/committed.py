@@ -17,7 +17,7 @@ from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event
 from penstock.core.model import TopicPartition
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups
-from penstock.node.partition import Settled
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.slices import Sliced, chunks
 
 logger = logging.getLogger("penstock.groups")

@@ -9,10 +9,10 @@ from penstock.core.machines.consumer_group_targets import Topics
 from penstock.node.coordinators.classic_groups import ClassicGroups
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.consumer_groups import ConsumerGroups
+from penstock.node.coordinators.group_settings import GroupSettings
 from penstock.node.coordinators.groups import Groups, OpenTopic
 from penstock.node.coordinators.kinds import GroupOverrides
 from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
 from penstock.node.slices import finish
 
 GROUPS_AT_ONCE = 200
@@ -24,7 +24,7 @@ class Coordination:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: GroupSettings,
         runtime: Runtime,
         open_topic: OpenTopic,
         topics: Callable[[], Topics],

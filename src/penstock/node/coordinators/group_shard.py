@@ -25,7 +25,8 @@ from penstock.core.machines.group_kinds import (
 )
 from penstock.core.machines.roster import Roster
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
+from penstock.node.partition import Partition
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
 from penstock.node.slices import Sliced
 
@@ -117,7 +118,7 @@ class GroupShard:
         for event in events:
             self._kept[event.group_id] = end_offset
         self._apply(events)
-        self.partition.when_durable(end_offset, settled)
+        self.partition.when_committed(end_offset, settled)
 
     def _keep(self, group_id: str, events: Iterable[Any]) -> None:
         self._shard.check_ready()
@@ -158,7 +159,7 @@ class GroupShard:
         if end_offset is None:
             settled(None)
         else:
-            self.partition.when_durable(end_offset, settled)
+            self.partition.when_committed(end_offset, settled)
 
     # -- time
 

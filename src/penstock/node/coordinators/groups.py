@@ -16,11 +16,11 @@ from penstock.core.limits import GROUP_RECORD_BYTES_MAX
 from penstock.core.machines.consumer_group import ConsumerGroup
 from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine
 from penstock.core.machines.roster import Roster
+from penstock.node.coordinators.group_settings import GroupSettings
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.kinds import GroupOverrides, consumer_group_terms, group_kinds
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
 from penstock.node.slices import Sliced, chunks, finish
 
 TOPIC = "__consumer_offsets"
@@ -48,7 +48,7 @@ class Groups:
     """Every group of this node. `open` before use; until then there is no coordinator."""
 
     def __init__(
-        self, settings: Settings, runtime: Runtime, open_topic: OpenTopic, overrides: GroupOverrides
+        self, settings: GroupSettings, runtime: Runtime, open_topic: OpenTopic, overrides: GroupOverrides
     ) -> None:
         self._settings = settings
         self._overrides = overrides

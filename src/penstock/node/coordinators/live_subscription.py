@@ -20,7 +20,8 @@ from penstock.core.machines.subscription_events import Freed
 from penstock.core.model import Record
 from penstock.node.coordinators.subscription_feed import SubscriptionFeed
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
-from penstock.node.partition import Partition, Settled
+from penstock.node.partition import Partition
+from penstock.node.replicas.offset_waits import Settled
 
 logger = logging.getLogger("penstock.subscriptions")
 
@@ -295,7 +296,7 @@ class LiveSubscription:
     def _deal_from(self, feed: SubscriptionFeed, count_max: int, parcels: dict[str, list[Delivered]]) -> None:
         machine = feed.machine
         if machine.ready and self.shard.partition.high_watermark < feed.returned_upto:
-            self.shard.partition.when_durable(feed.returned_upto, lambda _: self._turn_soon())
+            self.shard.partition.when_committed(feed.returned_upto, lambda _: self._turn_soon())
             return
         if machine.ready and not feed.can_read_again(count_max):
             return

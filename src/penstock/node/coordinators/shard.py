@@ -13,7 +13,8 @@ from typing import Generic, Protocol, TypeVar
 from penstock.core.errors import BrokerError, Loading
 from penstock.core.model import NewRecord
 from penstock.core.records.whole import build_batch, open_batch
-from penstock.node.partition import Partition, Settled
+from penstock.node.partition import Partition
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
 
 EventT = TypeVar("EventT")
@@ -93,4 +94,4 @@ class Shard(Generic[EventT]):
         end_offset = self.append(events)
         for event in events:
             self._machine.apply(event)
-        self.partition.when_durable(end_offset, settled)
+        self.partition.when_committed(end_offset, settled)

@@ -14,7 +14,8 @@ from penstock.core.errors import BrokerError
 from penstock.core.machines.subscription_book import SubscriptionBook
 from penstock.core.machines.subscription_definitions import BOOK_RECORDS
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
+from penstock.node.partition import Partition
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
 
 
@@ -55,7 +56,7 @@ class SubscriptionShard:
 
     def when_kept(self, settled: Settled) -> None:
         """Call back once everything that was decided so far is durable; at once, if it is."""
-        self.partition.when_durable(self._end_offset, settled)
+        self.partition.when_committed(self._end_offset, settled)
 
     async def kept(self) -> None:
         """Wait for the same; raises what went wrong."""

@@ -29,10 +29,10 @@ from penstock.core.machines.subscription_definitions import Definition, dead_let
 from penstock.core.model import check_topic_name
 from penstock.node.coordinators.dead_letters import DeadLetters, redrive
 from penstock.node.coordinators.live_subscription import LiveSubscription
+from penstock.node.coordinators.subscription_settings import SubscriptionSettings
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
 from penstock.node.tasks import Tasks
 
 logger = logging.getLogger("penstock.subscriptions")
@@ -80,7 +80,7 @@ class Subscriptions:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SubscriptionSettings,
         runtime: Runtime,
         open_topic: OpenTopic,
         catalog: Catalog,

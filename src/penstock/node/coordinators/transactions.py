@@ -28,9 +28,10 @@ from penstock.core.model import NO_PRODUCER, TopicPartition
 from penstock.node.coordinators.groups import OpenTopic
 from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
+from penstock.node.coordinators.transaction_settings import TransactionSettings
+from penstock.node.partition import Partition
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
 from penstock.node.tasks import Tasks
 
 logger = logging.getLogger("penstock.transactions")
@@ -97,7 +98,7 @@ class TransactionShard:
         end_offset = self._kept.get(transactional_id, 0)
         if self.partition.high_watermark >= end_offset:
             self._kept.pop(transactional_id, None)
-        self.partition.when_durable(end_offset, settled)
+        self.partition.when_committed(end_offset, settled)
 
     async def kept(self, transactional_id: str) -> None:
         """Wait for the same; raises what went wrong."""
@@ -113,7 +114,7 @@ class TransactionCoordinator:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TransactionSettings,
         runtime: Runtime,
         open_topic: OpenTopic,
         new_producer_id: Callable[[], Awaitable[int]],

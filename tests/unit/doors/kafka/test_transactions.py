@@ -92,7 +92,7 @@ def write(node: Node, by: Claim, sequence: int = 0, topic: str = "orders") -> No
     async def append() -> None:
         partition = node.broker.partition(topic, 0)
         partition.append(memoryview(batch), in_transaction=True)
-        await partition.flush()
+        await partition.sync_dirty()
 
     node.run(append())
 

@@ -301,9 +301,9 @@ def test_the_settings_of_a_topic_do_not_weaken_its_markers() -> None:
         await writer.begin()
         await writer.write(TopicPartition("lazy", 0), b"a")
         partition = node.broker.partition("lazy", 0)
-        assert partition.durable_offset == 0
+        assert partition.recovery_point == 0
         await writer.end(commit=True)
-        assert partition.durable_offset == 2
+        assert partition.recovery_point == 2
 
     on_a_node(play)
 
