@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Sequence
-from typing import cast
 
 from penstock.core.errors import BrokerError, Fenced, NotLeader, Offline, TimedOut, TornSegment
 from penstock.core.machines.catalog import Catalog
@@ -134,7 +133,7 @@ class CatalogHost:
             raise NotLeader("the broker is stopping")
         decided = decide(self._catalog)
         if isinstance(decided, Generator):
-            return tuple(await self._runtime.slices.run(cast("Sliced[Sequence[Event]]", decided)))
+            return tuple(await self._runtime.slices.run(decided))
         return tuple(decided)
 
     async def _append(self, events: tuple[Event, ...], unanswered: list[tuple[Event, ...]]) -> int | Conflict:

@@ -11,13 +11,15 @@ What every ground promises is in `tests/contract/metadata_contract.py`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from penstock.core.errors import TornSegment
 from penstock.core.machines.catalog_events import Event
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """The events of one append, and the index behind them."""
 
     index: int
@@ -26,7 +28,8 @@ class Entry(NamedTuple):
     """The events stand for all that led to `index`: what they do not name is not there."""
 
 
-class Conflict(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Conflict:
     """Somebody else was first: the log ends at `index` by now. Nothing was changed."""
 
     index: int

@@ -61,7 +61,6 @@ class TransactionCoordinator:
     ) -> None:
         self._settings = settings
         self._runtime = runtime
-        self._open_topic = open_topic
         self._new_producer_id = new_producer_id
         self._markers = markers
         self.host: ShardHost[TransactionShard] = ShardHost(
