@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, OutOfDescriptors
 from penstock.node import checkpoint
-from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
-from penstock.node.metadata import Metadata
+from penstock.node.cluster.metadata_file import DIRECTORY as METADATA_DIRECTORY
+from penstock.node.cluster.metadata_file import MetadataFile
 from penstock.node.partition import Partition
 from penstock.node.replicas.upkeep import compact_partition, retain_partition
 from penstock.node.runtime import Runtime
@@ -37,7 +37,7 @@ class Janitor:
         runtime: Runtime,
         settings: StorageSettings,
         partitions: Callable[[], list[Partition]],
-        metadata: Metadata,
+        metadata: MetadataFile,
         recovery_points: dict[str, int],
     ) -> None:
         self._runtime = runtime
@@ -88,14 +88,14 @@ class Janitor:
     async def save_points(self) -> None:
         """Save the state of partitions that grew, then the recovery points, so that a crash costs little to
         recover from."""
-        changed = self._metadata.log.high_watermark != self._recovery_points.get(METADATA_DIRECTORY, 0)
+        changed = self._metadata.end_index != self._recovery_points.get(METADATA_DIRECTORY, 0)
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):
                 changed = True
                 await self._save(partition)
         if not changed:
             return
-        self._recovery_points[METADATA_DIRECTORY] = self._metadata.log.high_watermark
+        self._recovery_points[METADATA_DIRECTORY] = self._metadata.end_index
         points = dict(self._recovery_points)
         try:
             await run_blocking(

@@ -17,8 +17,8 @@ from penstock.core.machines.catalog_events import Event
 from penstock.core.model import Storage
 from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, Broker, start_broker
+from penstock.node.cluster.metadata_file import DIRECTORY as METADATA
 from penstock.node.disk import DiskFiles
-from penstock.node.metadata import DIRECTORY as METADATA
 from penstock.node.partition import Partition
 from penstock.node.runtime import Runtime
 from penstock.node.settings import Settings
@@ -64,7 +64,7 @@ def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(
         await fill(hand, broker, "orders", 20)
         assert await broker.stop()
         points = checkpoint.load_recovery_points(hand.files)
-        assert sorted(points.values()) == [1, 20], "the metadata log and the partition, each to its end"
+        assert sorted(points.values()) == [2, 20], "the metadata log and the partition, each to its end"
         scanned: list[int] = []
         take_in = Segment.take_in
 
@@ -232,7 +232,7 @@ def test_a_topic_exists_only_once_that_is_durable() -> None:
         broker = await start(hand)
         held = Hand(hand.files)
         runtime = Runtime(hand.clock, hand.runtime.rng, hand.files, held.workers)
-        broker.runtime = broker._metadata._runtime = runtime
+        broker.runtime = broker._metadata_file._runtime = runtime
         making = asyncio.create_task(make_topic(broker, "orders"))
         await turns()
         assert broker.catalog.find("orders") is None
@@ -383,11 +383,11 @@ def test_the_metadata_log_replays_to_the_same_catalog(tmp_path: Path) -> None:
         for number in range(0, 30, 2):
             await broker.change(lambda catalog, n=number: catalog.decide_delete_topic(f"t{n}"))  # type: ignore[misc]
         before = (broker.catalog.topics, broker.catalog.producer_ids_upto)
-        end = broker._metadata.log.end_offset
+        end = broker.metadata_end
         assert await broker.stop()
         again = await start(hand)
         assert (again.catalog.topics, again.catalog.producer_ids_upto) == before
-        assert again._metadata.log.end_offset == end and hand.files.exists(METADATA)
+        assert again.metadata_end == end and hand.files.exists(METADATA)
         assert again.data_directory.endswith("penstock-data")
         await again.stop()
 
@@ -399,7 +399,7 @@ def test_one_refused_change_leaves_the_catalog_as_it_was() -> None:
         hand = surroundings()
         broker = await start(hand)
         await make_topic(broker, "orders")
-        end = broker._metadata.log.end_offset
+        end = broker.metadata_end
 
         def decide(catalog: Catalog) -> list[Event]:
             raise TopicExists("no")
@@ -407,7 +407,7 @@ def test_one_refused_change_leaves_the_catalog_as_it_was() -> None:
         with pytest.raises(TopicExists):
             await broker.change(decide)
         await broker.change(lambda catalog: ())
-        assert broker._metadata.log.end_offset == end
+        assert broker.metadata_end == end
         await broker.stop()
 
     run(test)
