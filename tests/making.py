@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.core.codecs import GZIP, ZSTD
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
@@ -16,7 +17,7 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
-from penstock.core.records.compression import GZIP, ZSTD, compress
+from penstock.core.records.compression import compress
 from penstock.core.records.records import encode_records
 from penstock.core.records.varint import encode
 from penstock.core.records.whole import build_batch

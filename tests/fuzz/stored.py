@@ -12,6 +12,7 @@ from random import Random
 
 from fuzz.target import Target
 from making import DIRECTORY, LIMITS, keyed_batch, opaque_batch, reopen
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import (
     BrokerError,
     CorruptBatch,
@@ -31,7 +32,7 @@ from penstock.core.log.transactions import Transactions
 from penstock.core.machines import catalog_events
 from penstock.core.machines.catalog_events import ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
 from penstock.core.records.batch import check_produced, decode_header, stamp_checksum
-from penstock.core.records.compression import CODEC_NAMES, compress, decompress
+from penstock.core.records.compression import compress, decompress
 from penstock.core.records.records import iterate_keys
 from penstock.core.records.whole import open_batch, payload_of
 from penstock.node import checkpoint

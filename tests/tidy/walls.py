@@ -18,7 +18,7 @@ BELOW = {
     "node": ("wire", "core"),
     "doors": ("node", "wire", "core"),
     "client": ("wire", "core"),
-    "spark": ("client", "wire", "core.records"),
+    "spark": ("client", "wire", "core.records", "core.codecs"),
     "apps": ("doors", "client", "node", "wire", "core", "spark"),
 }
 """Which rooms a room may import besides itself."""

@@ -12,7 +12,7 @@ logger = logging.getLogger("penstock.tasks")
 T = TypeVar("T")
 
 
-def settle(future: asyncio.Future[T]) -> Callable[[T], None]:
+def resolver(future: asyncio.Future[T]) -> Callable[[T], None]:
     """A callback that gives the future its result, unless whoever waited for it was cancelled meanwhile."""
 
     def settled(result: T) -> None:

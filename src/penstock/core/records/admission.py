@@ -7,6 +7,7 @@ With `penstock.validation=header` only the header is checked.
 
 from __future__ import annotations
 
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, TooLarge
 from penstock.core.limits import (
     BATCH_HEADER_BYTES,
@@ -21,7 +22,7 @@ from penstock.core.records.batch import (
     stamp_append_time,
     stamp_times,
 )
-from penstock.core.records.compression import CODEC_NAMES, decompress, unfolded_bytes_max
+from penstock.core.records.compression import decompress, unfolded_bytes_max
 from penstock.core.records.loops import load_loops
 from penstock.core.records.records import RECORD_BYTES_MIN
 from penstock.core.records.walk_findings import FINE, OFFSET, TIME, TRAILING, Checked

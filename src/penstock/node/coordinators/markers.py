@@ -16,7 +16,7 @@ from penstock.core.records.control import Marker
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.partition import Partition
-from penstock.node.tasks import settle
+from penstock.node.tasks import resolver
 
 logger = logging.getLogger("penstock.transactions")
 
@@ -80,5 +80,5 @@ class Markers:
     async def settle_offsets(self, index: int, producer_id: int, *, is_commit: bool) -> BrokerError | None:
         """End what a producer has pending on one partition of the groups' topic; returns what stood in the way."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self._committed.settle(index, producer_id, is_commit=is_commit, settled=settle(done))
+        self._committed.settle(index, producer_id, is_commit=is_commit, settled=resolver(done))
         return await done

@@ -24,7 +24,7 @@ from penstock.node.partition import Partition
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
 from penstock.node.slices import Sliced, chunks
-from penstock.node.tasks import settle
+from penstock.node.tasks import resolver
 
 REPLAY_BYTES = 1 << 16
 """How much of the partition is read at a time while it is replayed."""
@@ -252,7 +252,7 @@ class Shard(Generic[MachineT]):
     async def persisted(self, what: str | int) -> None:
         """Wait for the same; raises what went wrong."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self.when_persisted(what, settle(done))
+        self.when_persisted(what, resolver(done))
         error = await done
         if error is not None:
             raise error

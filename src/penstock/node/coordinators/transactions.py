@@ -29,7 +29,7 @@ from penstock.node.coordinators.transaction_settings import TransactionSettings
 from penstock.node.coordinators.transaction_shard import Attempt, TransactionShard
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.runtime import Runtime
-from penstock.node.tasks import settle
+from penstock.node.tasks import resolver
 
 logger = logging.getLogger("penstock.transactions")
 
@@ -135,7 +135,7 @@ class TransactionCoordinator:
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self._add(transactional_id, by, places, settle(done), is_v2=is_v2)
+        self._add(transactional_id, by, places, resolver(done), is_v2=is_v2)
         error = await done
         if error is not None:
             raise error

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from making import opaque_batch, with_header
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.model import Header, NewRecord, Record
 from penstock.core.records.batch import check, stamp, stamp_append_time
-from penstock.core.records.compression import CODEC_NAMES, compress
+from penstock.core.records.compression import compress
 from penstock.core.records.whole import build_batch, open_batch, open_batches, payload_of, recompress
 
 RECORDS = [

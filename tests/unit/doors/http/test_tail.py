@@ -14,7 +14,8 @@ from handheld import turns
 from http_client import HttpClient, request
 from making import opaque_batch
 from node_at_hand import make_topic, until
-from penstock.core.records.compression import ZSTD, compress
+from penstock.core.codecs import ZSTD
+from penstock.core.records.compression import compress
 from penstock.doors.http import tail as tails
 from penstock.doors.http.tail import AHEAD_BYTES_MAX
 

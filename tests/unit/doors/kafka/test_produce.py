@@ -11,10 +11,10 @@ from asking import produce
 from handheld import turns
 from in_process import Caller
 from making import filled_batch, keyed_batch, with_header
+from penstock.core.codecs import GZIP, ZSTD
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX, SLICE_UNITS
 from penstock.core.model import Durability, NewRecord, Storage
-from penstock.core.records.compression import GZIP, ZSTD
 from penstock.core.records.whole import build_batch
 from penstock.node.memory import MemoryFiles
 from penstock.node.partition import Partition

@@ -10,8 +10,9 @@ import pytest
 from group_node import NOBODY, Node, on_a_node, start_node
 from penstock.core.errors import BrokerError, Loading, NotCoordinator
 from penstock.core.limits import SLICE_UNITS
-from penstock.core.machines.offsets import NO_EXPIRY, Committed, OffsetCommitted, Place
-from penstock.core.machines.transaction_values import State
+from penstock.core.machines.offsets import NO_EXPIRY, Committed, OffsetCommitted
+from penstock.core.machines.transaction_values import TransactionState
+from penstock.core.model import TopicPartition
 from penstock.core.records.batch import decode_header
 from penstock.core.records.control import read_marker
 from penstock.node.broker import start_broker
@@ -27,7 +28,7 @@ from sim.machine import Machine
 from subscription_node import Member, publish, subscribe, turns
 from transaction_node import Writer, committed_values
 
-T = Place("t", 0)
+T = TopicPartition("t", 0)
 MANY = 4_000
 
 
@@ -42,7 +43,7 @@ async def fill(shard: GroupShard, group: str, count: int, topic: str = "t") -> N
     """Many committed offsets of one group, each a record."""
     for first in range(0, count, 500):
         events = [
-            OffsetCommitted(group, Place(topic, number), Committed(number, -1, "", 1, NO_EXPIRY))
+            OffsetCommitted(group, TopicPartition(topic, number), Committed(number, -1, "", 1, NO_EXPIRY))
             for number in range(first, min(first + 500, count))
         ]
         await shard.persisted(shard.persist(events, group))
@@ -253,7 +254,7 @@ def markers_in(partition: Partition) -> list[int]:
 
 async def completed(node: Node) -> None:
     """Until every marker stands, which the node sees to by itself."""
-    while node.broker.transactions.get("pay").state is not State.COMPLETE_COMMIT:
+    while node.broker.transactions.get("pay").state is not TransactionState.COMPLETE_COMMIT:
         await asyncio.sleep(0.01)
 
 
@@ -284,7 +285,7 @@ def test_a_decision_is_carried_out_by_whoever_leads_next() -> None:
         host, partition = node.broker.transactions.host, node.broker.partition(*T)
         shard = host.at("pay")
         ending = asyncio.ensure_future(writer.end(commit=True))
-        while shard.machine.get("pay").state is not State.PREPARE_COMMIT:
+        while shard.machine.get("pay").state is not TransactionState.PREPARE_COMMIT:
             await asyncio.sleep(0)
         host.resign(shard.partition.index)
         with pytest.raises(NotCoordinator):
@@ -295,7 +296,7 @@ def test_a_decision_is_carried_out_by_whoever_leads_next() -> None:
         while partition.last_stable_offset < 2:
             await asyncio.sleep(0.01)
         assert committed_values(partition) == [b"a"]
-        assert node.broker.transactions.get("pay").state is State.COMPLETE_COMMIT
+        assert node.broker.transactions.get("pay").state is TransactionState.COMPLETE_COMMIT
 
     on_a_node(play)
 
@@ -332,7 +333,7 @@ def test_offsets_of_a_transaction_wait_for_their_shard_to_be_read() -> None:
         index = groups.at("g").partition.index
         groups.resign(index)
         await writer.end(commit=True)
-        assert node.broker.transactions.get("pay").state is State.PREPARE_COMMIT
+        assert node.broker.transactions.get("pay").state is TransactionState.PREPARE_COMMIT
         groups.lead(index, 1)
         await node.coordination.loaded()
         await completed(node)

@@ -10,11 +10,12 @@ import pytest
 from handheld import NOW_MS, Hand, HeldWorkers, PromptWorkers, run
 from making import filled_batch, garbage, with_header
 from node_at_hand import make_topic, until, with_broker
+from penstock.core.codecs import ZSTD
 from penstock.core.errors import BrokerError, Offline
 from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX
 from penstock.core.machines.subscription import Outcome
 from penstock.core.model import Isolation, NewRecord
-from penstock.core.records.compression import ZSTD, decompress
+from penstock.core.records.compression import decompress
 from penstock.core.records.whole import build_batch
 from penstock.node import payloads
 from penstock.node.broker import Broker
