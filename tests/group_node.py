@@ -7,13 +7,19 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from penstock.core.errors import BrokerError, MemberIdRequired
-from penstock.core.machines.group_values import JoinCommand, Joined, LeaveCommand, Protocol, SyncCommand
+from penstock.core.machines.classic_group.values import (
+    JoinCommand,
+    Joined,
+    LeaveCommand,
+    Protocol,
+    SyncCommand,
+)
 from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, finish
 from penstock.node.settings import Settings
-from penstock.node.slices import Sliced, finish
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 

@@ -15,11 +15,11 @@ from making import filled_batch
 from penstock.core.errors import BrokerError
 from penstock.core.log.log import LogLimits
 from penstock.core.log.recovery import open_log
-from penstock.core.machines.catalog_events import Topic
+from penstock.core.machines.catalog.events import Topic
 from penstock.core.ports import Files
 from penstock.core.topic_config import resolve, validate
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
 from sim import loop as simulation
 from sim.chance import SimRng
 from sim.disk import SimDisk

@@ -17,10 +17,10 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
+from penstock.core.records.build import build_batch
 from penstock.core.records.compression import compress
-from penstock.core.records.records import encode_records
+from penstock.core.records.payload import encode_records
 from penstock.core.records.varint import encode
-from penstock.core.records.whole import build_batch
 
 LIMITS = LogLimits(segment_bytes=1_000, segment_ms=10**12, index_interval_bytes=100)
 DIRECTORY = "topics/orders-0"

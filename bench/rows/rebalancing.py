@@ -14,7 +14,7 @@ from bench.session import TOPIC, Session
 from penstock.apps.measuring.figures import Figure, at_most, figure
 from penstock.apps.measuring.frames import make_batch, produce_frame
 from penstock.apps.measuring.loader import Address, Loader, UnexpectedAnswer, body_of, no_collector
-from penstock.core.machines.consumer_protocol import decode_assignment
+from penstock.core.machines.consumer_group.protocol import decode_assignment
 from penstock.wire.kafka import ErrorCode
 
 PARTITIONS = 500

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import pytest
 
 from penstock.core.errors import TornSegment
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event, ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event, ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
 from penstock.node.cluster.metadata_log import Conflict, Entry, MetadataLog
 
 

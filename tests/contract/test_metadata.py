@@ -13,7 +13,7 @@ from handheld import Hand, PromptWorkers
 from penstock.core.errors import DiskFailed, TimedOut
 from penstock.core.log.log import LogLimits
 from penstock.core.log.recovery import open_log
-from penstock.core.machines.catalog_events import Event, ProducerIdsReserved
+from penstock.core.machines.catalog.events import Event, ProducerIdsReserved
 from penstock.node.cluster.metadata_file import DIRECTORY, MetadataFile
 from penstock.node.cluster.metadata_log import MetadataLog
 from sim.disk import SimDisk

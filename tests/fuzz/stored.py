@@ -22,21 +22,21 @@ from penstock.core.errors import (
     UnsupportedCompression,
 )
 from penstock.core.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.index import SavedIndex
 from penstock.core.log.index import decode as decode_index
 from penstock.core.log.producers import Producers
 from penstock.core.log.recovery import open_log
 from penstock.core.log.transactions import Transactions
-from penstock.core.machines import catalog_events
-from penstock.core.machines.catalog_events import ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
+from penstock.core.machines.catalog import events as catalog_events
+from penstock.core.machines.catalog.events import ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
 from penstock.core.records.batch import check_produced, decode_header, stamp_checksum
+from penstock.core.records.build import open_batch, payload_of
 from penstock.core.records.compression import compress, decompress
-from penstock.core.records.records import iterate_keys
-from penstock.core.records.whole import open_batch, payload_of
+from penstock.core.records.payload import iterate_keys
 from penstock.node import checkpoint
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings_loader import SettingsError, load_settings
 from sim.chance import SimRng
 

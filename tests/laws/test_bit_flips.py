@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from making import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import CorruptBatch, Damaged, TornSegment
 from penstock.core.log.log import Log
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 BATCHES = 40
 EPOCH_AT = range(12, 16)

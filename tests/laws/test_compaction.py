@@ -16,8 +16,8 @@ from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.rewrite import rewrite
 from penstock.core.model import Record
 from penstock.core.records.batch import decode_header
-from penstock.core.records.whole import open_batch
-from penstock.node.memory import MemoryFile, MemoryFiles
+from penstock.core.records.build import open_batch
+from penstock.node.runtime.memory import MemoryFile, MemoryFiles
 
 LIMITS = LogLimits(segment_bytes=600, segment_ms=10**12, index_interval_bytes=100)
 

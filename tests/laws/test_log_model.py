@@ -17,8 +17,8 @@ from penstock.core.log.producers import Producers
 from penstock.core.log.transactions import Transactions
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader, decode_header
-from penstock.node.disk import DiskFiles
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 SIDE_FILES = (".index", ".snapshot", "leader-epochs", "log-start", "aborted-transactions")
 

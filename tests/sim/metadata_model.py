@@ -13,7 +13,7 @@ from copy import deepcopy
 from enum import Enum
 
 from penstock.core.errors import TimedOut, TornSegment
-from penstock.core.machines.catalog_events import Event, encode, key_of
+from penstock.core.machines.catalog.events import Event, encode, key_of
 from penstock.node.cluster.metadata_file import LocalSession
 from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, lost_history
 

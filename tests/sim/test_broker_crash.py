@@ -10,8 +10,8 @@ import pytest
 
 from penstock.core.errors import BrokerError
 from penstock.node import janitor
-from penstock.node.partition import Partition
 from penstock.node.replicas import flusher, sync
+from penstock.node.replicas.partition import Partition
 from sim import node
 from sim.crashing import Crash, Trial
 from sim.kafka_client import KafkaError

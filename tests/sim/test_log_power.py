@@ -18,7 +18,7 @@ from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.rewrite import rewrite
 from penstock.core.model import Record
 from penstock.core.records.batch import decode_header
-from penstock.core.records.whole import open_batch
+from penstock.core.records.build import open_batch
 from penstock.core.topic_config import TopicConfig, resolve
 from sim.disk import SimDisk
 from sim.hosts import PowerLost

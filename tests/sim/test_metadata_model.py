@@ -10,10 +10,10 @@ import pytest
 
 from handheld import Hand, PromptWorkers
 from penstock.core.errors import BrokerError, TimedOut
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
 from penstock.node.cluster.catalog_host import CatalogHost
-from penstock.node.slices import Sliced
+from penstock.node.runtime.slices import Sliced
 from sim.loop import SimLoop, run
 from sim.metadata_model import Fault, ModelMetadataLog, ModelStore
 

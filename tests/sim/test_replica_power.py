@@ -16,7 +16,7 @@ from handheld import Hand, run, turns
 from making import filled_batch
 from penstock.core.log.log import Log, SyncPlan
 from penstock.core.records.batch import decode_header, stamp
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 from sim.disk import SimDisk
 
 T = TypeVar("T")

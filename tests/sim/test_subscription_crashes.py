@@ -12,7 +12,7 @@ import pytest
 
 from group_node import Node, start_node
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.node.coordinators.live_subscription import Delivered, LiveSubscription
 from penstock.node.coordinators.subscriptions import Wish
 from sim.loop import SimLoop, run

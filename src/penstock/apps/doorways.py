@@ -10,8 +10,8 @@ from functools import partial
 
 from penstock.apps.ready import StartError
 from penstock.doors.kafka.server import KafkaDoor
-from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate

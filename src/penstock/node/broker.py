@@ -16,8 +16,8 @@ from penstock.core.errors import BrokerError, NotLeader, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
-from penstock.core.machines.catalog import Catalog, make_topic_id
-from penstock.core.machines.catalog_events import (
+from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
+from penstock.core.machines.catalog.events import (
     BrokerConfigSaved,
     Event,
     FeaturesSaved,
@@ -28,7 +28,7 @@ from penstock.core.machines.catalog_events import (
     TopicRemoved,
     TopicSaved,
 )
-from penstock.core.machines.consumer_group_targets import Topics
+from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.model import TopicRef
 from penstock.core.resource_config import ResourceKind
 from penstock.core.topic_config import TopicConfig
@@ -37,20 +37,20 @@ from penstock.node.checkpoint import Identity
 from penstock.node.cluster import metadata_file
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.metadata_file import MetadataFile
-from penstock.node.coordinators.coordination import Coordination
+from penstock.node.coordinators.group_coordinator import Coordination
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPIC
 from penstock.node.coordinators.subscriptions import Subscriptions
 from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
 from penstock.node.coordinators.transactions import TransactionCoordinator
-from penstock.node.inherited import inherited_group_settings, inherited_settings, initial_features
 from penstock.node.janitor import Janitor
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, finish
 from penstock.node.settings import Settings
-from penstock.node.slices import Sliced, finish
 from penstock.node.topic_creation import NewTopic, TopicCreation
+from penstock.node.topic_defaults import inherited_group_settings, inherited_settings, initial_features
 
 logger = logging.getLogger("penstock.broker")
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.errors import TornSegment
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.ports import Files, Rng
 
 logger = logging.getLogger("penstock.checkpoint")

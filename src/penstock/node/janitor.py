@@ -16,12 +16,12 @@ from penstock.core.errors import BrokerError, DiskFailed, DiskFull, OutOfDescrip
 from penstock.node import checkpoint
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA_DIRECTORY
 from penstock.node.cluster.metadata_file import MetadataFile
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.upkeep import compact_partition, retain_partition
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
+from penstock.node.runtime.workers import run_blocking
 from penstock.node.storage_settings import StorageSettings
-from penstock.node.tasks import Tasks
-from penstock.node.workers import run_blocking
 
 logger = logging.getLogger("penstock.janitor")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.node.definition import Kind, setting
+from penstock.node.definitions.definition import Kind, setting
 from penstock.node.log_choices import LogFormat, LogLevel
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 
 from penstock.node.connections.connection_settings import ConnectionSettings
+from penstock.node.connections.server_settings import ServerSettings
 from penstock.node.coordinators.group_settings import GroupSettings
 from penstock.node.coordinators.subscription_settings import SubscriptionSettings
 from penstock.node.coordinators.transaction_settings import TransactionSettings
-from penstock.node.definition import Definition
+from penstock.node.definitions.definition import Definition
 from penstock.node.logging_settings import LoggingSettings
-from penstock.node.server_settings import ServerSettings
 from penstock.node.storage_settings import StorageSettings
 from penstock.node.topic_settings import TopicDefaults
 

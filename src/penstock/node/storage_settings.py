@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.core.model import Storage
-from penstock.node.definition import INT32_MAX, Kind, count, duration, setting
+from penstock.node.definitions.definition import INT32_MAX, Kind, count, duration, setting
 
 _DAY_MS = 86_400_000
 

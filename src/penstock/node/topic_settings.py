@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from penstock.core.model import Durability
-from penstock.node.definition import INT32_MAX, Kind, count, duration, setting, size
+from penstock.node.definitions.definition import INT32_MAX, Kind, count, duration, setting, size
 
 _GIB = 2**30
 _DAY_MS = 86_400_000

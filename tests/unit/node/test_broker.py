@@ -12,15 +12,15 @@ from handheld import Hand, PromptWorkers, run, turns
 from penstock.core.errors import DiskFailed, NotLeader, Offline, TopicExists, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.segment import Segment
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
 from penstock.core.model import Storage
 from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, Broker, start_broker
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA
-from penstock.node.disk import DiskFiles
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 from sim.disk import SimDisk
 from sim.hosts import PowerLost

@@ -9,7 +9,7 @@ import pytest
 from penstock.core.errors import TornSegment
 from penstock.node import checkpoint
 from penstock.node.checkpoint import CLEAN_FILE, IDENTITY_FILE, RECOVERY_FILE
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from sim.chance import SimRng
 from sim.disk import SimDisk
 

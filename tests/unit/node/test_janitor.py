@@ -14,7 +14,7 @@ from penstock.node import checkpoint, janitor
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA
 from penstock.node.cluster.metadata_file import MetadataFile
 from penstock.node.janitor import Janitor
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 from penstock.node.settings import Settings
 
 OS = {"penstock_durability": "os"}

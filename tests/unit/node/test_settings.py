@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.node.definition import Definition, Kind
+from penstock.node.definitions.definition import Definition, Kind
+from penstock.node.definitions.values import plain_value, read_value, show_value
 from penstock.node.log_choices import LogLevel
 from penstock.node.settings import DEFINITIONS, SECTIONS, Settings
-from penstock.node.settings_values import plain_value, read_value, show_value
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.name)

@@ -16,7 +16,7 @@ from penstock.apps.cli.options import bootstrap_option, output_option, parse_pai
 from penstock.apps.cli.queue_client import queue_client, queue_option
 from penstock.apps.load.latency import MissingPiece
 from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
-from penstock.node.units import parse_bytes
+from penstock.node.definitions.units import parse_bytes
 
 TOPIC_DEFAULT = "penstock-bench"
 PAGE_COLUMNS = 200

@@ -10,9 +10,9 @@ import click
 from penstock.apps.cli.failures import WrongSettings
 from penstock.apps.cli.options import config_file_option, output_option
 from penstock.apps.cli.terminal import say
+from penstock.node.definitions.values import plain_value, show_value
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
-from penstock.node.settings_values import plain_value, show_value
 
 
 @click.group()

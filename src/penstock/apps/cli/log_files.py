@@ -15,7 +15,7 @@ from penstock.core.codecs import CODEC_NAMES
 from penstock.core.log.inspect import Dumped, Finding, Severity, dump, verify
 from penstock.core.log.segment import segment_bases
 from penstock.core.model import Record
-from penstock.node.disk import DiskFiles
+from penstock.node.runtime.disk import DiskFiles
 
 _SHOWN_BYTES_MAX = 200
 

@@ -20,11 +20,11 @@ from penstock.client.options import (
     definitions,
     describe_type,
 )
-from penstock.node.definition import Definition
+from penstock.node.definitions.definition import Definition
+from penstock.node.definitions.values import show_value
 from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import FOREIGN_VARIABLES
-from penstock.node.settings_values import show_value
 
 HELP_COLUMNS = 100
 

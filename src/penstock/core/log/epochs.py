@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.core.errors import CorruptBatch, Fenced, OffsetOutOfRange, TornSegment, UnknownEpoch
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.producers import Producers
 from penstock.core.log.segment import Found, Segment, Slice

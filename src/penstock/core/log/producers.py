@@ -16,7 +16,7 @@ from penstock.core.errors import (
     TornSegment,
 )
 from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.log.transactions import Transactions
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files

@@ -14,7 +14,7 @@ from penstock.core.errors import CorruptBatch, DiskFailed, DiskFull, OutOfDescri
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import index as sparse
 from penstock.core.log.index import CHAINED_BYTES, Index, IndexEntry, SavedIndex, SparseIndex
-from penstock.core.log.proven import Proven
+from penstock.core.log.verified_ranges import Proven
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP
 from penstock.core.ports import File, Files
 from penstock.core.records.batch import CONTROL, PREFIX_BYTES, BatchHeader, Buffer, checksum, decode_header

@@ -25,8 +25,8 @@ from penstock.doors.http.topics import TopicHandlers
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.place import Place
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.waist import Waist
 from penstock.wire.http.inflation import CODINGS, Inflation
 from penstock.wire.http.request import Request

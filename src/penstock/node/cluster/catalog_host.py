@@ -14,12 +14,12 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 
 from penstock.core.errors import BrokerError, Fenced, NotLeader, Offline, TimedOut, TornSegment
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event, TopicRemoved
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event, TopicRemoved
 from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, MetadataLog, lost_history
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Pace, Sliced, chunks
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Pace, Sliced, chunks
+from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.metadata")
 

@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, NotLeader, Offline, TornSegment
 from penstock.core.log.log import Log, LogLimits
-from penstock.core.machines.catalog_events import Event, decode, encode
+from penstock.core.machines.catalog.events import Event, decode, encode
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import decode_header
-from penstock.core.records.records import encode_records
-from penstock.core.records.whole import open_batch, seal_batch
+from penstock.core.records.build import open_batch, seal_batch
+from penstock.core.records.payload import encode_records
 from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, lost_history
-from penstock.node.compacting import compact
+from penstock.node.replicas.compactor import compact
 from penstock.node.replicas.sync import sync_log
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Sliced, chunks
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.runtime.tasks import Tasks
 
 DIRECTORY = "metadata"
 SEGMENT_BYTES = 4 << 20

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.core.errors import TornSegment
-from penstock.core.machines.catalog_events import Event
+from penstock.core.machines.catalog.events import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.node.definition import INT32_MAX, count, duration, size
+from penstock.node.definitions.definition import INT32_MAX, count, duration, size
 
 _MIB = 2**20
 

@@ -15,7 +15,7 @@ from penstock.node.connections.connection_settings import ConnectionSettings
 from penstock.node.connections.crowd import Crowd
 from penstock.node.connections.heap import give_back
 from penstock.node.connections.intake import Budget
-from penstock.node.metrics.meters import Meters
+from penstock.node.runtime.meters import Meters
 
 SWEEP_S_MAX = 5.0
 SWEEP_S_MIN = 0.05

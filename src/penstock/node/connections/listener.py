@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate

@@ -18,14 +18,14 @@ from penstock.core.errors import (
     UnknownGroup,
     UnstableOffset,
 )
-from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment
-from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event
+from penstock.core.machine import NEVER_MS, Decision, GroupMachine, Moment
+from penstock.core.machines.offsets.offsets import NO_EXPIRY, Committed, Event
 from penstock.core.model import TopicPartition
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups
 from penstock.node.coordinators.shard import Stage
 from penstock.node.replicas.offset_waits import Settled
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
 
 logger = logging.getLogger("penstock.groups")
 

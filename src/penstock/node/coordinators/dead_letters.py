@@ -13,17 +13,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription import DeadLetter
-from penstock.core.machines.subscription_definitions import Definition
-from penstock.core.machines.subscription_events import Feed
+from penstock.core.machines.subscriptions.definitions import Definition
+from penstock.core.machines.subscriptions.events import Feed
+from penstock.core.machines.subscriptions.subscription import DeadLetter
 from penstock.core.model import Header, NewRecord, Record
-from penstock.core.records.whole import build_batch
-from penstock.node.committed_records import every_committed
+from penstock.core.records.build import build_batch
 from penstock.node.coordinators.live_subscription import LiveSubscription
 from penstock.node.coordinators.subscription_feed import REDRIVEN_FOR, SubscriptionFeed
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.committed_records import every_committed
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.dead_letters")
 

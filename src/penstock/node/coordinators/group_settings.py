@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
-from penstock.node.definition import INT32_MAX, count, duration
+from penstock.node.definitions.definition import INT32_MAX, count, duration
 
 _DAY_MS = 86_400_000
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, NotCoordinator, Rebalancing
-from penstock.core.machines.group_kinds import (
+from penstock.core.machine import (
     NEVER_MS,
     AnswerT,
     Decision,
@@ -23,12 +23,12 @@ from penstock.core.machines.group_kinds import (
     Records,
     Waiter,
 )
-from penstock.core.machines.roster import Roster
+from penstock.core.machines.offsets.roster import Roster
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition
 from penstock.node.replicas.offset_waits import Settled
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Sliced
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced
 
 logger = logging.getLogger("penstock.groups")
 

@@ -18,16 +18,16 @@ from penstock.core.errors import (
     UnknownGroup,
 )
 from penstock.core.limits import GROUP_RECORD_BYTES_MAX
-from penstock.core.machines.consumer_group import ConsumerGroup
-from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine
-from penstock.core.machines.roster import Roster
+from penstock.core.machine import Decision, GroupKind, GroupMachine
+from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.machines.offsets.roster import Roster
+from penstock.node.coordinators.group_kinds import GroupOverrides, consumer_group_terms, group_kinds
 from penstock.node.coordinators.group_settings import GroupSettings
 from penstock.node.coordinators.group_shard import Answered, GroupShard
-from penstock.node.coordinators.kinds import GroupOverrides, consumer_group_terms, group_kinds
 from penstock.node.coordinators.shard_host import ShardHost
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Sliced, chunks, finish
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, chunks, finish
 
 TOPIC = "__consumer_offsets"
 TOPIC_CONFIG: Mapping[str, str] = {

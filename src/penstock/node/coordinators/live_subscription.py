@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from penstock.core.errors import BrokerError, InvalidRequest, NotCoordinator, UnknownMember
-from penstock.core.machines.group_kinds import NEVER_MS, Decision
-from penstock.core.machines.subscription import DeadLetter, Delivery, Outcome
-from penstock.core.machines.subscription_definitions import Definition
-from penstock.core.machines.subscription_events import Freed
+from penstock.core.machine import NEVER_MS, Decision
+from penstock.core.machines.subscriptions.definitions import Definition
+from penstock.core.machines.subscriptions.events import Freed
+from penstock.core.machines.subscriptions.subscription import DeadLetter, Delivery, Outcome
 from penstock.core.model import Record
 from penstock.node.coordinators.subscription_feed import SubscriptionFeed
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
-from penstock.node.partition import Partition
 from penstock.node.replicas.offset_waits import Settled
+from penstock.node.replicas.partition import Partition
 
 logger = logging.getLogger("penstock.subscriptions")
 

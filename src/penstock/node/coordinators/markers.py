@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
-from penstock.core.machines.transaction_values import NO_TOPIC_ID, Enlisted, Transaction
+from penstock.core.machines.transactions.values import NO_TOPIC_ID, Enlisted, Transaction
 from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.partition import Partition
-from penstock.node.tasks import resolver
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.tasks import resolver
 
 logger = logging.getLogger("penstock.transactions")
 

@@ -16,15 +16,15 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.core.errors import BrokerError, Loading, NotCoordinator, Offline
-from penstock.core.machines.group_kinds import Records
+from penstock.core.machine import Records
 from penstock.core.model import NO_EPOCH, NewRecord
 from penstock.core.records.batch import decode_header
-from penstock.core.records.whole import build_batch, open_batch
-from penstock.node.partition import Partition
+from penstock.core.records.build import build_batch, open_batch
 from penstock.node.replicas.offset_waits import Settled
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Sliced, chunks
-from penstock.node.tasks import resolver
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.runtime.tasks import resolver
 
 REPLAY_BYTES = 1 << 16
 """How much of the partition is read at a time while it is replayed."""

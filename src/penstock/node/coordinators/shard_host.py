@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 
 ShardT = TypeVar("ShardT", bound=Shard[Any])
 

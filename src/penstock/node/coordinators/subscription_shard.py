@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.core.errors import NotCoordinator
-from penstock.core.machines.subscription_book import SubscriptionBook
-from penstock.core.machines.subscription_definitions import BOOK_RECORDS, Definition
+from penstock.core.machines.subscriptions.book import SubscriptionBook
+from penstock.core.machines.subscriptions.definitions import BOOK_RECORDS, Definition
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Sliced
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced
 
 REVIVE_UNITS = 24
 """What it costs to put one subscription to work, see SLICE_UNITS."""

@@ -22,9 +22,9 @@ from penstock.core.errors import (
     UnknownTopic,
 )
 from penstock.core.limits import SUBSCRIPTION_NAME_CHARS_MAX
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Topic
-from penstock.core.machines.subscription_definitions import Definition, dead_letter_topic
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Topic
+from penstock.core.machines.subscriptions.definitions import Definition, dead_letter_topic
 from penstock.core.model import check_topic_name
 from penstock.node.coordinators.dead_letters import DeadLetters, redrive
 from penstock.node.coordinators.live_subscription import LiveSubscription
@@ -32,9 +32,9 @@ from penstock.node.coordinators.shard import Stage
 from penstock.node.coordinators.shard_host import ShardHost
 from penstock.node.coordinators.subscription_settings import SubscriptionSettings
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.subscriptions")
 

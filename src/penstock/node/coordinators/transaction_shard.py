@@ -11,15 +11,15 @@ import logging
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError, NotCoordinator, Offline
-from penstock.core.machines.transaction_records import TRANSACTION_RECORDS
-from penstock.core.machines.transaction_values import PREPARED, Event
-from penstock.core.machines.transactions import Transactions
+from penstock.core.machines.transactions.records import TRANSACTION_RECORDS
+from penstock.core.machines.transactions.transactions import Transactions
+from penstock.core.machines.transactions.values import PREPARED, Event
 from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.transactions")
 

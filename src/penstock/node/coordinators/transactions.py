@@ -19,8 +19,8 @@ from penstock.core.errors import (
     TransactionBusy,
     WrongProducer,
 )
-from penstock.core.machines.transaction_values import PREPARED, Transaction
-from penstock.core.machines.transactions import Claim, Transactions
+from penstock.core.machines.transactions.transactions import Claim, Transactions
+from penstock.core.machines.transactions.values import PREPARED, Transaction
 from penstock.core.model import NO_PRODUCER, TopicPartition
 from penstock.node.coordinators.groups import OpenTopic
 from penstock.node.coordinators.markers import Markers
@@ -28,8 +28,8 @@ from penstock.node.coordinators.shard_host import ShardHost
 from penstock.node.coordinators.transaction_settings import TransactionSettings
 from penstock.node.coordinators.transaction_shard import Attempt, TransactionShard
 from penstock.node.replicas.offset_waits import Settled
-from penstock.node.runtime import Runtime
-from penstock.node.tasks import resolver
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import resolver
 
 logger = logging.getLogger("penstock.transactions")
 

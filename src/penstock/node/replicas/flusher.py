@@ -12,7 +12,7 @@ from functools import partial
 
 from penstock.core.log.log import Log, SyncPlan
 from penstock.node.replicas.sync import run_sync
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
 
 
 class Flusher:

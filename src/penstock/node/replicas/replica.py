@@ -13,14 +13,14 @@ from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, NotLeader, Offline, OutOfDescriptors
 from penstock.core.log.log import Log, LogLimits
-from penstock.core.machines.catalog_events import Topic
+from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import NO_EPOCH, Durability
 from penstock.core.records.batch import BatchHeader, check
 from penstock.core.topic_config import TopicConfig
 from penstock.node.replicas.flusher import Flusher
 from penstock.node.replicas.listeners import Listeners
 from penstock.node.replicas.offset_waits import OffsetWaits, Settled
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
 
 logger = logging.getLogger("penstock.partition")
 

@@ -14,8 +14,8 @@ from time import perf_counter, sleep
 from penstock.core.errors import OutOfDescriptors
 from penstock.core.log.log import Log, SyncPlan
 from penstock.core.ports import Files
-from penstock.node.runtime import Runtime
-from penstock.node.workers import run_blocking
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.workers import run_blocking
 
 logger = logging.getLogger("penstock.sync")
 

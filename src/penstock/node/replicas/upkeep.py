@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.core.log.compaction import roll_is_due
 from penstock.core.log.retention import active_is_expired, expired_count
-from penstock.node.compacting import compact
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
+from penstock.node.replicas.compactor import compact
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
 
 
 def retain_partition(runtime: Runtime, partition: Partition, producer_expiry_ms: int) -> None:

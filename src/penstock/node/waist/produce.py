@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 from penstock.core.access import Operation, transactional_id_resource
 from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic, WrongProducer
-from penstock.core.machines.transactions import Claim
+from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.model import Acks, TopicPartition, TopicRef
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
-from penstock.node.admission import Admitted
+from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.connections.turns import BYTES_PER_UNIT
-from penstock.node.partition import Appended, Partition
+from penstock.node.replicas.admission import Admitted
 from penstock.node.replicas.offset_waits import Settled
-from penstock.node.session import Session
-from penstock.node.slices import CHUNK, Sliced, finish
+from penstock.node.replicas.partition import Appended, Partition
+from penstock.node.runtime.slices import CHUNK, Sliced, finish
+from penstock.node.runtime.workers import forget_variables
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
-from penstock.node.workers import forget_variables
 
 Hold = Callable[[], Callable[[], None]]
 """Called when a write cannot take effect at once; calls what it returns once it has."""

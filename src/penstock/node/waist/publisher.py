@@ -16,13 +16,13 @@ from penstock.core.access import Operation
 from penstock.core.errors import BrokerError, Offline, Refused, TopicExists, UnknownTopic
 from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_SHEAF_MAX
 from penstock.core.model import Acks, NewRecord, check_topic_name
+from penstock.core.records.build import build_batch
 from penstock.core.records.murmur2 import partition_of
-from penstock.core.records.whole import build_batch
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.partition import Partition
-from penstock.node.session import Session
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.produce import Hold, Written, check_written_by_clients
 from penstock.node.waist.routes import Routes

@@ -17,9 +17,9 @@ from penstock.core.log.log import Log
 from penstock.core.log.rewrite import rewrite
 from penstock.core.model import NewRecord, Record
 from penstock.core.records.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchHeader, decode_header
-from penstock.core.records.whole import build_batch, open_batch
-from penstock.node.disk import DiskFiles
-from penstock.node.memory import MemoryFiles
+from penstock.core.records.build import build_batch, open_batch
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 COMMIT, ABORT = pack(">hh", 0, 1), pack(">hh", 0, 0)
 

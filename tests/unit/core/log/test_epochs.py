@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.errors import TornSegment
 from penstock.core.log.epochs import FILE_NAME, Epochs
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def epochs(files: MemoryFiles | None = None) -> Epochs:

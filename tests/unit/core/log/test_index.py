@@ -7,7 +7,7 @@ import pytest
 from penstock.core.errors import TornSegment
 from penstock.core.log import index
 from penstock.core.log.index import ENTRY_BYTES, START, IndexEntry, SavedIndex, SparseIndex
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 ENTRIES = [IndexEntry(10 * n, 100 * n, 5 * n, 1_000 + n) for n in range(1, 6)]
 

@@ -12,7 +12,7 @@ from penstock.core.log.recovery import open_log
 from penstock.core.log.segment import Segment
 from penstock.core.records.batch import TRANSACTIONAL, check, decode_header
 from penstock.core.records.control import Marker, build_marker
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def new_log() -> Log:

@@ -9,7 +9,7 @@ from penstock.core.errors import OutOfOrder, StaleProducer
 from penstock.core.log.producers import Producers
 from penstock.core.log.transactions import Transactions
 from penstock.core.records.batch import BatchHeader, decode_header
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def header(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> BatchHeader:

@@ -7,7 +7,7 @@ import pytest
 from making import DIRECTORY, LIMITS, append, opaque_batch, reopen, sync
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.log.log import Log
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def written(count: int = 12, size: int = 240) -> tuple[MemoryFiles, Log]:

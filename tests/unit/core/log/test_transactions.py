@@ -10,7 +10,7 @@ from penstock.core.log.log import Log
 from penstock.core.log.transactions import FILE_NAME, Aborted
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.core.records.control import Marker, build_marker
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def write(log: Log, producer_id: int, sequence: int = 0, *, epoch: int = 0, count: int = 1) -> int:

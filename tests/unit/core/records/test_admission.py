@@ -20,7 +20,7 @@ from penstock.core.errors import (
 from penstock.core.limits import LOOP_PACKED_BYTES_MAX, LOOP_UNFOLDED_BYTES_MAX
 from penstock.core.records.admission import admit, admit_now
 from penstock.core.records.batch import LOG_APPEND_TIME, check, check_produced
-from penstock.core.records.whole import open_batch
+from penstock.core.records.build import open_batch
 from penstock.core.topic_config import TopicConfig, resolve, validate
 
 NOW_MS = 1_000_000

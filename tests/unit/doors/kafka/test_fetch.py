@@ -14,7 +14,7 @@ from making import filled_batch
 from penstock.core.errors import DiskFailed
 from penstock.core.records.batch import decode_header, size_at
 from penstock.node.connections.connection import Connection
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode
 
 from .conftest import Node

@@ -14,8 +14,8 @@ from penstock.core.codecs import ZSTD
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import LOOKUP_UNFOLDED_BYTES_MAX
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
-from penstock.node.partition import Partition
+from penstock.core.records.build import build_batch
+from penstock.node.replicas.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 from .conftest import Busiest, Node

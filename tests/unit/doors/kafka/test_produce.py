@@ -15,10 +15,10 @@ from penstock.core.codecs import GZIP, ZSTD
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX, SLICE_UNITS
 from penstock.core.model import Durability, NewRecord, Storage
-from penstock.core.records.whole import build_batch
-from penstock.node.memory import MemoryFiles
-from penstock.node.partition import Partition
+from penstock.core.records.build import build_batch
+from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.replica import Replica
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from penstock.core import errors
-from penstock.core.machines.transactions import Claim
+from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
+from penstock.core.session import Session
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
 from penstock.doors.kafka.transactions import TransactionHandlers, produce_code_of, transaction_code_of
-from penstock.node.session import Session
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
 from .conftest import SETTINGS, Node

@@ -10,11 +10,11 @@ import pytest
 from handheld import Hand, PromptWorkers, run, turns
 from penstock.core.errors import Fenced, NotLeader, Offline, TimedOut, TopicExists, TornSegment, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event, ProducerIdsReserved, TopicSaved
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event, ProducerIdsReserved, TopicSaved
 from penstock.node.cluster import catalog_host
 from penstock.node.cluster.catalog_host import CatalogHost
-from penstock.node.slices import Sliced
+from penstock.node.runtime.slices import Sliced
 from sim.metadata_model import Fault, ModelMetadataLog, ModelStore
 
 

@@ -12,14 +12,14 @@ from handheld import NOW_MS, Hand, PromptWorkers, run
 from making import filled_batch
 from penstock.core.errors import DiskFull
 from penstock.core.limits import PRODUCER_IDS_BLOCK
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.log.log import Log
 from penstock.core.log.recovery import open_log
-from penstock.core.machines.catalog_events import Event, Topic, TopicSaved
+from penstock.core.machines.catalog.events import Event, Topic, TopicSaved
 from penstock.core.model import NewRecord
 from penstock.core.ports import Files
 from penstock.core.records.batch import check
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, start_broker
 from penstock.node.cluster.metadata_file import DIRECTORY, LIMITS, MetadataFile

@@ -18,7 +18,7 @@ from penstock.core.errors import (
     UnknownMember,
     UnstableOffset,
 )
-from penstock.core.machines.group_kinds import GroupKind
+from penstock.core.machine import GroupKind
 from penstock.node.coordinators.committed import Committer
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.coordinators.groups import ListedGroup

@@ -10,8 +10,8 @@ import pytest
 from group_node import NOBODY, Node, on_a_node, start_node
 from penstock.core.errors import BrokerError, Loading, NotCoordinator
 from penstock.core.limits import SLICE_UNITS
-from penstock.core.machines.offsets import NO_EXPIRY, Committed, OffsetCommitted
-from penstock.core.machines.transaction_values import TransactionState
+from penstock.core.machines.offsets.offsets import NO_EXPIRY, Committed, OffsetCommitted
+from penstock.core.machines.transactions.values import TransactionState
 from penstock.core.model import TopicPartition
 from penstock.core.records.batch import decode_header
 from penstock.core.records.control import read_marker
@@ -19,10 +19,10 @@ from penstock.node.broker import start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, NewOffset
 from penstock.node.coordinators.group_shard import GroupShard
 from penstock.node.coordinators.shard import RECORD_UNITS, Stage
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import CHUNK, finish
 from penstock.node.settings import Settings
-from penstock.node.slices import CHUNK, finish
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 from subscription_node import Member, publish, subscribe, turns

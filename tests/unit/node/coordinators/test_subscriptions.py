@@ -20,9 +20,9 @@ from penstock.core.errors import (
     UnknownGroup,
     UnknownTopic,
 )
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.node.coordinators.subscriptions import EARLIEST, LATEST, Wish
 from sim.loop import SimLoop, run
 from sim.machine import Machine

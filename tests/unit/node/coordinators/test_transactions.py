@@ -19,10 +19,10 @@ from penstock.core.errors import (
     UnknownTransaction,
     WrongProducer,
 )
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event, TopicSaved
-from penstock.core.machines.transaction_values import Enlisted, TransactionSaved, TransactionState
-from penstock.core.machines.transactions import Claim
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event, TopicSaved
+from penstock.core.machines.transactions.transactions import Claim
+from penstock.core.machines.transactions.values import Enlisted, TransactionSaved, TransactionState
 from penstock.core.model import TopicPartition
 from sim.loop import SimLoop, run
 from sim.machine import Machine

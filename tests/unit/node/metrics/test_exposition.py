@@ -10,13 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from handheld import Hand, PromptWorkers, run
 from penstock.core.model import NewRecord, Storage, TopicPartition
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.lag import lag_of
-from penstock.node.memory import MemoryFiles
 from penstock.node.metrics.exposition import LINES_PER_PIECE, render
 from penstock.node.metrics.families import FAMILIES, Kind
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 
 Parsed = dict[str, Any]

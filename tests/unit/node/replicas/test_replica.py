@@ -22,7 +22,7 @@ from penstock.core.errors import (
     UnknownEpoch,
 )
 from penstock.core.records.batch import decode_header
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 from sim.machine import Machine
 
 FSYNC, OS = ({"penstock_durability": word} for word in ("fsync", "os"))

@@ -12,12 +12,12 @@ from node_at_hand import make_topic, until, with_broker
 from penstock.core.errors import BrokerError, OffsetOutOfRange, UnknownTopic
 from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
+from penstock.core.records.build import build_batch
 from penstock.core.records.control import Marker
-from penstock.core.records.whole import build_batch
-from penstock.node import committed_records
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.partition import Partition
-from penstock.node.session import Session
+from penstock.node.replicas import committed_records
+from penstock.node.replicas.partition import Partition
 from penstock.node.waist.positions import Edge
 from penstock.node.waist.reader import Reader, Run, Wanted
 from penstock.node.waist.waist import Waist

@@ -17,7 +17,7 @@ from penstock.apps.measuring.loader import Loader, UnexpectedAnswer, next_offset
 from penstock.apps.race.lanes.lane import Address, Link, Load
 from penstock.apps.race.payload import payload
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.wire.kafka import ApiKey, decode_response, encode_response, messages
 
 FETCH_BYTES = 1 << 20
