@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from penstock import BrokerClient
-from penstock.client.broker_client import Message, Reject
+from penstock.client.queue import Message, Reject
 
 TOPIC, SUBSCRIPTION, TASKS = "example-tasks", "example-workers", 40
 

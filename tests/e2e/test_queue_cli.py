@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock import BrokerClient, Consumer, Producer
-from penstock.client.broker_client import Message, Reject
+from penstock.client.queue import Message, Reject
 from penstock.testing import Broker, running_broker
 from waiting import until
 

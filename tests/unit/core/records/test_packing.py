@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.loops import compiled_loops
+from penstock.client.raw.loops import compiled_loops
 from penstock.core.model import Header, Record
 from penstock.core.records import packing_loops
 from penstock.core.records.batch import LOG_APPEND_TIME, check_produced, decode_header, stamp_append_time
