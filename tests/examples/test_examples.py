@@ -80,7 +80,7 @@ def test_async_clients(broker: Broker) -> None:
 
 def test_avro(broker: Broker) -> None:
     refused, order = run(broker, "avro_orders.py").splitlines()
-    assert refused.startswith("refused: example-avro-orders: the value cannot be written")
+    assert refused.startswith("refused: example-avro-orders: the value cannot be encoded")
     assert order == "{'order_id': 1, 'item': 'kettle', 'price': 24.5}"
 
 

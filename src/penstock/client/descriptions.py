@@ -1,4 +1,4 @@
-"""What Admin answers: topics, settings, groups and lag as values. Never asks a broker."""
+"""Values returned by Admin: topics, settings, groups and lag."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition of a topic. `records` counts offsets: compaction and aborted transactions leave gaps."""
+    """One partition of a topic. `records` is an upper bound: compaction and aborted transactions leave gaps."""
 
     partition: int
     leader: int
@@ -31,7 +31,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One setting of a topic, and who set it."""
+    """One setting of a topic and its source."""
 
     name: str
     value: str
@@ -39,7 +39,7 @@ class Config:
 
     @property
     def is_set(self) -> bool:
-        """Whether it was set for this topic, rather than being a default."""
+        """Whether the topic overrides the default."""
         return self.source == SET_ON_TOPIC
 
 
@@ -63,7 +63,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a group, and the partitions that it has, as `topic-partition`."""
+    """One member of a group and its assigned partitions, as `topic-partition`."""
 
     member: str
     client: str
@@ -84,7 +84,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group is behind in one partition. Where it has committed nothing, everything in it counts."""
+    """Lag of a group in one partition. Without a committed offset, all records in it count."""
 
     topic: str
     partition: int

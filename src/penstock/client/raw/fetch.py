@@ -1,9 +1,9 @@
-"""Reads a span of one partition as Arrow batches, each fetch asked for before the one before it is used up.
+"""Reads an offset range of one partition as Arrow batches, with one fetch request sent ahead.
 
-    for batch in fetch_span(cluster, Span("orders", 0, 0, 1_000), Terms(), chosen_loops()):
+    for batch in fetch_span(cluster, Span("orders", 0, 0, 1_000), FetchTerms(), chosen_loops()):
         ...
 
-Never decides where a span begins or ends, never commits anything.
+The caller chooses the range; nothing is committed here.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from penstock.core.records.columns import AbortedProducer, ColumnLoops, WantedRo
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 FETCH_VERSION_MAX = 12
-"""The last version that names topics and not their ids."""
+"""The last version with topic names; later ones use topic ids."""
 FETCH_VERSION_BY_ID = 13
 
 _LOG = logging.getLogger("penstock.client")
 
 
 class Span(NamedTuple):
-    """Records of one partition, from the first offset up to the last one, which is not among them.
+    """A half-open offset range of one partition: `end_offset` is exclusive.
 
-    With an id, in the form of `TopicFound`, only that topic is read and never another one of the same name.
+    With a `topic_id`, as in `TopicFound`, a recreated topic of the same name is not read.
     """
 
     topic: str
@@ -62,7 +62,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchTerms:
-    """How spans are read. `progress_ms_max` is how long nothing may arrive before reading is given up."""
+    """Settings of a fetch. After `progress_ms_max` without progress the read fails."""
 
     isolation: int = READ_COMMITTED
     fetch_bytes_max: int = 50 << 20
@@ -82,9 +82,9 @@ def fetch_request(
     partition_bytes_max: int,
     topic_id: bytes = NO_TOPIC_ID,
 ) -> messages.FetchRequest:
-    """Asks one broker for what partitions have from these offsets on; it may wait until there is anything.
+    """A Fetch request for one broker, from these offsets; a long poll of up to `wait_ms`.
 
-    The id is that of the one topic which is asked for; versions up to FETCH_VERSION_MAX leave it out.
+    `topic_id` applies to a request for a single topic; versions up to FETCH_VERSION_MAX omit it.
     """
     request = messages.FetchRequest
     topics: dict[str, list[messages.FetchRequest.FetchPartition]] = {}
@@ -106,7 +106,7 @@ def fetch_request(
 
 
 def fetch_span(cluster: Cluster, span: Span, terms: FetchTerms, loops: ColumnLoops) -> Iterator[Any]:
-    """The span's records as Arrow batches, in order. Raises RecordsLost, RecordsDamaged, Unreachable."""
+    """Yield the records of a span as Arrow batches, in order. Raises RecordsLost, RecordsDamaged, Unreachable."""
     return _SpanReader(cluster, span, terms, loops).batches()
 
 
@@ -117,7 +117,7 @@ class _SpanReader:
         self._terms = terms
         self._loops = loops
         self._position = span.start_offset
-        self._asked: BrokerConnection | None = None
+        self._requested: BrokerConnection | None = None
         self._progress_s = time.monotonic()
 
     def batches(self) -> Iterator[Any]:
@@ -125,17 +125,17 @@ class _SpanReader:
             while self._position < self._span.end_offset:
                 yield from self._step()
         finally:
-            if self._asked is not None:
-                self._asked.close()
+            if self._requested is not None:
+                self._requested.close()
 
     def _step(self) -> list[Any]:
-        """What the next answer brings, with the question after it already on its way."""
-        part = self._answer()
+        """The batches of the next response; the following request is sent before they are returned."""
+        part = self._receive()
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._lost(part)
             return []
         if part.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
-            self._lose(f"topic id {self._span.topic_id} is gone, another topic has the name now")
+            self._lose(f"topic id {self._span.topic_id} no longer exists, another topic has the name now")
             self._position = self._span.end_offset
             return []
         before = self._position
@@ -146,40 +146,40 @@ class _SpanReader:
             AbortedProducer(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()
         ]
         try:
-            unfolded = decode_columns(records_of(part), wanted, aborted, self._loops)
+            decoded = decode_columns(records_of(part), wanted, aborted, self._loops)
         except BrokerError as error:
             raise RecordsDamaged(
-                f"{self._span}: what arrived at offset {before} is damaged: {error}. Check it with "
-                "`penstock log verify` on the broker; start after it to leave it out."
+                f"{self._span}: damaged batch at offset {before}: {error}. Check the log with "
+                "`penstock log verify` on the broker; start after this offset to skip it."
             ) from error
-        self._position = unfolded.next_offset
+        self._position = decoded.next_offset
         if self._position == before:
             self._check_stuck(part)
         else:
             self._progress_s = time.monotonic()
         if self._position < self._span.end_offset:
-            self._ask_ahead()
-        return unfolded.batches
+            self._send_ahead()
+        return decoded.batches
 
-    # -- one question at a time, sent as early as possible
+    # -- one request in flight, sent as early as possible
 
-    def _answer(self) -> messages.FetchResponse.PartitionData:
+    def _receive(self) -> messages.FetchResponse.PartitionData:
         for attempt in Attempts(self._cluster.access, f"{API_NAMES[ApiKey.FETCH]} of {self._span}"):
             with attempt:
-                if self._asked is None:
-                    self._ask()
-                assert self._asked is not None
-                connection, self._asked = self._asked, None
+                if self._requested is None:
+                    self._send()
+                assert self._requested is not None
+                connection, self._requested = self._requested, None
                 try:
-                    answer: messages.FetchResponse = connection.receive(wait_ms=self._terms.wait_ms)
+                    response: messages.FetchResponse = connection.receive(wait_ms=self._terms.wait_ms)
                 except Unreachable:
                     self._cluster.forget(Leader(*self._span.place))
                     raise
-                part = answer.responses[0].partitions[0] if answer.responses else None
-                self._judge(answer.error_code or (part.error_code if part is not None else 0))
+                part = response.responses[0].partitions[0] if response.responses else None
+                self._judge(response.error_code or (part.error_code if part is not None else 0))
                 if part is not None:
                     return part
-        raise AssertionError("attempts end with an answer or an error")
+        raise AssertionError("attempts end with a response or an error")
 
     def _judge(self, code: int) -> None:
         if code in MOVED:
@@ -194,7 +194,7 @@ class _SpanReader:
             raise Refused(f"{self._span}: {error_name(code)}", code=error_name(code))
 
     def _check_id(self, code: int) -> None:
-        """Returns when another topic has the name. Raises NotFound, or TimedOut: a broker may learn of an id late."""
+        """Return if another topic has the name. Raises NotFound, or TimedOut: a broker may learn an id late."""
         found = self._cluster.topics([self._span.topic]).get(self._span.topic)
         if found is None:
             raise self._not_there()
@@ -202,9 +202,9 @@ class _SpanReader:
             raise TimedOut(error_name(code), code=error_name(code))
 
     def _not_there(self) -> NotFound:
-        return NotFound(f"there is no partition {self._span.partition} of {self._span.topic} any more")
+        return NotFound(f"partition {self._span.partition} of {self._span.topic} no longer exists")
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         connection = self._cluster.connection_to(Leader(*self._span.place))
         terms, topic_id = self._terms, id_bytes(self._span.topic_id)
         body = fetch_request(
@@ -217,24 +217,24 @@ class _SpanReader:
         )
         version_max = FETCH_VERSION_MAX if topic_id == NO_TOPIC_ID else FETCH_VERSION_BY_ID
         connection.send(ApiKey.FETCH, body, version=connection.version_of(ApiKey.FETCH, version_max))
-        self._asked = connection
+        self._requested = connection
 
-    def _ask_ahead(self) -> None:
-        """A failure here is met again, and told, when the answer is waited for."""
+    def _send_ahead(self) -> None:
+        """Send the next request. A failure is retried and reported by the next `_receive`."""
         try:
-            self._ask()
+            self._send()
         except Unreachable:
             self._cluster.forget(Leader(*self._span.place))
 
-    # -- when there is less than there should be
+    # -- missing records
 
     def _check_stuck(self, part: messages.FetchResponse.PartitionData) -> None:
         visible = part.last_stable_offset if self._terms.isolation == READ_COMMITTED else part.high_watermark
         idle_ms = (time.monotonic() - self._progress_s) * 1000
         if idle_ms > self._terms.progress_ms_max:
             self._lose(
-                f"nothing comes after offset {self._position} for {idle_ms / 1000:.0f} s: "
-                f"what can be read ends at {visible}"
+                f"no records after offset {self._position} for {idle_ms / 1000:.0f} s: "
+                f"the readable log ends at {visible}"
             )
             self._position = self._span.end_offset
 
@@ -242,14 +242,16 @@ class _SpanReader:
         earliest = list_offsets(self._cluster, {self._span.place: EARLIEST}, self._terms.isolation)
         begin = earliest[self._span.place]
         if begin > self._position:
-            self._lose(f"offset {self._position} is gone, the log begins at {begin}")
+            self._lose(f"offset {self._position} was deleted, the log starts at {begin}")
             self._position = min(begin, self._span.end_offset)
         else:
-            self._lose(f"offset {self._position} is not there, the log ends at {part.high_watermark}")
+            self._lose(f"offset {self._position} does not exist, the log ends at {part.high_watermark}")
             self._position = self._span.end_offset
 
     def _lose(self, what: str) -> None:
-        words = f"{self._span}: {what}. Retention took the records, or the topic was made anew."
+        message = f"{self._span}: {what}. Retention deleted the records, or the topic was recreated."
         if self._terms.fails_on_loss:
-            raise RecordsLost(f"{words} Set failOnDataLoss to false to go on with what is there.")
-        _LOG.warning("%s Going on with what is there, because failOnDataLoss is false.", words)
+            raise RecordsLost(
+                f"{message} Set failOnDataLoss to false to continue with the remaining records."
+            )
+        _LOG.warning("%s Continuing with the remaining records, because failOnDataLoss is false.", message)

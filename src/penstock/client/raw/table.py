@@ -1,4 +1,4 @@
-"""A topic as a table, for notebooks and for SQL: all that it holds now, at once in memory. Never follows new records.
+"""A topic as a table, for notebooks and SQL: a snapshot of all its records, read into memory.
 
 penstock.table("orders").to_pandas()
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 VALUES = ("bytes", "text", "json")
 POSITIONS = ("topic", "partition", "offset", "timestamp", "key")
-"""Columns that stand beside the fields of a JSON value, with an underscore in front."""
+"""Columns added to the fields of a JSON value, with an underscore prefix."""
 
 
 def table(topic: str, bootstrap: str | None = None, **kafka: str) -> Table:
-    """A topic of the broker at `bootstrap` (else PENSTOCK_BOOTSTRAP, else 127.0.0.1:9092).
+    """A topic of the broker at `bootstrap` (default: PENSTOCK_BOOTSTRAP, then 127.0.0.1:9092).
 
-    Further options are those of Kafka's clients, with underscores for dots: `security_protocol="SSL"`.
+    Other options are Kafka client options with underscores instead of dots: `security_protocol="SSL"`.
     """
     where = bootstrap or os.environ.get("PENSTOCK_BOOTSTRAP") or BOOTSTRAP_DEFAULT
     named = {name.replace("_", "."): value for name, value in kafka.items()}
@@ -35,7 +35,7 @@ def table(topic: str, bootstrap: str | None = None, **kafka: str) -> Table:
 
 
 class Table:
-    """One topic. Every call reads it anew."""
+    """One topic. Every call reads it again."""
 
     def __init__(self, topic: str, kafka: dict[str, str]) -> None:
         self.topic = topic
@@ -43,13 +43,13 @@ class Table:
         self._access = read_access(kafka)
 
     def to_arrow(self, *, values: str = "bytes", headers: bool = False) -> Any:
-        """A pyarrow.Table with Kafka's columns; transactions that were not committed are left out.
+        """A pyarrow.Table with Kafka's columns; only committed records are included.
 
-        `values="text"` makes keys and values strings. `values="json"` makes the fields of the values columns, and
-        puts `_topic`, `_partition`, `_offset`, `_timestamp` and `_key` beside them. Raises ClientError.
+        `values="text"` decodes keys and values as strings. `values="json"` turns the fields of the values into
+        columns and adds `_topic`, `_partition`, `_offset`, `_timestamp` and `_key`. Raises ClientError.
         """
         if values not in VALUES:
-            raise BadArgument(f"values is {values!r}; it is one of {', '.join(VALUES)}")
+            raise BadArgument(f"invalid values {values!r}: expected one of {', '.join(VALUES)}")
         with extras():
             found = self._read(headers)
             if values == "bytes":
@@ -64,7 +64,7 @@ class Table:
             return found.to_pandas()
 
     def to_spark(self, spark: Any, *, headers: bool = False) -> Any:
-        """The same as a DataFrame of this Spark session, read by its workers when it is used."""
+        """The same as a lazy Spark DataFrame, read by the workers of `spark`."""
         options = {f"kafka.{name}": value for name, value in self._kafka.items()}
         source = spark.read.format("penstock").options(**options).option("subscribe", self.topic)
         return source.option("includeHeaders", str(headers).lower()).load()
@@ -102,14 +102,14 @@ def _as_text(found: Any, topic: str, names: tuple[str, ...]) -> Any:
             column = found.column(name).cast(pa.string())
         except pa.ArrowInvalid as error:
             raise SerializationFailed(
-                f"topic {topic} holds a {name} that is not UTF-8: read it with values='bytes'"
+                f"topic {topic} contains a {name} that is not UTF-8: read it with values='bytes'"
             ) from error
         found = found.set_column(found.schema.get_field_index(name), name, column)
     return found
 
 
 def _as_fields(found: Any, topic: str) -> Any:
-    """JSON objects to columns; a null value is a row without fields."""
+    """Turn JSON objects into columns; a null value becomes a row without fields."""
     import pyarrow as pa
     from pyarrow import json as arrow_json
 
@@ -122,10 +122,10 @@ def _as_fields(found: Any, topic: str) -> Any:
     try:
         fields = arrow_json.read_json(io.BytesIO(b"\n".join(lines)), read_options=options)
         if len(fields) != len(lines):
-            raise pa.ArrowInvalid(f"{len(lines)} values are {len(fields)} objects")
+            raise pa.ArrowInvalid(f"{len(lines)} values contain {len(fields)} objects")
     except pa.ArrowInvalid as error:
         raise SerializationFailed(
-            f"the values of topic {topic} are not one JSON object each: {error}. Read them with values='text'."
+            f"topic {topic} has values that are not a single JSON object: {error}. Read them with values='text'."
         ) from error
     columns = {name: fields.column(name) for name in fields.column_names if name not in beside.column_names}
     return pa.table({**columns, **{name: beside.column(name) for name in beside.column_names}})

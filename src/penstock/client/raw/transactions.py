@@ -1,13 +1,13 @@
-"""Kafka's transactions, call by call, so that one process can write and another one end what was written. Blocking.
+"""Kafka transactions call by call, so that one process can write and another one commit. Blocking.
 
     hold = take(cluster, "orders-copy", 60_000)
-    add_partitions(cluster, hold, [Place("copy", 0)])
-    ...                                              # produce in the name of `hold`
+    add_partitions(cluster, hold, [TopicPartition("copy", 0)])
+    ...                                              # produce with the id and epoch of `hold`
     end(cluster, hold, commit=True)
 
-Protocol V1 on purpose: an epoch stands for one transaction, and the end of one may be asked for as often as needed, by
-whoever knows the hold. Never decides whether to commit. Fenced means that somebody took the transactional id since, or
-that the transaction took too long; Aborted that there is no transaction that could be ended so.
+Uses protocol V1 on purpose: an epoch identifies one transaction, and any process that knows the hold may repeat the
+end of it. The caller decides whether to commit. Fenced: another producer took over the transactional id, or the
+transaction timed out. Aborted: no open transaction can be ended this way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMMIT_VERSION_MAX = 3
 _END_VERSION_MAX = 4
 
 ONGOING = "Ongoing"
-"""Kafka's word for a transaction that is neither committed nor aborted yet."""
+"""Kafka's state of a transaction that is neither committed nor aborted."""
 
 _FENCED = {
     ErrorCode.PRODUCER_FENCED,
@@ -40,7 +40,7 @@ _ABORTED = {ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE}
 
 
 class TransactionHold(NamedTuple):
-    """The right to write under a transactional id, until somebody else takes it."""
+    """Producer id and epoch of a transactional id; valid until another producer takes over."""
 
     transactional_id: str
     producer_id: int
@@ -48,47 +48,47 @@ class TransactionHold(NamedTuple):
 
 
 class TransactionStatus(NamedTuple):
-    """How it stands with a transactional id: Kafka's word, and who holds it."""
+    """State of a transactional id, in Kafka's terms, and its current hold."""
 
     state: str
     hold: TransactionHold
 
     def is_open_for(self, hold: TransactionHold) -> bool:
-        """Can this hold still commit?"""
+        """Whether this hold can still commit."""
         return self.state == ONGOING and self.hold == hold
 
 
 def take(cluster: Cluster, transactional_id: str, timeout_ms: int) -> TransactionHold:
-    """Hold a transactional id: whoever held it is fenced, and what he left open is aborted before this returns."""
-    answer = _ask(
+    """Take over a transactional id: fences the previous producer and aborts its open transaction."""
+    response = _ask(
         cluster,
         ApiKey.INIT_PRODUCER_ID,
         messages.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms),
         transactional_id,
         _INIT_VERSION_MAX,
     )
-    if answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+    if response.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
         raise Refused(
-            f"transaction.timeout.ms is {timeout_ms}, which the broker does not allow: "
-            "make it smaller, or the broker's transaction.max.timeout.ms larger",
-            code=error_name(answer.error_code),
+            f"the broker rejected transaction.timeout.ms={timeout_ms}: "
+            "reduce it or raise the broker's transaction.max.timeout.ms",
+            code=error_name(response.error_code),
         )
-    _check(answer.error_code, f"transactional id {transactional_id} is not given")
-    return TransactionHold(transactional_id, answer.producer_id, answer.producer_epoch)
+    _check(response.error_code, f"cannot acquire transactional id {transactional_id}")
+    return TransactionHold(transactional_id, response.producer_id, response.producer_epoch)
 
 
 def new_producer(cluster: Cluster) -> tuple[int, int]:
-    """Id and epoch of a producer without a name, so that what it sends again is known."""
+    """Id and epoch of a new idempotent producer without a transactional id."""
     request = messages.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-    answer = cluster.ask(ApiKey.INIT_PRODUCER_ID, request, version_max=_INIT_VERSION_MAX)
-    _check(answer.error_code, "no producer id is given")
-    return answer.producer_id, answer.producer_epoch
+    response = cluster.ask(ApiKey.INIT_PRODUCER_ID, request, version_max=_INIT_VERSION_MAX)
+    _check(response.error_code, "cannot acquire a producer id")
+    return response.producer_id, response.producer_epoch
 
 
 def add_partitions(cluster: Cluster, hold: TransactionHold, places: Iterable[TopicPartition]) -> None:
-    """Take partitions into the transaction; opens it if it is not."""
+    """Add partitions to the transaction; opens it if needed."""
     topic = messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-    answer = _ask(
+    response = _ask(
         cluster,
         ApiKey.ADD_PARTITIONS_TO_TXN,
         messages.AddPartitionsToTxnRequest(
@@ -105,30 +105,30 @@ def add_partitions(cluster: Cluster, hold: TransactionHold, places: Iterable[Top
     )
     refused = [
         (one.partition_error_code, TopicPartition(topic.name, one.partition_index))
-        for topic in answer.results_by_topic_v3_and_below
+        for topic in response.results_by_topic_v3_and_below
         for one in topic.results_by_partition
         if one.partition_error_code
     ]
     for code, place in sorted(refused, key=lambda one: one[0] == ErrorCode.OPERATION_NOT_ATTEMPTED):
-        _check(code, f"partition {place.partition} of {place.topic} is not taken into the transaction")
+        _check(code, f"cannot add partition {place.partition} of {place.topic} to the transaction")
 
 
 def add_offsets(
     cluster: Cluster, hold: TransactionHold, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> None:
-    """Offsets of a group that count if the transaction commits; opens it if it is not."""
+    """Add group offsets that take effect if the transaction commits; opens it if needed."""
     identity: dict[str, Any] = {**hold._asdict(), "group_id": group}
-    taken = _ask(
+    added = _ask(
         cluster,
         ApiKey.ADD_OFFSETS_TO_TXN,
         messages.AddOffsetsToTxnRequest(**identity),
         hold.transactional_id,
         _ADD_VERSION_MAX,
     )
-    _check(taken.error_code, f"group {group} is not taken into the transaction")
+    _check(added.error_code, f"cannot add group {group} to the transaction")
     request = messages.TxnOffsetCommitRequest
     named = request.TxnOffsetCommitRequestPartition
-    answer = cluster.ask(
+    response = cluster.ask(
         ApiKey.TXN_OFFSET_COMMIT,
         request(
             **identity,
@@ -150,14 +150,14 @@ def add_offsets(
         Coordinator.of_group(group),
         version_max=_COMMIT_VERSION_MAX,
     )
-    for topic in answer.topics:
+    for topic in response.topics:
         for one in topic.partitions:
-            _check(one.error_code, f"the offset of group {group} for {topic.name} is not taken")
+            _check(one.error_code, f"cannot commit the offset of group {group} for {topic.name}")
 
 
 def end(cluster: Cluster, hold: TransactionHold, *, commit: bool) -> None:
-    """Commit or abort. Asked again after an unknown outcome, it answers what became of it."""
-    answer = _ask(
+    """Commit or abort. Safe to repeat after an unknown outcome."""
+    response = _ask(
         cluster,
         ApiKey.END_TXN,
         messages.EndTxnRequest(**hold._asdict(), committed=commit),
@@ -165,51 +165,49 @@ def end(cluster: Cluster, hold: TransactionHold, *, commit: bool) -> None:
         _END_VERSION_MAX,
     )
     _check(
-        answer.error_code,
-        f"the transaction of {hold.transactional_id} cannot be {'committed' if commit else 'aborted'}",
+        response.error_code,
+        f"cannot {'commit' if commit else 'abort'} the transaction of {hold.transactional_id}",
     )
 
 
 def standing(cluster: Cluster, transactional_id: str) -> TransactionStatus | None:
-    """How it stands with a transactional id; None if the broker knows none of that name."""
-    answer = _ask(
+    """State of a transactional id; None if the broker does not know it."""
+    response = _ask(
         cluster,
         ApiKey.DESCRIBE_TRANSACTIONS,
         messages.DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         transactional_id,
         None,
     )
-    (found,) = answer.transaction_states
+    (found,) = response.transaction_states
     if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return None
-    _check(found.error_code, f"transactional id {transactional_id} is not described")
+    _check(found.error_code, f"cannot describe transactional id {transactional_id}")
     return TransactionStatus(
         found.transaction_state, TransactionHold(transactional_id, found.producer_id, found.producer_epoch)
     )
 
 
 def open_ids(cluster: Cluster, prefix: str) -> list[str]:
-    """The transactional ids that begin so and have a transaction open, on all brokers."""
+    """The transactional ids with this prefix and an open transaction, on all brokers."""
     found = set()
     for node_id in sorted(cluster.brokers()):
         request = messages.ListTransactionsRequest(state_filters=[ONGOING])
-        answer = cluster.ask(ApiKey.LIST_TRANSACTIONS, request, Node(node_id))
-        _check(answer.error_code, "open transactions are not listed")
-        found |= {one.transactional_id for one in answer.transaction_states}
+        response = cluster.ask(ApiKey.LIST_TRANSACTIONS, request, Node(node_id))
+        _check(response.error_code, "cannot list open transactions")
+        found |= {one.transactional_id for one in response.transaction_states}
     return sorted(one for one in found if one.startswith(prefix))
 
 
 def failure(code: int, what: str) -> ClientError:
-    """The error of a call in a transaction, in the client's own words."""
+    """The ClientError for the error code of a transactional call."""
     if code in _FENCED:
         return Fenced(
-            f"{what}: another writer has taken its place, or it took longer than transaction.timeout.ms",
+            f"{what}: another producer took over, or it exceeded transaction.timeout.ms",
             code=error_name(code),
         )
     if code in _ABORTED:
-        return Aborted(
-            f"{what}: there is no such transaction any more", retriable=False, code=error_name(code)
-        )
+        return Aborted(f"{what}: the transaction no longer exists", retriable=False, code=error_name(code))
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return NotFound(f"{what}: there is no such topic or partition", code=error_name(code))
     return Refused(f"{what}: {error_name(code)}", code=error_name(code))

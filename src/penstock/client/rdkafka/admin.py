@@ -1,4 +1,4 @@
-"""Admin: topics, their settings, groups and their lag, as plain values. Never writes or reads a record.
+"""Admin: manages topics, settings and consumer groups. Never reads or writes records.
 
 with Admin() as admin:
     admin.create_topic("orders", partitions=3, configs={"retention.ms": "604800000"})
@@ -43,11 +43,11 @@ from penstock.client.rdkafka.library import configure, create, wait_reachable
 from penstock.client.rdkafka.translation import cause, translate
 
 BROKER_DECIDES = -1
-"""Number of partitions or replicas that means: what the broker has as its default."""
+"""Number of partitions or replicas that selects the broker's default."""
 
 
 class Admin:
-    """Asks one broker about topics and groups. Safe to use from several threads."""
+    """Manages topics and groups. Thread-safe."""
 
     def __init__(self, **options: Unpack[ConnectionOptions]) -> None:
         self._options = resolve_options(ConnectionOptions, options, "Admin")
@@ -65,7 +65,7 @@ class Admin:
         replicas: int | None = None,
         if_not_exists: bool = False,
     ) -> bool:
-        """Create a topic; what is not said, the broker decides. Returns whether it was not there before.
+        """Create a topic, with the broker's defaults for omitted settings. Returns whether it was created.
 
         Raises AlreadyThere, unless `if_not_exists`.
         """
@@ -73,7 +73,7 @@ class Admin:
             name, partitions or BROKER_DECIDES, replicas or BROKER_DECIDES, config=dict(configs or {})
         )
         try:
-            self._settle(self._ask("create_topics", [topic])[name], name)
+            self._settle(self._request("create_topics", [topic])[name], name)
         except AlreadyThere:
             if not if_not_exists:
                 raise
@@ -81,11 +81,11 @@ class Admin:
         return True
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and everything in it. Raises NotFound."""
-        self._settle(self._ask("delete_topics", [name])[name], name)
+        """Delete a topic and its records. Raises NotFound."""
+        self._settle(self._request("delete_topics", [name])[name], name)
 
     def topics(self, *, internal: bool = False) -> list[Topic]:
-        """Every topic by name; with `internal` also those that the broker keeps for itself."""
+        """All topics, sorted by name; with `internal` also the broker's internal topics."""
         return [
             Topic(
                 name,
@@ -97,7 +97,7 @@ class Admin:
         ]
 
     def describe_topic(self, name: str, *, all_configs: bool = False) -> TopicDescription:
-        """Partitions with their offsets, and settings: all of them, or those that were set. Raises NotFound."""
+        """Partitions with their offsets, and the overridden settings or `all_configs`. Raises NotFound."""
         found = self._topic(name).partitions
         starts, ends = (
             self._spans(name, found, OffsetSpec.earliest()),
@@ -119,39 +119,39 @@ class Admin:
         return TopicDescription(name, partitions, [one for one in configs if all_configs or one.is_set])
 
     def configs(self, topic: str) -> list[Config]:
-        """Every setting of a topic by name, and where its value comes from. Raises NotFound."""
+        """All settings of a topic, sorted by name, with their sources. Raises NotFound."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        entries = self._settle(self._ask("describe_configs", [resource])[resource], topic)
+        entries = self._settle(self._request("describe_configs", [resource])[resource], topic)
         return [
             Config(key, str(entry.value), ConfigSource(entry.source).name.lower().replace("_", " "))
             for key, entry in sorted(entries.items())
         ]
 
     def set_configs(self, topic: str, configs: Mapping[str, str], unset: Iterable[str] = ()) -> None:
-        """Set some settings and put others back to the broker's default, as one change. Raises NotFound, Refused."""
+        """Set some settings and reset others to the default, in one change. Raises NotFound, Refused."""
         entries = [
             ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
             for key, value in configs.items()
         ]
         entries += [ConfigEntry(key, "", incremental_operation=AlterConfigOpType.DELETE) for key in unset]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-        self._settle(self._ask("incremental_alter_configs", [resource])[resource], topic)
+        self._settle(self._request("incremental_alter_configs", [resource])[resource], topic)
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Grow a topic to so many partitions. Keys may then land elsewhere than before. Raises NotFound, Refused."""
-        self._settle(self._ask("create_partitions", [NewPartitions(topic, total)])[topic], topic)
+        """Increase the partition count to `total`; keys may map to other partitions. Raises NotFound, Refused."""
+        self._settle(self._request("create_partitions", [NewPartitions(topic, total)])[topic], topic)
 
     # -- groups
 
     def groups(self) -> list[Group]:
-        """Every group by name."""
-        found = self._settle(self._ask("list_consumer_groups"), "groups").valid
+        """All groups, sorted by name."""
+        found = self._settle(self._request("list_consumer_groups"), "groups").valid
         groups = [Group(one.group_id, one.type.name.lower(), one.state.name.lower()) for one in found]
         return sorted(groups, key=lambda one: one.group)
 
     def describe_group(self, group: str) -> GroupDescription:
         """One group with its members. Raises NotFound."""
-        found = self._settle(self._ask("describe_consumer_groups", [group])[group], group)
+        found = self._settle(self._request("describe_consumer_groups", [group])[group], group)
         if found.state.name == "DEAD":
             raise _no_group(group)
         members = [
@@ -167,9 +167,9 @@ class Admin:
         return GroupDescription(group, kind, state, found.partition_assignor, members)
 
     def committed(self, group: str) -> list[Position]:
-        """Every offset that a group has committed. Raises NotFound for a group that is not there."""
-        asked = [ConsumerGroupTopicPartitions(group)]
-        (future,) = self._ask("list_consumer_group_offsets", asked).values()
+        """All committed offsets of a group. Raises NotFound."""
+        request = [ConsumerGroupTopicPartitions(group)]
+        (future,) = self._request("list_consumer_group_offsets", request).values()
         places = self._settle(future, group).topic_partitions
         found = sorted(Position(one.topic, one.partition, one.offset) for one in places if one.offset >= 0)
         if not found:
@@ -177,7 +177,7 @@ class Admin:
         return found
 
     def lag(self, group: str) -> list[Lag]:
-        """How many records a group is behind, in every partition of the topics that it has read. Raises NotFound."""
+        """Lag of a group per partition, for all topics with committed offsets. Raises NotFound."""
         committed = {(one.topic, one.partition): one.offset for one in self.committed(group)}
         rows = []
         for topic in sorted({topic for topic, _ in committed}):
@@ -190,9 +190,9 @@ class Admin:
         return rows
 
     def move_group(self, group: str, places: Sequence[Position]) -> None:
-        """Commit other offsets for a group. Refused while it has members."""
+        """Reset the offsets of a group. Raises Refused while it has members."""
         wanted = [TopicPartition(one.topic, one.partition, one.offset) for one in places]
-        (future,) = self._ask(
+        (future,) = self._request(
             "alter_consumer_group_offsets", [ConsumerGroupTopicPartitions(group, wanted)]
         ).values()
         for one in self._settle(future, group).topic_partitions:
@@ -200,10 +200,10 @@ class Admin:
                 raise translate(one.error, group)
 
     def delete_group(self, group: str) -> None:
-        """Delete a group and what it has committed. Refused while it has members. Raises NotFound."""
-        self._settle(self._ask("delete_consumer_groups", [group])[group], group)
+        """Delete a group and its offsets. Raises Refused while it has members, NotFound."""
+        self._settle(self._request("delete_consumer_groups", [group])[group], group)
 
-    # -- asking
+    # -- requests
 
     def close(self) -> None:
         self._client = None
@@ -221,7 +221,7 @@ class Admin:
             raise IllegalState("The admin client is closed.")
         return self._client
 
-    def _ask(self, call: str, *arguments: Any) -> Any:
+    def _request(self, call: str, *arguments: Any) -> Any:
         method: Callable[..., Any] = getattr(self._opened(), call)
         return method(*arguments, request_timeout=self._options["request_s_max"])
 
@@ -232,7 +232,7 @@ class Admin:
             raise translate(cause(error), about) from error
 
     def _metadata(self) -> dict[str, LibraryTopic]:
-        """All topics: asking for one by its name would have some brokers create it."""
+        """Metadata of all topics: requesting a single name may auto-create it on some brokers."""
         try:
             return self._opened().list_topics(timeout=self._options["request_s_max"]).topics
         except KafkaException as error:
@@ -247,8 +247,8 @@ class Admin:
         return found
 
     def _spans(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
-        asked = {TopicPartition(topic, number): spec for number in sorted(partitions)}
-        futures = self._ask("list_offsets", asked)
+        request = {TopicPartition(topic, number): spec for number in sorted(partitions)}
+        futures = self._request("list_offsets", request)
         return {place.partition: self._settle(future, topic).offset for place, future in futures.items()}
 
 

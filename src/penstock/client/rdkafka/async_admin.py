@@ -1,4 +1,4 @@
-"""AsyncAdmin: Admin for asyncio, call for call. Never blocks the loop."""
+"""AsyncAdmin: Admin for asyncio, with the same methods. Never blocks the loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.client.rdkafka.worker_thread import in_thread, new_thread, threade
 
 
 class AsyncAdmin:
-    """Asks one broker about topics and groups: `async with AsyncAdmin() as admin`."""
+    """Manages topics and groups: `async with AsyncAdmin() as admin`."""
 
     def __init__(self, **options: Unpack[ConnectionOptions]) -> None:
         resolve_options(ConnectionOptions, options, "Admin")
@@ -24,7 +24,7 @@ class AsyncAdmin:
     @property
     def blocking(self) -> Admin:
         if self._admin is None:
-            raise IllegalState("The admin client is not open: use it inside of `async with`.")
+            raise IllegalState("The admin client is not open: use it inside `async with`.")
         return self._admin
 
     create_topic = threaded(Admin.create_topic)
@@ -42,7 +42,7 @@ class AsyncAdmin:
     delete_group = threaded(Admin.delete_group)
 
     async def start(self) -> None:
-        """Reach the broker. Raises Unreachable."""
+        """Connect to the broker. Raises Unreachable."""
         self._admin = await in_thread(self.thread, self._make)
 
     async def close(self) -> None:

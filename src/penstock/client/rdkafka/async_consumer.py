@@ -4,7 +4,7 @@
         async for message in consumer:
             await bill(message.value)
 
-A message counts as handled as it does with Consumer. A call that is cancelled loses nothing.
+Messages count as handled as with Consumer. Cancelling a call loses no message.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class AsyncConsumer:
     seek = threaded(RdkafkaConsumer.seek)
 
     async def poll(self, wait_s: float = 1.0) -> Message | None:
-        """The next message, or None when none has come in time. Raises SerializationFailed; the next call goes on."""
+        """The next message, or None after `wait_s`. Raises SerializationFailed; the next call continues after it."""
         return next(iter(await self.batch(1, wait_s)), None)
 
     async def batch(self, records_max: int = 500, wait_s: float = 1.0) -> list[Message]:
-        """Up to so many messages, as soon as there are any; empty when none has come in time."""
+        """Up to `records_max` messages, as soon as there are any; empty after `wait_s`."""
         if self._filling is not None or not self.blocking.has_ahead:
             await self._fill(records_max, wait_s)
         return self.blocking.take(records_max)
 
     async def _fill(self, records_max: int, wait_s: float) -> None:
-        """Wait in the thread. Whoever is cancelled meanwhile leaves the waiting to the next call."""
+        """Wait in the thread. After a cancellation the next call continues the same wait."""
         if self._filling is None:
             filling = functools.partial(self.blocking.fill, records_max, wait_s)
             self._filling = asyncio.ensure_future(in_thread(self.thread, filling))
@@ -57,7 +57,7 @@ class AsyncConsumer:
         return self
 
     async def __anext__(self) -> Message:
-        """Waits as long as it takes, unless `until_end` or `idle_s_max` say when to stop."""
+        """The next message. Waits without a limit unless `until_end` or `idle_s_max` is set."""
         idle_timer = IdleTimer(self.blocking)
         while True:
             message = await self.poll(idle_timer.wait_s)
@@ -68,24 +68,24 @@ class AsyncConsumer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything that is there has been handed out, in every partition of this consumer."""
+        """Whether all records of all assigned partitions have been returned."""
         return self.blocking.has_ended
 
     @property
     def is_finished(self) -> bool:
-        """Whether this consumer was to read to the end (`until_end`), and has."""
+        """Whether `until_end` is set and the end has been reached."""
         return self.blocking.is_finished
 
     async def commit(self, *messages: Message) -> None:
-        """Commit up to these messages, or up to everything handed out; returns once it is durable."""
+        """Commit up to these messages, or up to all returned messages; returns once durable."""
         await in_thread(self.thread, functools.partial(self.blocking.commit, messages or None))
 
     async def start(self) -> None:
-        """Reach the broker, then join the group or take the partitions. Raises Unreachable, NotFound."""
+        """Connect, then join the group or assign the partitions. Raises Unreachable, NotFound."""
         await in_thread(self.thread, self.blocking.open)
 
     async def close(self, *, handled: bool = False) -> None:
-        """Leave the group. Only with `handled` do the messages handed out last count as handled."""
+        """Leave the group. The messages returned last count as handled only with `handled`."""
         self.blocking.stop_waiting()
         await in_thread(self.thread, functools.partial(self.blocking.close, handled=handled))
         self.thread.shutdown()

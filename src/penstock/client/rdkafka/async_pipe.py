@@ -1,4 +1,4 @@
-"""`pipe` for asyncio: read, transform, write and commit as one. Never leaves a step half done."""
+"""`pipe` for asyncio: read, transform, write and commit in one transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.client.errors import Aborted
 from penstock.client.messages import Message, Record
 from penstock.client.rdkafka.async_consumer import AsyncConsumer
 from penstock.client.rdkafka.async_producer import AsyncProducer
-from penstock.client.rdkafka.pipe import WAIT_S, run_again
+from penstock.client.rdkafka.pipe import WAIT_S, log_retry
 
 
 async def async_pipe(
@@ -18,7 +18,7 @@ async def async_pipe(
     *,
     records_max: int = 500,
 ) -> int:
-    """As `pipe`, with a coroutine that transforms; the messages of a transaction are transformed one after another."""
+    """Like `pipe`, with a coroutine as `transform`; it processes the messages of a transaction one at a time."""
     count = 0
     while True:
         messages = await consumer.batch(records_max, WAIT_S)
@@ -30,6 +30,6 @@ async def async_pipe(
                             await producer.send_record(record)
                 count += len(messages)
         except Aborted as error:
-            run_again(error)
+            log_retry(error)
         if consumer.is_finished:
             return count

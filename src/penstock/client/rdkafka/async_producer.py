@@ -1,9 +1,9 @@
-"""AsyncProducer: Producer for asyncio. Never blocks the loop, never gives up a record in idle_timer.
+"""AsyncProducer: Producer for asyncio. Never blocks the loop; every failed delivery is reported.
 
     async with AsyncProducer(value_serializer="json") as producer:
         await producer.send("orders", {"item": "kettle"}, key="c42")
 
-`send` returns once the record is queued, with a future of its place; `send_and_wait` once it is acknowledged.
+`send` returns a future of the position once the record is queued; `send_and_wait` waits for the acknowledgement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.client.rdkafka.worker_thread import in_thread, new_thread
 
 
 class AsyncDelivery(asyncio.Future[Placed]):
-    """The place of a record, once it is known. Whoever asks for it has been told if it failed."""
+    """Future of a record's position. Reading the result marks its failure as reported."""
 
     def __init__(self, producer: RdkafkaProducer) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class AsyncDelivery(asyncio.Future[Placed]):
             return
         if isinstance(outcome, ClientError):
             self.set_exception(outcome)
-            super().exception()  # the producer tells of it if nobody asks: asyncio need not complain as well
+            super().exception()  # the producer reports it: silence asyncio's own warning
         else:
             self.set_result(outcome)
 
@@ -62,7 +62,7 @@ class AsyncDelivery(asyncio.Future[Placed]):
 
 
 class _Arrivals:
-    """Carries outcomes from the polling thread to the loop, many at a time."""
+    """Passes delivery outcomes from the polling thread to the loop, in batches."""
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -76,17 +76,17 @@ class _Arrivals:
         loop = self.loop
         if self._settled and loop is not None:
             settled, self._settled = self._settled, []
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(self._tell, settled)
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._settle_all, settled)
 
-    def _tell(self, settled: list[tuple[AsyncDelivery, Placed | ClientError]]) -> None:
+    def _settle_all(self, settled: list[tuple[AsyncDelivery, Placed | ClientError]]) -> None:
         for delivery, outcome in settled:
             delivery.settle(outcome)
         self.room.set()
 
 
 class AsyncProducer:
-    """Writes records. Safe to use from several tasks, except for transactions, of which there is one at a time."""
+    """Writes records. Safe for concurrent tasks, except that only one transaction can be open at a time."""
 
     def __init__(self, **options: Unpack[ProducerOptions]) -> None:
         self._arrivals = _Arrivals()
@@ -95,16 +95,16 @@ class AsyncProducer:
         self._unclosed = weakref.finalize(self, self._rdkafka_producer.abandon)
 
     async def start(self) -> None:
-        """Reach the broker. Raises Unreachable."""
+        """Connect to the broker. Raises Unreachable."""
         self._arrivals.loop = asyncio.get_running_loop()
         await in_thread(self._thread, self._rdkafka_producer.open)
 
     async def send(self, topic: str, value: Any, **fields: Unpack[RecordFields]) -> AsyncDelivery:
-        """Hand a record over; waits only where the queue is full. The future tells its place, or why it failed."""
+        """Queue a record; waits only while the queue is full. Returns a future of its position."""
         return await self.send_record(Record(topic, value, **fields))
 
     async def send_record(self, record: Record) -> AsyncDelivery:
-        """The same for a record that is made already."""
+        """Queue a `Record`; see `send`."""
         producer, delivery = self._rdkafka_producer, AsyncDelivery(self._rdkafka_producer)
         if producer.is_open and producer.partitions.must_ask(record.topic):
             await in_thread(self._thread, functools.partial(producer.partitions.count, record.topic))
@@ -118,24 +118,24 @@ class AsyncProducer:
                 await self._arrivals.room.wait()
 
     async def send_and_wait(self, topic: str, value: Any, **fields: Unpack[RecordFields]) -> Placed:
-        """Write one record and return its place once it is acknowledged."""
+        """Write one record and return its position once acknowledged."""
         return await (await self.send(topic, value, **fields))
 
     async def flush(self, seconds_max: float | None = None) -> None:
-        """Wait until every record is settled. Raises DeliveryFailed, TimedOut."""
+        """Wait for all deliveries. Raises DeliveryFailed, TimedOut."""
         await in_thread(self._thread, functools.partial(self._rdkafka_producer.flush, seconds_max))
 
     @property
     def waiting(self) -> int:
-        """How many records are not acknowledged yet."""
+        """Number of records not yet acknowledged or failed."""
         return self._rdkafka_producer.waiting
 
     @asynccontextmanager
     async def transaction(self, consumer: AsyncConsumer | None = None) -> AsyncIterator[None]:
-        """All records sent inside are seen by readers, or none. Raises Aborted if it did not happen, Fenced.
+        """Run the block as one transaction: all its records become visible, or none. Raises Aborted, Fenced.
 
-        With a consumer, what it has handed out is committed in the same transaction; if that does not happen, the
-        consumer goes back and hands the same messages out again.
+        With a consumer, its offsets are committed in the same transaction; if the transaction aborts, the consumer
+        returns the same messages again.
         """
         blocking = self._rdkafka_producer.transaction(consumer.blocking if consumer is not None else None)
         await in_thread(self._thread, blocking.__enter__)
@@ -148,7 +148,7 @@ class AsyncProducer:
         await in_thread(self._thread, functools.partial(blocking.__exit__, None, None, None))
 
     async def close(self) -> None:
-        """Wait until every record is settled, then end. Raises DeliveryFailed."""
+        """Wait for all deliveries, then close. Raises DeliveryFailed."""
         self._unclosed.detach()
         try:
             await in_thread(self._thread, self._rdkafka_producer.close)
@@ -167,4 +167,4 @@ class AsyncProducer:
         except ClientError as failure:
             if error is None:
                 raise
-            error.add_note(f"Besides: {failure}")
+            error.add_note(f"Also failed: {failure}")

@@ -1,11 +1,11 @@
-"""Consumer: reads topics, alone or as a member of a group. Never hands out a message again that is committed.
+"""Consumer: reads topics, alone or as a member of a group. Committed messages are not returned again.
 
     with Consumer("orders", group="billing", value_serializer="json") as consumer:
         for message in consumer:
             bill(message.value)
 
-With `commit="auto"` a message counts as handled when the next one is asked for, or when the `with` block ends without
-an error; what counts as handled is committed in the background. One whose handling fails is handed out again.
+With `commit="auto"` a message counts as handled when the next one is requested, or when the `with` block ends without
+an error; handled messages are committed in the background. Others are delivered again to the group.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from penstock.client.rdkafka.rdkafka_consumer import IdleTimer, RdkafkaConsumer
 
 
 class Consumer:
-    """Reads messages. For one thread at a time."""
+    """Reads messages. Not thread-safe."""
 
     def __init__(self, topics: str | Sequence[str], **options: Unpack[ConsumerOptions]) -> None:
         self.rdkafka_consumer = RdkafkaConsumer(topics, options)
         self.rdkafka_consumer.open()
 
     def poll(self, wait_s: float = 1.0) -> Message | None:
-        """The next message, or None when none has come in time. Raises SerializationFailed; the next call goes on."""
+        """The next message, or None after `wait_s`. Raises SerializationFailed; the next call continues after it."""
         return next(iter(self.batch(1, wait_s)), None)
 
     def batch(self, records_max: int = 500, wait_s: float = 1.0) -> list[Message]:
-        """Up to so many messages, as soon as there are any; empty when none has come in time."""
+        """Up to `records_max` messages, as soon as there are any; empty after `wait_s`."""
         if not self.rdkafka_consumer.has_ahead:
             self.rdkafka_consumer.fill(records_max, wait_s)
         return self.rdkafka_consumer.take(records_max)
@@ -40,7 +40,7 @@ class Consumer:
         return self
 
     def __next__(self) -> Message:
-        """Waits as long as it takes, unless `until_end` or `idle_s_max` say when to stop."""
+        """The next message. Waits without a limit unless `until_end` or `idle_s_max` is set."""
         idle_timer = IdleTimer(self.rdkafka_consumer)
         while True:
             message = self.poll(idle_timer.wait_s)
@@ -51,36 +51,36 @@ class Consumer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything that is there has been handed out, in every partition of this consumer."""
+        """Whether all records of all assigned partitions have been returned."""
         return self.rdkafka_consumer.has_ended
 
     @property
     def is_finished(self) -> bool:
-        """Whether this consumer was to read to the end (`until_end`), and has."""
+        """Whether `until_end` is set and the end has been reached."""
         return self.rdkafka_consumer.is_finished
 
     def commit(self, *messages: Message) -> None:
-        """Commit up to these messages, or up to everything handed out; returns once it is durable."""
+        """Commit up to these messages, or up to all returned messages; returns once durable."""
         self.rdkafka_consumer.commit(messages or None)
 
     def committed(self) -> list[Position]:
-        """What the group has committed for the partitions of this consumer."""
+        """The group's committed offsets of the assigned partitions."""
         return self.rdkafka_consumer.committed()
 
     def assignment(self) -> list[tuple[str, int]]:
-        """The topics and partitions that this consumer has now; a member of a group gets them while it polls."""
+        """The assigned topics and partitions; a group member is assigned partitions while it polls."""
         return self.rdkafka_consumer.assignment()
 
     def positions(self) -> list[Position]:
-        """The offset after the last message handed out, of each partition that one came from."""
+        """The offset after the last message returned, per partition."""
         return self.rdkafka_consumer.positions()
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Go on at another offset of a partition that this consumer has."""
+        """Continue at another offset of an assigned partition."""
         self.rdkafka_consumer.seek(topic, partition, offset)
 
     def close(self, *, handled: bool = False) -> None:
-        """Leave the group. Only with `handled` do the messages handed out last count as handled."""
+        """Leave the group. The messages returned last count as handled only with `handled`."""
         self.rdkafka_consumer.close(handled=handled)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What a transaction needs of a consumer: how far it has read, and for which group. Never reads anything itself."""
+"""What a producer's transaction needs from a consumer: its offsets and group metadata."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from confluent_kafka import TopicPartition
 
 
 class ConsumerProgress(Protocol):
-    """A consumer whose progress can be committed by a producer."""
+    """A consumer whose offsets a producer can commit in its transaction."""
 
     def offsets_for_transaction(self) -> tuple[list[TopicPartition], Any]:
-        """The next offset of each partition that messages came from, and the group in the library's words."""
+        """Next offsets of the partitions read in this transaction, and librdkafka's group metadata."""
 
     def transaction_ended(self, *, committed: bool) -> None:
-        """After a commit go on; after an abort hand out again what was handed out for it."""
+        """Continue after a commit; seek back to the start of the transaction after an abort."""

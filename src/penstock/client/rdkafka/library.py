@@ -1,4 +1,4 @@
-"""The library underneath, for all clients: address, first wait_reachable, settings. Never keeps a socket."""
+"""Common librdkafka setup of all clients: broker address, reachability check, settings. Holds no connection."""
 
 from __future__ import annotations
 
@@ -25,59 +25,64 @@ logger = logging.getLogger("penstock.client")
 
 
 def address(options: ConnectionOptions) -> str:
-    """Where the broker is: as given, from the environment, or the default."""
+    """Broker address: from the options, the environment, or the default."""
     return options["bootstrap"] or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT
 
 
 def wait_reachable(options: ConnectionOptions) -> str:
-    """Connect once to any of the addresses, so that a wrong one is told at once. Raises Unreachable."""
+    """Wait until one of the addresses accepts a connection. Raises Unreachable after `connect_s_max`.
+
+    librdkafka itself retries a wrong address forever without an error.
+    """
     bootstrap = address(options)
-    places = read_addresses(bootstrap)
+    addresses = read_addresses(bootstrap)
     deadline = time.monotonic() + options["connect_s_max"]
-    why = ""
+    reason = ""
     while (left_s := deadline - time.monotonic()) > 0:
-        for place in places:
+        for one in addresses:
             try:
-                socket.create_connection(place, timeout=left_s).close()
+                socket.create_connection(one, timeout=left_s).close()
             except OSError as error:
-                why = (error.strerror or str(error)).lower()
+                reason = (error.strerror or str(error)).lower()
             else:
                 return bootstrap
         time.sleep(min(CONNECT_PAUSE_S, max(0.0, deadline - time.monotonic())))
     raise Unreachable(
-        f"No broker answers at {bootstrap}: {why}. Start one with `penstock start`, or name another."
+        f"No broker answers at {bootstrap}: {reason}. Start one with `penstock start`, or set another address."
     )
 
 
 def configure(options: ConnectionOptions, own: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of the library for one client; what the program gave by the library's own names wins."""
+    """All librdkafka settings of a client; the `librdkafka` option overrides the rest."""
     return {
         "bootstrap.servers": address(options),
         "client.id": options["client_id"],
         "socket.connection.setup.timeout.ms": max(1_000, ms(options["connect_s_max"])),
         "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
-        # Its other strategy can hang for ever when the broker dies inside of a transaction.
+        # The other strategy, rebootstrap, can hang forever when the broker dies during a transaction.
         "metadata.recovery.strategy": "none",
         "log_level": 0,
-        "error_cb": _heard,
+        "error_cb": _on_error,
         **own,
         **options["librdkafka"],
     }
 
 
 def create(make: Any, config: Mapping[str, Any]) -> Any:
-    """A client of the library. Raises BadArgument for settings that it does not take."""
+    """Create a librdkafka client. Raises BadArgument for invalid settings."""
     try:
         return make(dict(config))
     except KafkaException as error:
-        raise BadArgument(f"These settings cannot be used: {cause(error).str()}") from error
+        raise BadArgument(f"Invalid librdkafka settings: {cause(error).str()}") from error
 
 
 def ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-def _heard(error: KafkaError) -> None:
-    """The library tells every failed attempt here and goes on trying; the call in progress tells what matters."""
-    told = translate(error, "connection")
-    logger.log(logging.ERROR if error.fatal() else logging.INFO, "%s", told, extra={"code": told.code})
+def _on_error(error: KafkaError) -> None:
+    """Log a connection error. librdkafka keeps retrying; the current call raises if it fails."""
+    translated = translate(error, "connection")
+    logger.log(
+        logging.ERROR if error.fatal() else logging.INFO, "%s", translated, extra={"code": translated.code}
+    )

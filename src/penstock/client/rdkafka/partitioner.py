@@ -1,4 +1,4 @@
-"""Which partition a record goes to where the program wants a say. Never chooses where the library's hash does."""
+"""Selects partitions for `round_robin` and custom functions. librdkafka partitions by key itself."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from penstock.client.options import ProducerOptions
 from penstock.client.rdkafka.translation import cause, translate
 
 KNOWN_S_MAX = 60.0
-"""How long the number of partitions of a topic is taken to be what it was; topics seldom grow."""
+"""How long the partition count of a topic is cached."""
 
 APPEARS_S_MAX = 3.0
-"""How long to wait for a topic that the broker may be making on demand."""
+"""How long to wait for a topic that the broker may be auto-creating."""
 
 PAUSE_S = 0.05
 _NOT_YET = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 class PartitionChoice:
-    """Round robin or the program's function, over as many partitions as the topic has."""
+    """Round robin or a custom function over the partitions of a topic."""
 
     def __init__(self, producer: Producer, options: ProducerOptions) -> None:
         self._producer = producer
@@ -32,11 +32,11 @@ class PartitionChoice:
         self._turns: Counter[str] = Counter()
 
     def must_ask(self, topic: str) -> bool:
-        """Whether `choose` would have to ask the broker about this topic."""
+        """Whether `choose` would block on a metadata request for this topic."""
         return self._partitioning != "key" and time.monotonic() >= self._counts.get(topic, (0, 0.0))[1]
 
     def choose(self, topic: str, key: bytes | None, wanted: int | None) -> int | None:
-        """The partition, or None where the library decides by the key."""
+        """The partition, or None if librdkafka partitions by key."""
         if wanted is not None or self._partitioning == "key":
             return wanted
         count = self.count(topic)
@@ -46,20 +46,22 @@ class PartitionChoice:
             return turn % count
         chosen = self._partitioning(topic, key, count)
         if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < count:
-            raise BadArgument(f"{topic}: the partitioning function gave {chosen!r}; it is 0 to {count - 1}.")
+            raise BadArgument(
+                f"{topic}: the partitioning function returned {chosen!r}: expected 0 to {count - 1}."
+            )
         return chosen
 
     def count(self, topic: str) -> int:
-        """How many partitions a topic has; asks the broker now and then."""
+        """Partition count of a topic, refreshed from the broker every KNOWN_S_MAX."""
         count, until = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
         if now >= until:
-            count = self._ask(topic, now + APPEARS_S_MAX)
+            count = self._fetch_count(topic, now + APPEARS_S_MAX)
             self._counts[topic] = (count, now + KNOWN_S_MAX)
         return count
 
-    def _ask(self, topic: str, deadline: float) -> int:
-        """How many partitions there are; a topic that the broker makes on demand may take a moment."""
+    def _fetch_count(self, topic: str, deadline: float) -> int:
+        """Partition count from the broker; retried while the topic is being created."""
         while True:
             try:
                 found = self._producer.list_topics(topic, timeout=self._request_s_max).topics[topic]

@@ -1,4 +1,4 @@
-"""From topic to topic, each message once: read, transform, write and commit as one. Never leaves a step half done.
+"""Exactly-once copy between topics: read, transform, write and commit in one transaction.
 
 consumer = Consumer("orders", group="billing", delivery="exactly_once", value_serializer="json")
 producer = Producer(delivery="exactly_once", transactional_id="billing-1", value_serializer="json")
@@ -27,12 +27,11 @@ def pipe(
     *,
     records_max: int = 500,
 ) -> int:
-    """Run until the consumer's `until_end` says so, else for ever; returns how many messages went through.
+    """Run until the end with `until_end`, otherwise forever; returns the number of messages processed.
 
-    Each transaction holds up to `records_max` messages, what `transform` made of them, and the commit of their offsets.
-    One that is aborted, because a broker was restarted or the group was shared anew, is run again. What `transform`
-    raises ends the pipe; none of its transaction has happened then. Raises Fenced when another producer of the same
-    name has taken over.
+    A transaction covers up to `records_max` messages, the output of `transform` and the commit of their offsets. A
+    transaction aborted by a broker restart or a rebalance is run again. An exception of `transform` aborts the
+    transaction and ends the pipe. Raises Fenced if another producer with the same transactional id takes over.
     """
     count = 0
     while True:
@@ -45,11 +44,11 @@ def pipe(
                             producer.send_record(record)
                 count += len(messages)
         except Aborted as error:
-            run_again(error)
+            log_retry(error)
         if consumer.is_finished:
             return count
 
 
-def run_again(error: Aborted) -> None:
-    """Say why the same messages go through once more."""
-    logger.warning("a transaction is run again: %s", error, extra={"code": error.code})
+def log_retry(error: Aborted) -> None:
+    """Log why a transaction is run again."""
+    logger.warning("transaction aborted, running it again: %s", error, extra={"code": error.code})

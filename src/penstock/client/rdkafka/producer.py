@@ -1,10 +1,10 @@
-"""Producer: writes records to topics. Never gives up a record in idle_timer.
+"""Producer: writes records to topics. Every failed delivery is reported.
 
     with Producer(value_serializer="json") as producer:
         producer.send("orders", {"item": "kettle"}, key="c42")
 
-`send` hands a record over and returns a future of its place; `flush`, `close` and the end of the `with` block raise
-DeliveryFailed for records that failed and whose future nobody looked at.
+`send` queues a record and returns a future of its position; `flush`, `close` and the end of the `with` block raise
+DeliveryFailed for failed records whose future was not read.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class Delivery(Future[Placed]):
-    """The place of a record, once it is known. Whoever asks for it has been told if it failed."""
+    """Future of a record's position. Reading the result marks its failure as reported."""
 
     def __init__(self, producer: RdkafkaProducer) -> None:
         super().__init__()
         self._rdkafka_producer = producer
-        self.set_running_or_notify_cancel()  # a record that was handed over cannot be taken back
+        self.set_running_or_notify_cancel()  # a queued record cannot be cancelled
 
     def settle(self, outcome: Placed | ClientError) -> None:
         if isinstance(outcome, ClientError):
@@ -54,7 +54,7 @@ class Delivery(Future[Placed]):
 
 
 class Producer:
-    """Writes records. Safe to use from several threads, except for transactions, of which there is one at a time."""
+    """Writes records. Thread-safe, except that only one transaction can be open at a time."""
 
     def __init__(self, **options: Unpack[ProducerOptions]) -> None:
         self._rdkafka_producer = RdkafkaProducer(options)
@@ -62,11 +62,11 @@ class Producer:
         self._unclosed = weakref.finalize(self, self._rdkafka_producer.abandon)
 
     def send(self, topic: str, value: Any, **fields: Unpack[RecordFields]) -> Delivery:
-        """Hand a record over; waits only where the queue is full. The future tells its place, or why it failed."""
+        """Queue a record; blocks only while the queue is full. Returns a future of its position."""
         return self.send_record(Record(topic, value, **fields))
 
     def send_record(self, record: Record) -> Delivery:
-        """The same for a record that is made already."""
+        """Queue a `Record`; see `send`."""
         delivery = Delivery(self._rdkafka_producer)
         encoded = self._rdkafka_producer.encode(record)
         while True:
@@ -77,30 +77,30 @@ class Producer:
                 self._rdkafka_producer.wait_for_room()
 
     def send_and_wait(self, topic: str, value: Any, **fields: Unpack[RecordFields]) -> Placed:
-        """Write one record and return its place once it is acknowledged."""
+        """Write one record and return its position once acknowledged."""
         return self.send(topic, value, **fields).result()
 
     def flush(self, seconds_max: float | None = None) -> None:
-        """Wait until every record is settled. Raises DeliveryFailed, TimedOut."""
+        """Wait for all deliveries. Raises DeliveryFailed, TimedOut."""
         self._rdkafka_producer.flush(seconds_max)
 
     @property
     def waiting(self) -> int:
-        """How many records are not acknowledged yet."""
+        """Number of records not yet acknowledged or failed."""
         return self._rdkafka_producer.waiting
 
     @contextmanager
     def transaction(self, consumer: Consumer | None = None) -> Iterator[None]:
-        """All records sent inside are seen by readers, or none. Raises Aborted if it did not happen, Fenced.
+        """Run the block as one transaction: all its records become visible, or none. Raises Aborted, Fenced.
 
-        With a consumer, what it has handed out is committed in the same transaction; if that does not happen, the
-        consumer goes back and hands the same messages out again.
+        With a consumer, its offsets are committed in the same transaction; if the transaction aborts, the consumer
+        returns the same messages again.
         """
         with self._rdkafka_producer.transaction(consumer.rdkafka_consumer if consumer is not None else None):
             yield
 
     def close(self) -> None:
-        """Wait until every record is settled, then end. Raises DeliveryFailed."""
+        """Wait for all deliveries, then close. Raises DeliveryFailed."""
         self._unclosed.detach()
         self._rdkafka_producer.close()
 
@@ -115,4 +115,4 @@ class Producer:
         except ClientError as failure:
             if error is None:
                 raise
-            error.add_note(f"Besides: {failure}")
+            error.add_note(f"Also failed: {failure}")

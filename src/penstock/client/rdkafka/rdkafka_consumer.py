@@ -1,6 +1,6 @@
-"""The way of messages to a program, under Consumer and AsyncConsumer: places, groups, commits.
+"""The librdkafka consumer under Consumer and AsyncConsumer: assignment, prefetch, positions and commits.
 
-Every call may block; AsyncConsumer makes them from one thread. Never commits a message that was not handed out.
+All calls may block; AsyncConsumer runs them in one thread. Never commits a message that was not returned.
 """
 
 from __future__ import annotations
@@ -31,51 +31,53 @@ from penstock.client.serializers import decode, serializer
 logger = logging.getLogger("penstock.client.consumer")
 
 ALONE = "penstock-alone"
-"""The library wants the name of a group even where none is joined; nothing is ever committed for this one."""
+"""librdkafka requires a group id even without a group; nothing is committed for this one."""
 
 STEP_S = 0.5
-"""How long the library is left alone with a call."""
+"""Longest single wait in librdkafka, so that `stop_waiting` takes effect."""
 
 SLOW_FETCH_MS = 500
 QUICK_FETCH_MS = 10
-"""How long the broker waits for data; only an answer without any tells where the end is."""
+"""Fetch long-poll time. Only an empty response signals the end of a partition, so `until_end` polls briefly."""
 
-Where = tuple[str, int]
+PartitionKey = tuple[str, int]
 """Topic and partition."""
 
-_PASSING = (
+_TRANSIENT = (
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TIMED_OUT,
     KafkaError._MAX_POLL_EXCEEDED,
 )
-"""Errors after which the library goes on by itself."""
+"""Errors from which librdkafka recovers by itself."""
 
-_SHARED_ANEW = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST")
-"""Errors of a commit that came too late: the partitions are being given out again."""
+_REBALANCING = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST")
+"""Commit errors during a rebalance: the partitions may belong to another member."""
 
 
 def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
-    """Options in the library's words. Raises BadArgument for options that contradict each other."""
+    """Map options to librdkafka settings. Raises BadArgument for conflicting options."""
     group, delivery, reset = options["group"], options["delivery"], options["reset"]
     if group is None and delivery != "at_least_once":
-        raise BadArgument(f"Consumer: delivery={delivery!r} needs group: without one nothing is committed.")
+        raise BadArgument(
+            f"Consumer: delivery={delivery!r} needs group: without a group nothing is committed."
+        )
     if group is None and options["instance_id"] is not None:
-        raise BadArgument("Consumer: instance_id names a member of a group; it needs group.")
+        raise BadArgument("Consumer: instance_id needs group: it identifies a group member.")
     if group == "":
-        raise BadArgument("Consumer: group cannot be empty; leave it out to read alone.")
+        raise BadArgument("Consumer: group cannot be empty; omit it to read without a group.")
     if group is not None and options["partitions"] is not None:
         raise BadArgument(
-            "Consumer: group and partitions exclude each other: the group gives out the partitions."
+            "Consumer: group and partitions exclude each other: the group assigns the partitions."
         )
     if delivery == "at_most_once" and options["commit"] == "manual":
         raise BadArgument(
-            "Consumer: delivery='at_most_once' commits by itself; commit='manual' contradicts it."
+            "Consumer: delivery='at_most_once' commits automatically; commit='manual' contradicts it."
         )
-    commits_behind = group is not None and delivery == "at_least_once" and options["commit"] == "auto"
+    commits_automatically = group is not None and delivery == "at_least_once" and options["commit"] == "auto"
     settings = {
         "group.id": group or ALONE,
-        "enable.auto.commit": commits_behind,
+        "enable.auto.commit": commits_automatically,
         "auto.commit.interval.ms": options["commit_interval_ms"],
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
@@ -88,21 +90,25 @@ def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
         "session.timeout.ms": options["session_ms"],
         "heartbeat.interval.ms": min(3_000, options["session_ms"] // 3),
         "max.poll.interval.ms": max(ms(options["handling_s_max"]), options["session_ms"]),
-        "on_commit": _committed,
+        "on_commit": _on_commit,
     }
     if options["instance_id"] is not None:
         settings["group.instance.id"] = options["instance_id"]
     return settings
 
 
-def _committed(error: KafkaError | None, places: list[TopicPartition]) -> None:
+def _on_commit(error: KafkaError | None, places: list[TopicPartition]) -> None:
     if error is not None and error.code() != KafkaError._NO_OFFSET:
-        told = translate(error, "commit")
-        logger.warning("offsets were not committed: %s", told, extra={"code": told.code})
+        translated = translate(error, "commit")
+        logger.warning(
+            "offset commit failed, the next commit includes these offsets: %s",
+            translated,
+            extra={"code": translated.code},
+        )
 
 
 class IdleTimer:
-    """How long an iteration waits for the next message, and when it is over."""
+    """Poll interval of an iteration, and when it ends: `idle_s_max` or `until_end`."""
 
     def __init__(self, consumer: RdkafkaConsumer) -> None:
         self._consumer = consumer
@@ -120,26 +126,26 @@ class IdleTimer:
 
 
 class RdkafkaConsumer:
-    """One consumer of the library, and how far the program has come with what it was handed."""
+    """One librdkafka consumer, its prefetched messages and the offsets returned to the program."""
 
     def __init__(self, topics: str | Sequence[str], given: Mapping[str, Any]) -> None:
         self.options = resolve_options(ConsumerOptions, given, "Consumer")
         self.topics = [topics] if isinstance(topics, str) else list(topics)
         if not self.topics or not all(isinstance(name, str) and name for name in self.topics):
-            raise BadArgument(f"Consumer: topics is one name or a list of names, not {topics!r}.")
+            raise BadArgument(f"Consumer: topics must be a name or a list of names, not {topics!r}.")
         self._settings = consumer_settings(self.options)
         self._key = serializer(self.options["key_serializer"])
         self._value = serializer(self.options["value_serializer"])
         self._consumer: Consumer | None = None
         self._is_closing = False
         self._ahead: deque[LibraryMessage] = deque()
-        self._first: dict[Where, int] = {}
-        self._next: dict[Where, int] = {}
-        self._unstored: dict[Where, int] = {}
-        self._at_end: set[Where] = set()
+        self._first: dict[PartitionKey, int] = {}
+        self._next: dict[PartitionKey, int] = {}
+        self._unstored: dict[PartitionKey, int] = {}
+        self._at_end: set[PartitionKey] = set()
 
     def open(self) -> None:
-        """Reach the broker, then join the group or take the partitions."""
+        """Connect, then join the group or assign the partitions."""
         wait_reachable(self.options)
         consumer = create(Consumer, configure(self.options, self._settings))
         try:
@@ -151,23 +157,23 @@ class RdkafkaConsumer:
             consumer.close()
             raise
         self._consumer = consumer
-        logger.info("open", extra={"topics": self.topics, "group": self.options["group"]})
+        logger.info("consumer opened", extra={"topics": self.topics, "group": self.options["group"]})
 
     def _opened(self) -> Consumer:
         if self._consumer is None:
-            raise IllegalState("The consumer is not open: it was closed, or never started.")
+            raise IllegalState("The consumer is not open: it was closed or never started.")
         return self._consumer
 
-    def _asked(self, about: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _request(self, about: str, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return call(*arguments, timeout=self.options["request_s_max"])
         except KafkaException as error:
             raise translate(cause(error), about) from error
 
     def _starts(self, consumer: Consumer) -> list[TopicPartition]:
-        """Where a consumer without a group begins."""
+        """Start positions of a consumer without a group."""
         found = []
-        topics = self._asked("topics", consumer.list_topics).topics
+        topics = self._request("topics", consumer.list_topics).topics
         for name in self.topics:
             if name not in topics:
                 raise NotFound(f"There is no topic {name}.")
@@ -180,22 +186,22 @@ class RdkafkaConsumer:
         return found
 
     def _start(self, consumer: Consumer, topic: str, number: int) -> TopicPartition:
-        """The first offset of one partition. The end is looked up now, so nothing written from now on is missed."""
+        """Start position of one partition. `latest` is resolved now, so that later records are not missed."""
         reset = self.options["reset"]
         place = TopicPartition(topic, number, OFFSET_BEGINNING)
         if reset == "latest":
-            _, place.offset = self._asked(topic, consumer.get_watermark_offsets, place)
+            _, place.offset = self._request(topic, consumer.get_watermark_offsets, place)
         elif isinstance(reset, int):
             place.offset = reset
         return place
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        """The group gave us partitions. Where the reset is an offset, those without a commit begin there."""
+        """Handle an assignment. With an offset as `reset`, partitions without a commit start there."""
         self._at_end -= {_where(place) for place in places}
         logger.info("partitions assigned", extra=_named(places))
         reset = self.options["reset"]
         if isinstance(reset, int):
-            starts = self._asked("committed offsets", consumer.committed, places)
+            starts = self._request("committed offsets", consumer.committed, places)
             for place in starts:
                 place.offset = reset if place.offset < 0 else place.offset
             consumer.assign(starts)
@@ -210,30 +216,30 @@ class RdkafkaConsumer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything that is there has been handed out, in every partition that we have."""
+        """Whether all records of all assigned partitions have been returned."""
         assigned = {_where(place) for place in self._opened().assignment()}
         return not self._ahead and bool(assigned) and assigned <= self._at_end
 
     def assignment(self) -> list[tuple[str, int]]:
-        """The topics and partitions that this consumer has now."""
+        """The assigned topics and partitions."""
         return sorted(_where(place) for place in self._opened().assignment())
 
     def positions(self) -> list[Position]:
-        """The offset after the last message handed out, of each partition that one came from."""
+        """The offset after the last message returned, per partition."""
         return sorted(Position(*where, offset) for where, offset in self._next.items())
 
     @property
     def is_finished(self) -> bool:
-        """Whether this consumer was to read to the end, and has."""
+        """Whether `until_end` is set and the end has been reached."""
         return self.options["until_end"] and self.has_ended
 
     @property
     def has_ahead(self) -> bool:
-        """Whether `take` has something to hand out without waiting."""
+        """Whether `take` can return messages without waiting."""
         return bool(self._ahead)
 
     def fill(self, records_max: int, wait_s: float) -> None:
-        """Wait until there is something to hand out. Messages handed out before now count as handled."""
+        """Wait for messages to return. Messages returned earlier now count as handled."""
         self._store_handled()
         deadline = time.monotonic() + wait_s
         while not self._ahead and not self._is_closing:
@@ -243,13 +249,13 @@ class RdkafkaConsumer:
                 return
 
     def stop_waiting(self) -> None:
-        """From another thread: let `fill` return, now and from now on."""
+        """Make `fill` return at once, now and in later calls. Called from another thread."""
         self._is_closing = True
 
     def take(self, records_max: int) -> list[Message]:
-        """Hand out what is there, up to so many. Never waits. Messages handed out before now count as handled.
+        """Return up to `records_max` prefetched messages. Never waits. Earlier messages now count as handled.
 
-        Raises SerializationFailed for one that cannot be read; the next call goes on after it.
+        Raises SerializationFailed for a message that cannot be decoded; the next call continues after it.
         """
         self._store_handled()
         taken: list[Message] = []
@@ -259,13 +265,13 @@ class RdkafkaConsumer:
             except SerializationFailed:
                 if taken:
                     break
-                self._hand_out(self._ahead.popleft())
+                self._record_returned(self._ahead.popleft())
                 raise
-            self._hand_out(self._ahead.popleft())
+            self._record_returned(self._ahead.popleft())
         return taken
 
     def _fetch(self, records_max: int, wait_s: float) -> None:
-        """Wait for one message, then take what is there besides."""
+        """Wait for one message, then take all that are already fetched."""
         consumer = self._opened()
         try:
             found = consumer.consume(1, wait_s)
@@ -273,7 +279,7 @@ class RdkafkaConsumer:
                 found += consumer.consume(records_max - 1, 0)
         except KafkaException as raised:
             raise translate(cause(raised), ", ".join(self.topics)) from raised
-        problem: KafkaError | None = None
+        failure: KafkaError | None = None
         for message in found:
             error = message.error()
             if error is None:
@@ -281,35 +287,39 @@ class RdkafkaConsumer:
                 self._at_end.discard(_place_of(message)[:2])
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(_place_of(message)[:2])
-            elif error.code() in _PASSING:
+            elif error.code() in _TRANSIENT:
                 logger.warning("%s", error.str(), extra={"code": error.name()})
             else:
-                problem = problem or error
+                failure = failure or error
         if self._ahead and self.options["delivery"] == "at_most_once":
             self._commit_ahead()
-        if problem is not None:
-            raise translate(problem, ", ".join(self.topics))
+        if failure is not None:
+            raise translate(failure, ", ".join(self.topics))
 
     def _commit_ahead(self) -> None:
-        """For at_most_once: what is about to be handed out is committed first, or else is fetched again."""
-        first: dict[Where, int] = {}
-        after: dict[Where, int] = {}
+        """For at_most_once: commit messages before they are returned; if that fails, fetch them again."""
+        first: dict[PartitionKey, int] = {}
+        after: dict[PartitionKey, int] = {}
         for topic, number, offset in map(_place_of, self._ahead):
             first.setdefault((topic, number), offset)
             after[topic, number] = offset + 1
         try:
             self._commit(after)
         except ClientError as error:
-            self._go_back(first)
-            if error.code not in _SHARED_ANEW:
+            self._rewind(first)
+            if error.code not in _REBALANCING:
                 raise
-            logger.warning("the group is being shared anew: %s", error, extra={"code": error.code})
+            logger.warning(
+                "commit rejected during a rebalance, fetching the messages again: %s",
+                error,
+                extra={"code": error.code},
+            )
 
-    def _go_back(self, first: Mapping[Where, int]) -> None:
-        """Hand these out again, where the partitions are still ours."""
-        mine = set(self.assignment())
+    def _rewind(self, first: Mapping[PartitionKey, int]) -> None:
+        """Return these messages again, for partitions that are still assigned."""
+        assigned = set(self.assignment())
         for (topic, number), offset in first.items():
-            if (topic, number) in mine:
+            if (topic, number) in assigned:
                 self.seek(topic, number, offset)
             else:
                 self._drop_ahead({(topic, number)})
@@ -328,14 +338,14 @@ class RdkafkaConsumer:
             timestamp_ms=timestamp_ms if kind != TIMESTAMP_NOT_AVAILABLE else None,
         )
 
-    def _hand_out(self, message: LibraryMessage) -> None:
+    def _record_returned(self, message: LibraryMessage) -> None:
         topic, number, offset = _place_of(message)
         self._first.setdefault((topic, number), offset)
         self._next[topic, number] = offset + 1
         self._unstored[topic, number] = offset + 1
 
     def _store_handled(self) -> None:
-        """Let the library commit, in its own time, what the program is done with."""
+        """Pass handled offsets to librdkafka's background commit."""
         unstored, self._unstored = self._unstored, {}
         if not unstored or not self._settings["enable.auto.commit"]:
             return
@@ -344,27 +354,27 @@ class RdkafkaConsumer:
                 offsets=[TopicPartition(*where, offset) for where, offset in unstored.items()]
             )
         except KafkaException as error:
-            if cause(error).code() != KafkaError._STATE:  # else the partition is another member's by now
+            if cause(error).code() != KafkaError._STATE:  # _STATE: the partition was revoked
                 raise translate(cause(error), "commit") from error
 
     def commit(self, messages: Iterable[Message] | None) -> None:
-        """Commit up to these messages, or up to everything handed out. Raises Fenced, Refused, TimedOut."""
+        """Commit up to these messages, or up to all returned messages. Raises Fenced, Refused, TimedOut."""
         if self.options["group"] is None:
-            raise IllegalState("Without a group there is nothing to commit for; give the consumer a group.")
+            raise IllegalState("Without a group offsets cannot be committed: set the group option.")
         if self.options["delivery"] == "exactly_once":
             raise IllegalState(
-                "With exactly_once the producer commits: `with producer.transaction(consumer):`."
+                "With exactly_once the producer commits: use `with producer.transaction(consumer):`."
             )
         if messages is None:
             self._commit(self._next)
         else:
-            offsets: dict[Where, int] = {}
+            offsets: dict[PartitionKey, int] = {}
             for one in messages:
                 where = (one.topic, one.partition)
                 offsets[where] = max(offsets.get(where, 0), one.offset + 1)
             self._commit(offsets)
 
-    def _commit(self, offsets: Mapping[Where, int]) -> None:
+    def _commit(self, offsets: Mapping[PartitionKey, int]) -> None:
         places = [TopicPartition(*where, offset) for where, offset in sorted(offsets.items())]
         if not places:
             return
@@ -377,12 +387,12 @@ class RdkafkaConsumer:
                 raise translate(place.error, f"commit of {place.topic} partition {place.partition}")
 
     def committed(self) -> list[Position]:
-        """What the group has committed for the partitions that this consumer has."""
-        places = self._asked("committed offsets", self._opened().committed, self._opened().assignment())
+        """The group's committed offsets of the assigned partitions."""
+        places = self._request("committed offsets", self._opened().committed, self._opened().assignment())
         return sorted(Position(one.topic, one.partition, one.offset) for one in places if one.offset >= 0)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Go on at another offset of a partition that this consumer has."""
+        """Continue at another offset of an assigned partition."""
         self._drop_ahead({(topic, partition)})
         try:
             self._opened().seek(TopicPartition(topic, partition, offset))
@@ -391,30 +401,28 @@ class RdkafkaConsumer:
         self._next[topic, partition] = offset
         self._at_end.discard((topic, partition))
 
-    def _drop_ahead(self, wheres: set[Where]) -> None:
+    def _drop_ahead(self, wheres: set[PartitionKey]) -> None:
         self._ahead = deque(one for one in self._ahead if _place_of(one)[:2] not in wheres)
         for where in wheres:
             self._unstored.pop(where, None)
 
     def offsets_for_transaction(self) -> tuple[list[TopicPartition], Any]:
-        """What a producer's transaction commits for us. Raises IllegalState where that is not how we commit."""
+        """Offsets and group metadata for a producer's transaction. Raises IllegalState without exactly_once."""
         if self.options["delivery"] != "exactly_once":
-            raise IllegalState(
-                "A consumer whose progress goes into transactions needs delivery='exactly_once'."
-            )
+            raise IllegalState("A consumer in a transaction needs delivery='exactly_once'.")
         places = [
             TopicPartition(*where, self._next[where]) for where in sorted(self._first) if where in self._next
         ]
         return places, self._opened().consumer_group_metadata()
 
     def transaction_ended(self, *, committed: bool) -> None:
-        """After a commit go on; after an abort hand out again what was handed out for it."""
+        """Continue after a commit; return the messages of the transaction again after an abort."""
         first, self._first = self._first, {}
         if not committed:
-            self._go_back(first)
+            self._rewind(first)
 
     def close(self, *, handled: bool) -> None:
-        """Leave the group. `handled` says whether the program is done with the messages it was handed last."""
+        """Leave the group. `handled`: whether the messages returned last count as handled."""
         consumer = self._consumer
         if consumer is None:
             return
@@ -422,15 +430,15 @@ class RdkafkaConsumer:
             self._store_handled()
         consumer.close()
         self._consumer = None
-        logger.info("closed")
+        logger.info("consumer closed")
 
 
-def _where(place: TopicPartition) -> Where:
+def _where(place: TopicPartition) -> PartitionKey:
     return place.topic, place.partition
 
 
 def _named(places: Iterable[TopicPartition]) -> dict[str, list[str]]:
-    """Partitions as a field of a log line."""
+    """Partitions as a log field."""
     return {"partitions": sorted(f"{place.topic}-{place.partition}" for place in places)}
 
 

@@ -1,7 +1,7 @@
-"""The way of records to the broker, under Producer and AsyncProducer: settings, partitions, deliveries, transactions.
+"""The librdkafka producer under Producer and AsyncProducer: settings, partitions, deliveries, transactions.
 
-Every call may block; AsyncProducer makes them from a thread. Never loses sight of a record: each is settled once, with
-its place or with an error, by the thread that polls the library.
+All calls may block; AsyncProducer runs them in a thread. Each record completes exactly once, with its position or an
+error, in the thread that polls librdkafka.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Settled = Callable[[Placed | ClientError], None]
 
 
 class QueueFull(Exception):
-    """The library's queue has no room for another record now. Never reaches a program."""
+    """The librdkafka queue is full. Internal: callers wait and retry."""
 
 
 def producer_settings(options: ProducerOptions) -> dict[str, Any]:
-    """Options in the library's words. Raises BadArgument for options that contradict each other."""
+    """Map options to librdkafka settings. Raises BadArgument for conflicting options."""
     delivery, acks = options["delivery"], options["acks"]
     own: dict[str, Any] = {
         "acks": _ACKS[acks],
@@ -69,7 +69,7 @@ def producer_settings(options: ProducerOptions) -> dict[str, Any]:
     if delivery == "exactly_once":
         if not options["transactional_id"]:
             raise BadArgument(
-                "Producer: delivery='exactly_once' needs transactional_id, a name that stays over restarts."
+                "Producer: delivery='exactly_once' needs transactional_id, a name that is stable across restarts."
             )
         if acks != "all" or not options["retries"]:
             raise BadArgument("Producer: delivery='exactly_once' needs acks='all' and retries.")
@@ -77,14 +77,16 @@ def producer_settings(options: ProducerOptions) -> dict[str, Any]:
         own["transaction.timeout.ms"] = ms(options["transaction_s_max"])
         own["message.timeout.ms"] = min(own["message.timeout.ms"], own["transaction.timeout.ms"])
     if delivery == "at_most_once" and 0 < options["retries"] < RETRIES_MAX:
-        raise BadArgument("Producer: delivery='at_most_once' never sends again; retries contradicts it.")
+        raise BadArgument(
+            "Producer: delivery='at_most_once' never retries; the retries option contradicts it."
+        )
     if delivery != "exactly_once" and options["transactional_id"] is not None:
         raise BadArgument("Producer: transactional_id is for delivery='exactly_once'.")
     return own
 
 
 class RdkafkaProducer:
-    """One producer of the library, the thread that polls it, and what became of the records."""
+    """One librdkafka producer, its polling thread and the failed deliveries not yet reported."""
 
     def __init__(self, given: Mapping[str, Any], after_poll: Callable[[], None] = lambda: None) -> None:
         self.options = resolve_options(ProducerOptions, given, "Producer")
@@ -103,9 +105,9 @@ class RdkafkaProducer:
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
-        """Reach the broker and, for exactly_once, end what an earlier producer of this name left open."""
+        """Connect; with exactly_once, also abort an open transaction of the same transactional id."""
         if self._producer is not None or self._stopping.is_set():
-            raise IllegalState("A producer is opened once; make another.")
+            raise IllegalState("A producer cannot be reopened: create a new one.")
         wait_reachable(self.options)
         producer = create(Producer, configure(self.options, self._settings))
         if self.is_transactional:
@@ -114,7 +116,10 @@ class RdkafkaProducer:
         self._producer = producer
         self._thread = threading.Thread(target=self._poll, name="penstock-producer", daemon=True)
         self._thread.start()
-        logger.info("open", extra={"bootstrap": address(self.options), "delivery": self.options["delivery"]})
+        logger.info(
+            "producer opened",
+            extra={"bootstrap": address(self.options), "delivery": self.options["delivery"]},
+        )
 
     @property
     def is_transactional(self) -> bool:
@@ -126,19 +131,19 @@ class RdkafkaProducer:
 
     @property
     def waiting(self) -> int:
-        """How many records are not settled yet."""
+        """Number of records not yet acknowledged or failed."""
         return len(self._producer) if self._producer is not None else 0
 
     def _opened(self) -> Producer:
         if self._producer is None:
-            raise IllegalState("The producer is not open: it was closed, or never started.")
+            raise IllegalState("The producer is not open: it was closed or never started.")
         return self._producer
 
     def encode(self, record: Record) -> Record:
-        """The record as bytes, with its partition where we choose it. Raises SerializationFailed, BadArgument."""
+        """Serialize a record and select its partition. Raises SerializationFailed, BadArgument."""
         if self.is_transactional and not self._in_transaction:
             raise IllegalState(
-                "This producer writes in transactions: send inside of `with producer.transaction():`."
+                "This producer writes in transactions: send inside `with producer.transaction():`."
             )
         self._opened()
         key = encode(self._key, record.key, record.topic, f"{record.topic}: the key")
@@ -147,7 +152,7 @@ class RdkafkaProducer:
         return Record(record.topic, value, key, _headers(record), partition, record.timestamp_ms)
 
     def enqueue(self, record: Record, settled: Settled) -> None:
-        """Hand bytes over; `settled` is called once, from the polling thread. Raises QueueFull, ClientError."""
+        """Queue a serialized record; `settled` is called once, in the polling thread. Raises QueueFull, ClientError."""
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             settled(self._outcome(record.topic, error, message))
@@ -167,7 +172,7 @@ class RdkafkaProducer:
             raise BadArgument(f"{record.topic}: {error}") from error
 
     def wait_for_room(self) -> None:
-        """Until something has been settled, or a moment has passed."""
+        """Wait until a delivery completes, at most POLL_S."""
         self._room.clear()
         self._room.wait(POLL_S)
         self._opened()
@@ -180,26 +185,28 @@ class RdkafkaProducer:
             return Placed(
                 topic, message.partition(), offset if known else None, timestamp_ms if kind else None
             )
-        told = translate(error, topic)
-        if not isinstance(told, Aborted):
+        translated = translate(error, topic)
+        if not isinstance(translated, Aborted):
             with self._lock:
                 self._failed_count += 1
-                self._unseen.add(id(told))
+                self._unseen.add(id(translated))
                 if len(self._failed) < REASONS_MAX:
-                    self._failed.append(told)
-            logger.error("a record was not delivered: %s", told, extra={"topic": topic, "code": told.code})
-        return told
+                    self._failed.append(translated)
+            logger.error(
+                "record not delivered: %s", translated, extra={"topic": topic, "code": translated.code}
+            )
+        return translated
 
-    def seen(self, told: ClientError) -> None:
-        """The program has been given this error: it need not be told of it again."""
+    def seen(self, translated: ClientError) -> None:
+        """Mark an error as reported to the program, so that `raise_failures` skips it."""
         with self._lock:
-            if id(told) in self._unseen:
-                self._unseen.discard(id(told))
-                self._failed = [one for one in self._failed if one is not told]
+            if id(translated) in self._unseen:
+                self._unseen.discard(id(translated))
+                self._failed = [one for one in self._failed if one is not translated]
                 self._failed_count -= 1
 
     def raise_failures(self) -> None:
-        """Raise DeliveryFailed for what failed and was told to nobody yet."""
+        """Raise DeliveryFailed for failures not reported yet."""
         with self._lock:
             reasons, count = tuple(self._failed), self._failed_count
             self._forget_failures()
@@ -218,15 +225,15 @@ class RdkafkaProducer:
         self._unseen.clear()
 
     def flush(self, seconds_max: float | None) -> None:
-        """Until everything is settled. Raises TimedOut, DeliveryFailed."""
+        """Wait for all deliveries. Raises TimedOut, DeliveryFailed."""
         left = self._opened().flush(-1 if seconds_max is None else seconds_max)
         if left:
-            raise TimedOut(f"{left} records are still on their way after {seconds_max:g} s.")
+            raise TimedOut(f"{left} records are not acknowledged after {seconds_max:g} s.")
         self.raise_failures()
 
     @contextmanager
     def transaction(self, progress: ConsumerProgress | None) -> Iterator[None]:
-        """One transaction, with a consumer's progress in it if there is one."""
+        """One transaction, including the consumer's offsets if given."""
         self.begin()
         try:
             yield
@@ -238,16 +245,16 @@ class RdkafkaProducer:
             progress.transaction_ended(committed=True)
 
     def begin(self) -> None:
-        """Raises IllegalState where transactions are not what this producer does."""
+        """Begin a transaction. Raises IllegalState without exactly_once."""
         if not self.is_transactional:
             raise IllegalState("Transactions need Producer(delivery='exactly_once', transactional_id=...).")
         if self._in_transaction:
-            raise IllegalState("A transaction is open already; they do not nest.")
+            raise IllegalState("A transaction is already open; transactions do not nest.")
         self._repeat(lambda _: self._opened().begin_transaction(), "transaction")
         self._in_transaction = True
 
     def commit(self, progress: ConsumerProgress | None) -> None:
-        """All of the transaction or nothing. Raises Aborted, Fenced, and DeliveryFailed where another try is no use."""
+        """Commit the transaction. Raises Aborted, Fenced, or DeliveryFailed if a retry cannot succeed."""
         producer = self._opened()
         try:
             if progress is not None:
@@ -264,20 +271,20 @@ class RdkafkaProducer:
         self._in_transaction = False
 
     def abort(self, progress: ConsumerProgress | None, why: BaseException) -> None:
-        """Nothing of the transaction has happened. `why` is told to the program, so what failed in it is told."""
+        """Abort the transaction. `why` reaches the program, so its failed deliveries count as reported."""
         self._in_transaction = False
         try:
             if not isinstance(why, Fenced):
                 self._repeat(self._opened().abort_transaction, "transaction")
         except ClientError as error:
-            why.add_note(f"The transaction could not be aborted, the broker will: {error}")
+            why.add_note(f"Aborting the transaction failed; the broker aborts it after its timeout: {error}")
         with self._lock:
             self._forget_failures()
         if progress is not None:
             progress.transaction_ended(committed=False)
 
     def _repeat(self, call: Callable[[float], None], about: str) -> None:
-        """Call again while the library says that it may be called again, for as long as a transaction may take."""
+        """Retry a call on retriable errors until the transaction timeout."""
         deadline = time.monotonic() + self.options["transaction_s_max"]
         while True:
             try:
@@ -292,16 +299,14 @@ class RdkafkaProducer:
         while not self._stopping.is_set():
             try:
                 producer.poll(POLL_S)
-            except (
-                KafkaException
-            ) as error:  # the producer can do nothing more; each call that is made tells so
-                told = translate(cause(error), "producer")
-                logger.error("%s", told, extra={"code": told.code})
+            except KafkaException as error:  # fatal: every later call raises it as well
+                translated = translate(cause(error), "producer")
+                logger.error("producer failed: %s", translated, extra={"code": translated.code})
             self._room.set()
             self._after_poll()
 
     def close(self) -> None:
-        """Settle everything, then end. Raises DeliveryFailed for what could not be."""
+        """Wait for all deliveries, then close. Raises DeliveryFailed."""
         producer = self._producer
         if producer is None:
             return
@@ -312,24 +317,24 @@ class RdkafkaProducer:
         self.raise_failures()
 
     def abandon(self) -> None:
-        """At the end of the program, for a producer that nobody closed: try, and say what is lost."""
+        """Flush a producer that was garbage-collected without close(); log the records that are lost."""
         producer = self._producer
         if producer is None:
             return
         left = producer.flush(ABANDONED_S_MAX)
         if left:
-            logger.error("a producer was never closed: %d records are lost", left)
+            logger.error("producer was not closed: %d records lost; use `with` or close()", left)
         self._end(producer)
 
     def _end(self, producer: Producer) -> None:
         self._stopping.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()  # the collector of garbage may have come by in that very thread
+            self._thread.join()  # garbage collection may run this in the polling thread
         producer.purge()
         producer.poll(0)
         self._after_poll()
         self._producer = None
-        logger.info("closed")
+        logger.info("producer closed")
 
 
 def _headers(record: Record) -> list[tuple[str, bytes | str | None]]:

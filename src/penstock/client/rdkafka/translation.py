@@ -1,4 +1,4 @@
-"""Errors of the Kafka library as errors of this package: the one table. Never raises by itself."""
+"""Translates librdkafka errors to ClientErrors: the single table."""
 
 from __future__ import annotations
 
@@ -52,30 +52,30 @@ _KINDS: dict[type[ClientError], tuple[int, ...]] = {
 }
 
 KIND_OF = {code: kind for kind, codes in _KINDS.items() for code in codes}
-"""What a code of the library becomes. One that is not here is Refused, as retriable as the library says."""
+"""Exception class of each librdkafka code. Other codes become Refused, retriable as librdkafka reports."""
 
 
-_CLEARER = {
+_MESSAGES = {
     KafkaError._UNKNOWN_TOPIC: "there is no such topic",
     KafkaError._UNKNOWN_PARTITION: "there is no such partition",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "there is no such topic or partition",
     KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
 }
-"""Where the library's own words say less."""
+"""Messages for codes whose librdkafka text is less clear."""
 
 
 def translate(error: KafkaError, about: str) -> ClientError:
-    """One error of the library in our words; `about` says what it happened to."""
+    """The ClientError of a librdkafka error; `about` names the object concerned."""
     kind = KIND_OF.get(error.code(), Refused)
     if error.txn_requires_abort():
         kind = Aborted
     retriable = error.retriable() or None if kind is Refused else None
-    words = _CLEARER.get(error.code(), error.str())
-    return kind(f"{about}: {words} ({error.name()})", retriable=retriable, code=error.name())
+    message = _MESSAGES.get(error.code(), error.str())
+    return kind(f"{about}: {message} ({error.name()})", retriable=retriable, code=error.name())
 
 
 def cause(raised: KafkaException) -> KafkaError:
-    """The error inside an exception of the library."""
+    """The KafkaError inside a KafkaException."""
     error = raised.args[0]
     assert isinstance(error, KafkaError)
     return error

@@ -1,4 +1,4 @@
-"""Blocking methods as coroutines: one thread per client makes its calls one after another. Never blocks the loop."""
+"""Runs blocking client methods as coroutines, one at a time in one thread per client. Never blocks the loop."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Result = TypeVar("Result")
 
 
 class Threaded(Protocol[Blocking]):
-    """A client that stands on a blocking one and has a thread for it."""
+    """An asyncio client with a blocking client and a thread to run it."""
 
     @property
     def blocking(self) -> Blocking:
-        """Raises IllegalState before the start and after the end."""
+        """The blocking client. Raises IllegalState if it is not open."""
 
     @property
     def thread(self) -> ThreadPoolExecutor: ...
@@ -28,7 +28,7 @@ class Threaded(Protocol[Blocking]):
 def threaded(
     method: Callable[Concatenate[Target, Params], Result],
 ) -> Callable[Concatenate[Threaded[Target], Params], Coroutine[Any, Any, Result]]:
-    """The method of a blocking client as a coroutine of the one that stands on it, with the same arguments."""
+    """Wrap a method of the blocking client as a coroutine method with the same arguments."""
 
     async def call(self: Threaded[Target], /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         bound = functools.partial(method, self.blocking, *args, **kwargs)
@@ -39,7 +39,7 @@ def threaded(
 
 
 def in_thread(thread: ThreadPoolExecutor, call: Callable[[], Result]) -> Awaitable[Result]:
-    """One call, in that thread."""
+    """Run one call in that thread."""
     return asyncio.get_running_loop().run_in_executor(thread, call)
 
 

@@ -46,7 +46,7 @@ def test_offsets_that_are_gone_end_it_or_are_skipped(cluster: Cluster, topic: st
     put(cluster, topic, numbered(10))
     put(cluster, topic, numbered(10))
     forget(cluster, topic, 0, 10)
-    with pytest.raises(RecordsLost, match="the log begins at 10"):
+    with pytest.raises(RecordsLost, match="the log starts at 10"):
         offsets(cluster, Span(topic, 0, 5, 20))
     lenient = replace(FetchTerms(), fails_on_loss=False)
     assert offsets(cluster, Span(topic, 0, 5, 20), lenient) == list(range(10, 20))
@@ -72,11 +72,13 @@ def test_a_topic_of_the_same_name_is_not_read_for_another(cluster: Cluster, topi
     span = Span(topic, 0, 2, 8, cluster.topics([topic])[topic].topic_id)
     assert offsets(cluster, span) == list(range(2, 8))
     delete(cluster, topic)
-    with pytest.raises(NotFound, match="no partition 0"):
+    with pytest.raises(NotFound, match=r"partition 0 .* no longer exists"):
         offsets(cluster, span)
     create(cluster, topic)
     put(cluster, topic, numbered(30))
-    with pytest.raises(RecordsLost, match=f"topic id {span.topic_id} is gone, another topic has the name"):
+    with pytest.raises(
+        RecordsLost, match=f"topic id {span.topic_id} no longer exists, another topic has the name"
+    ):
         offsets(cluster, span)
     assert offsets(cluster, span, replace(FetchTerms(), fails_on_loss=False)) == []
     assert offsets(cluster, span._replace(topic_id="")) == list(range(2, 8)), (

@@ -29,10 +29,10 @@ def test_the_exchange_of_rfc_7677() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (SERVER.replace(b"r=rO", b"r=xx"), "does not fit"),
-        (SERVER.replace(b"4096", b"many"), "does not fit"),
-        (SERVER.replace(b"4096", b"99999999"), "rounds"),
-        (b"", "does not fit"),
+        (SERVER.replace(b"r=rO", b"r=xx"), "invalid SCRAM response"),
+        (SERVER.replace(b"4096", b"many"), "invalid SCRAM response"),
+        (SERVER.replace(b"4096", b"99999999"), "SCRAM iterations"),
+        (b"", "invalid SCRAM response"),
     ],
 )
 def test_a_server_that_cheats_is_refused(answer: bytes, words: str) -> None:
@@ -46,5 +46,5 @@ def test_a_server_without_the_password_is_found_out() -> None:
     talk = sasl._scram(ANN, "sha256", NONCE)
     next(talk)
     talk.send(SERVER)
-    with pytest.raises(Refused, match="not the one"):
+    with pytest.raises(Refused, match="server signature"):
         talk.send(b"v=AAAA")

@@ -97,7 +97,7 @@ def test_taking_a_name_fences_and_aborts(cluster: Cluster, name: str) -> None:
 
 def test_what_is_not_open_cannot_be_ended(cluster: Cluster, name: str) -> None:
     hold = take(cluster, name, TIMEOUT_MS)
-    with pytest.raises(Aborted, match="no such transaction"):
+    with pytest.raises(Aborted, match="no longer exists"):
         end(cluster, hold, commit=True)
     hold = opened(cluster, name)
     end(cluster, hold, commit=False)

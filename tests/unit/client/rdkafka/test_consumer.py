@@ -161,7 +161,7 @@ def test_a_message_that_cannot_be_read_does_not_block(
     with consume(broker, topic, group=topic, value_serializer="json") as consumer:
         assert next(consumer).value == 1
         with pytest.raises(
-            SerializationFailed, match=f"{topic} partition 0 offset 1: the value cannot be read"
+            SerializationFailed, match=f"{topic} partition 0 offset 1: the value cannot be decoded"
         ):
             next(consumer)
         assert next(consumer).value == 3
@@ -211,16 +211,16 @@ def test_calls_at_the_wrong_moment(broker: Broker, topic: str) -> None:
 @pytest.mark.parametrize(
     ("topics", "options", "told"),
     [
-        ([], {}, "one name or a list of names"),
+        ([], {}, "a name or a list of names"),
         ("t", {"groups": "g"}, "Did you mean 'group'"),
         ("t", {"group": ""}, "cannot be empty"),
         ("t", {"instance_id": "i"}, "needs group"),
         ("t", {"group": "g", "partitions": [0]}, "exclude each other"),
-        ("t", {"partitions": ["0"]}, "a list of numbers"),
+        ("t", {"partitions": ["0"]}, "a list of integers"),
         ("t", {"delivery": "at_most_once"}, "needs group"),
         ("t", {"delivery": "at_most_once", "group": "g", "commit": "manual"}, "contradicts"),
         ("t", {"reset": "erliest"}, "Did you mean 'earliest'"),
-        ("t", {"reset": -1}, "the least is 0"),
+        ("t", {"reset": -1}, "the minimum is 0"),
     ],
 )
 def test_options_that_cannot_be(topics: Any, options: dict[str, Any], told: str) -> None:
