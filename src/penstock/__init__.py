@@ -1,6 +1,7 @@
-"""Penstock: one durable, partitioned, append-only log, served through many doors.
+"""Penstock: a durable, partitioned, append-only log with Kafka, text, JSON, queue and HTTP listeners.
 
-The clients can be imported from here; each is loaded when it is first asked for, so `import penstock` stays quick.
+The public API. Each name is imported on first use, so `import penstock` stays fast. Code inside the package imports
+from the defining modules instead.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from penstock.client.rdkafka.producer import Producer as Producer
     from penstock.client.serializers import Avro as Avro
     from penstock.client.serializers import Serializer as Serializer
-
-__version__ = "0.1.0"
+    from penstock.core.version import __version__ as __version__
 
 _HOMES = {
     "Admin": "penstock.client.rdkafka.admin",
@@ -43,10 +43,11 @@ _HOMES = {
     "Producer": "penstock.client.rdkafka.producer",
     "Record": "penstock.client.messages",
     "Serializer": "penstock.client.serializers",
+    "__version__": "penstock.core.version",
     "pipe": "penstock.client.rdkafka.pipe",
     "table": "penstock.client.raw.table",
 }
-"""Where each name that is offered here lives."""
+"""The defining module of each public name."""
 
 __all__ = [
     "Admin",
