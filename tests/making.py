@@ -111,11 +111,13 @@ def garbage() -> Iterator[tuple[str, bytearray]]:
 def reopen(
     files: Files, *, recovery_offset: int = 0, limits: LogLimits = LIMITS, now_ms: int = 1_000
 ) -> tuple[Log, list[str]]:
-    """The log as it is found on disk, and what recovery had to say."""
+    """The log as it is found on disk, and what recovery had to say. What need not be synced first is committed."""
     words: list[str] = []
     log = open_log(
         files, DIRECTORY, limits, recovery_offset=recovery_offset, now_ms=now_ms, report=words.append
     )
+    if not log.is_dirty:
+        log.advance(log.synced_offset)
     return log, words
 
 
@@ -124,8 +126,9 @@ def append(log: Log, batch: bytearray, *, epoch: int = 0, now_ms: int = 1_000) -
 
 
 def sync(log: Log) -> None:
-    """Do what the owner does: flush the plan, then publish."""
+    """Do what the owner does on one node: what is synced is committed."""
     plan = log.take_dirty()
     for file in plan.files:
         file.sync()
-    log.publish(plan.mark)
+    log.mark_synced(plan)
+    log.advance(log.synced_offset)

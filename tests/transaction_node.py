@@ -91,7 +91,7 @@ class Writer:
 
 async def _durable(partition: Partition, offset: int) -> None:
     done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-    partition.when_durable(offset, done.set_result)
+    partition.when_committed(offset, done.set_result)
     error = await done
     if error is not None:
         raise error

@@ -145,14 +145,14 @@ def read_log(content: bytes) -> str:
         log = open_log(
             files, DIRECTORY, LIMITS, recovery_offset=recovery_offset, now_ms=1_000, report=words.append
         )
-        log.publish(log.end_mark())
+        log.advance(log.end_offset)
         offset = log.start_offset
-        while (run := log.read(offset, 1, log.visible)) is not None:
+        while (run := log.read(offset, 1, log.high_watermark_mark)) is not None:
             raw = run.read()
             header = decode_header(raw)
             assert header.base_offset == offset and raw[BATCH_HEADER_BYTES:] in _PAYLOADS
             offset = header.next_offset
-        log.find_time(BATCHES // 2, log.visible)
+        log.find_time(BATCHES // 2, log.high_watermark_mark)
     except BrokerError as error:
         return type(error).__name__
     return f"opened, {len(words)} complaints"
@@ -232,7 +232,7 @@ def read_identity(content: bytes) -> str:
         identity = checkpoint.load_identity(files, SimRng(Random(1)), 0, was_clean=False)
     except TornSegment:
         return "torn"
-    return f"epoch {identity.leader_epoch}"
+    return f"epoch {identity.run_epoch}"
 
 
 # -- events: key and value after the length of the key

@@ -36,7 +36,7 @@ def serve(log: Log) -> list[bytes]:
     """Everything that a reader gets, batch by batch; stops where the log refuses."""
     served: list[bytes] = []
     offset = log.start_offset
-    while (found := log.read(offset, 300, log.visible)) is not None:
+    while (found := log.read(offset, 300, log.high_watermark_mark)) is not None:
         raw = found.read()
         while raw:
             size = int.from_bytes(raw[8:12]) + 12

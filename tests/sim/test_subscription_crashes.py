@@ -91,9 +91,12 @@ class Worker:
 
     def _confirm(self, value: bytes) -> None:
         """Asked a turn later, when it has been written."""
+        shard = self._live.shard
         asyncio.get_running_loop().call_soon(
-            self._live.shard.when_kept,
-            lambda error: self._ledger.confirmed.add(value) if error is None else None,
+            lambda: shard.when_persisted(
+                shard.end_offset,
+                lambda error: self._ledger.confirmed.add(value) if error is None else None,
+            )
         )
 
 

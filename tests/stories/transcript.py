@@ -44,7 +44,7 @@ class Story:
         runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers)
         self.broker = await start_broker(self.settings, runtime)
         self.doors = open_doors(self.broker)
-        self.say(f"the broker starts, epoch {self.broker.identity.leader_epoch}")
+        self.say(f"the broker starts, epoch {self.broker.identity.run_epoch}")
 
     async def stop(self) -> None:
         await self.doors.close()

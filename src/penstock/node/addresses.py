@@ -6,7 +6,7 @@ import ipaddress
 import socket
 
 from penstock.core.model import Address as Address
-from penstock.node.settings import Settings
+from penstock.node.server_settings import ServerSettings
 
 _ANY_ADDRESS_OUTSIDE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses reserved for documentation: a datagram socket 'connected' to them learns its own side, sends nothing."""
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
-def advertised_address(settings: Settings, port_bound: int) -> Address:
+def advertised_address(settings: ServerSettings, port_bound: int) -> Address:
     """What metadata tells clients: what was set, else what is listened on, else this machine's own address."""
     port = settings.advertised_port or port_bound
     if settings.advertised_host:

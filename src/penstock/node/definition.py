@@ -1,4 +1,4 @@
-"""What there is to know about a setting besides its value. Never holds a value; settings.py lists the settings."""
+"""What there is to know about a setting besides its value. Never holds a value; the sections list the settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
 
+from penstock.core.topic_config import BROKER_SETTINGS
+
+INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+TOPIC_DEFAULT, NODE = "topic default", "node"
 
 
 class Kind(Enum):
@@ -44,6 +48,11 @@ class Definition:
     def unit(self) -> str:
         """The unit of a stored value; empty where there is none."""
         return {Kind.BYTES: "bytes", Kind.MS: "ms"}.get(self.kind, "")
+
+    @property
+    def scope(self) -> str:
+        """Whose setting it is. A topic default belongs to the cluster: the node only gives its value at a start."""
+        return TOPIC_DEFAULT if self.kafka in BROKER_SETTINGS else NODE
 
     @property
     def flag(self) -> str:

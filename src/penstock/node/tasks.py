@@ -5,9 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 logger = logging.getLogger("penstock.tasks")
+
+T = TypeVar("T")
+
+
+def settle(future: asyncio.Future[T]) -> Callable[[T], None]:
+    """A callback that gives the future its result, unless whoever waited for it was cancelled meanwhile."""
+
+    def settled(result: T) -> None:
+        if not future.done():
+            future.set_result(result)
+
+    return settled
 
 
 class Tasks:
@@ -24,6 +36,21 @@ class Tasks:
         self._running[task] = None
         task.add_done_callback(lambda done: self._ended(done, crashed))
 
+    async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """The outcome of work that goes on to its end even if whoever waits for it is cancelled.
+
+        Then nobody hears of its outcome: an error that it raises is an answer, not a defect.
+        """
+        task = asyncio.get_running_loop().create_task(work)
+        self._running[task] = None
+        task.add_done_callback(self._ended_unheard)
+        return await asyncio.shield(task)
+
+    def _ended_unheard(self, task: asyncio.Task[Any]) -> None:
+        self._running.pop(task, None)
+        if not task.cancelled():
+            task.exception()  # marks it as seen: the loop would report it otherwise
+
     def _ended(self, task: asyncio.Task[Any], crashed: Callable[[BaseException], None] | None) -> None:
         self._running.pop(task, None)
         if task.cancelled():
@@ -34,9 +61,13 @@ class Tasks:
             if crashed is not None:
                 crashed(error)
 
+    def cancel(self) -> None:
+        """Cancel what still runs, without waiting for it to end."""
+        for task in list(self._running):
+            task.cancel()
+
     async def stop(self) -> None:
         """Cancel what still runs and wait until it has ended."""
         running = list(self._running)
-        for task in running:
-            task.cancel()
+        self.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -67,7 +67,7 @@ class Stage:
         await broker.auto_create_topic(TOPIC)
         partition = broker.partition(TOPIC, 0)
         partition.append(memoryview(build_batch([NewRecord(None, b"1")], broker.runtime.clock.now_ms())))
-        await partition.flush()
+        await partition.sync_dirty()
         await broker.coordination.open()
         answers: list[Any] = []
         offset = NewOffset(TopicPartition(TOPIC, 0), 1, -1, "")

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 import pytest
 
-from handheld import NOW_MS, Hand, Waiter, append, run, turns
+from handheld import NOW_MS, Hand, append, run, turns
 from making import keyed_batch, opaque_batch, with_header
 from penstock.core.errors import (
     AgainstPolicy,
     CorruptBatch,
-    DiskFailed,
-    DiskFull,
     Fenced,
     InvalidRecord,
     InvalidTimestamp,
     NotEnoughReplicas,
     NotLeader,
-    Offline,
     OffsetOutOfRange,
     OutOfOrder,
     StaleProducer,
@@ -32,105 +28,6 @@ from penstock.core.records.whole import open_batches
 
 FSYNC, INTERVAL, OS = ({"penstock_durability": word} for word in ("fsync", "interval", "os"))
 COMPACT = {"cleanup_policy": "compact"}
-
-
-# -- failure
-
-
-def test_a_failed_flush_takes_the_partition_offline_for_good(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(**FSYNC)
-        before = append(hand, partition)
-        await hand.workers.do_all()
-        hand.disk.fail_sync_at(1)
-        waiters = [append(hand, partition) for _ in range(3)]
-        listened: list[bool] = []
-        partition.add_listener(lambda: listened.append(True))
-        await turns()
-        hand.workers.do_next()
-        assert before.is_acknowledged
-        assert [type(waiter.outcomes[0]) for waiter in waiters] == [Offline] * 3
-        assert listened, "a reader that waits is told"
-        assert partition.high_watermark == partition.durable_offset == 1
-        syncs = hand.disk.counters.file_syncs
-        for call in (lambda: partition.append(hand.batch()), lambda: partition.read(0, 100)):
-            with pytest.raises(Offline):
-                call()
-        late = Waiter()
-        partition.when_durable(1, late)
-        assert type(late.outcomes[0]) is Offline
-        await partition.flush()
-        partition.start_sync()
-        await turns()
-        assert not hand.workers.jobs and hand.disk.counters.file_syncs == syncs, "it is never tried again"
-
-    run(test)
-    assert [record.levelno for record in caplog.records] == [logging.CRITICAL]
-
-
-def test_a_flush_that_crashes_is_no_flush() -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(**FSYNC)
-        waiter = append(hand, partition)
-        await turns()
-        _, done = hand.workers.jobs.popleft()
-        with pytest.raises(MemoryError):
-            done(MemoryError())
-        assert type(waiter.outcomes[0]) is Offline
-        assert isinstance(partition.failure, DiskFailed)
-        assert partition.high_watermark == 0
-
-    run(test)
-
-
-def test_a_write_that_fails_takes_the_partition_offline() -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(**FSYNC)
-        append(hand, partition)
-        await hand.workers.do_all()
-        hand.disk.read_only = True
-        with pytest.raises(DiskFailed):
-            partition.append(hand.batch())
-        assert partition.failure is not None
-
-    run(test)
-
-
-def test_a_full_disk_refuses_the_batch_and_nothing_else() -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(**FSYNC)
-        append(hand, partition)
-        await hand.workers.do_all()
-        hand.disk.fill_after(10)
-        with pytest.raises(DiskFull):
-            partition.append(hand.batch())
-        assert partition.failure is None
-        assert (partition.end_offset, partition.log.size()) == (1, partition.log.segments[-1].file.size())
-        assert partition.read(0, 1000) is not None
-        hand.disk.enlarge()
-        waiter = append(hand, partition)
-        await hand.workers.do_all()
-        assert waiter.is_acknowledged and partition.high_watermark == 2
-
-    run(test)
-
-
-def test_closing_tells_everybody_who_waits() -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(**FSYNC)
-        waiter = append(hand, partition)
-        await turns()
-        gone = NotLeader("stopping")
-        partition.close(gone)
-        hand.workers.do_next()
-        assert waiter.outcomes == [gone]
-
-    run(test)
 
 
 # -- what is refused
@@ -216,25 +113,6 @@ def test_a_repeated_batch_has_its_first_offset_and_waits_for_durability_too() ->
 # -- readers
 
 
-def test_a_listener_is_called_once_for_many_changes_and_not_after_it_left() -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(**OS)
-        calls: list[int] = []
-        listener = lambda: calls.append(partition.high_watermark)  # noqa: E731
-        partition.add_listener(listener)
-        append(hand, partition)
-        append(hand, partition)
-        await turns()
-        assert calls == [2]
-        partition.remove_listener(listener)
-        append(hand, partition)
-        await turns()
-        assert calls == [2]
-
-    run(test)
-
-
 def test_epochs_are_compared_where_they_are_stated() -> None:
     async def test() -> None:
         partition = Hand().partition(leader_epoch=4)
@@ -317,52 +195,6 @@ def test_records_that_cannot_be_deleted() -> None:
         assert await partition.delete_records(-1) == 0, "nothing is visible yet"
         with pytest.raises(AgainstPolicy):
             await hand.partition(cleanup_policy="compact").delete_records(0)
-
-    run(test)
-
-
-def test_retention_closes_the_last_segment_and_drops_it_the_next_time() -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(retention_ms="1000", **OS)
-        append(hand, partition)
-        hand.clock.ms += 5_000
-        partition.retain(10**9)
-        assert [segment.size > 0 for segment in partition.log.segments] == [True, False]
-        assert partition.start_offset == 0
-        await hand.workers.do_all()
-        partition.retain(10**9)
-        assert len(partition.log.segments) == 1
-        assert partition.start_offset == partition.end_offset == 1
-
-    run(test)
-
-
-def test_files_that_retention_removed_do_not_hinder_a_flush() -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(segment_bytes="1024", retention_bytes="2000", **OS)
-        for _ in range(10):
-            append(hand, partition, size=500)
-        partition.retain(10**9)
-        assert partition.start_offset > 0
-        settled = asyncio.create_task(partition.settle())
-        await hand.workers.do_all()
-        assert await settled
-        assert partition.durable_offset == 10
-
-    run(test)
-
-
-def test_silent_producers_are_forgotten() -> None:
-    async def test() -> None:
-        hand = Hand()
-        partition = hand.partition(**OS)
-        append(hand, partition, producer_id=1, producer_epoch=0, sequence=0)
-        assert len(partition.log.producers) == 1
-        hand.clock.ms += 101
-        partition.retain(100)
-        assert len(partition.log.producers) == 0
 
     run(test)
 

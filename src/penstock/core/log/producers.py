@@ -184,7 +184,7 @@ class Producers:
 
     # -- snapshots
 
-    def save(self, end_offset: int) -> None:
+    def save(self, end_offset: int, high_watermark: int) -> None:
         """Snapshot the state as of `end_offset` and drop all but the newest snapshots. Not synced: it is checkable.
 
         A state that did not change since the newest snapshot is not written again: the snapshot gets a new name.
@@ -197,7 +197,7 @@ class Producers:
                 [producer_id, one.epoch, one.batches, one.seen_ms, one.coordinator_epoch]
                 for producer_id, one in self.items()
             ]
-            content = {"producers": producers, "transactions": self._transactions.save()}
+            content = {"producers": producers, "transactions": self._transactions.save(high_watermark)}
             checked.write(self._files, path, content, sync=False)
         else:
             self._files.rename(self._snapshot_path(self.snapshot_offset), path)

@@ -1,4 +1,4 @@
-"""The catalog: which topics there are, settings of topics, brokers and groups, feature levels, reserved producer ids.
+"""The catalog: topics and their defaults, settings of topics, brokers and groups, feature levels, producer id blocks.
 
 `decide_*` reads the state and returns events, or raises; `apply` writes and never refuses. The host appends
 the events to a log in between, so replaying that log is recovery. Never touches files or partitions.
@@ -38,8 +38,10 @@ from penstock.core.machines.catalog_events import (
     ProducerIdsReserved,
     ResourceConfigSaved,
     Topic,
+    TopicDefaultsSaved,
     TopicRemoved,
     TopicSaved,
+    key_of,
 )
 from penstock.core.model import check_topic_name
 from penstock.core.ports import Rng
@@ -99,22 +101,18 @@ def make_topic_id(rng: Rng) -> bytes:
 
 
 class Catalog:
-    """The machine. What it is made with comes from the broker's configuration and is no state: `defaults` of topics,
-    `group_defaults` of groups, and the `features` that hold unless others were chosen."""
+    """The machine. What it is made with comes from the node's settings and is no state: `group_defaults` of groups, and
+    the `features` that hold unless others were chosen."""
 
     def __init__(
-        self,
-        defaults: Mapping[str, str] | None = None,
-        group_defaults: Mapping[str, str] | None = None,
-        features: Mapping[str, int] | None = None,
+        self, group_defaults: Mapping[str, str] | None = None, features: Mapping[str, int] | None = None
     ) -> None:
         self._group_static = dict(group_defaults or {})
         self._features_static = {name: levels.high for name, levels in FEATURES.items()} | dict(
             features or {}
         )
-        self._static = {name: validate_broker(name, value) for name, value in (defaults or {}).items()}
-        check_together({}, self._static)
-        self._defaults = dict(self._static)
+        self._static: dict[str, str] | None = None
+        self._defaults: dict[str, str] = {}
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._by_folded: dict[str, str] = {}
@@ -144,8 +142,13 @@ class Catalog:
 
     @property
     def defaults(self) -> Mapping[str, str]:
-        """The broker's settings that topics inherit: those changed at run time over those configured."""
+        """The values that topics inherit: those changed at run time over those of the cluster."""
         return self._defaults
+
+    @property
+    def topic_defaults(self) -> Mapping[str, str]:
+        """The cluster's values that topics inherit where nothing was changed at run time."""
+        return self._static or {}
 
     @property
     def producer_ids_upto(self) -> int:
@@ -186,11 +189,11 @@ class Catalog:
 
     def describe(self, name: str) -> list[ConfigEntry]:
         """Every setting of a topic with its value and where that comes from."""
-        return describe(self.topic(name).overrides, self._broker_overrides, self._static)
+        return describe(self.topic(name).overrides, self._broker_overrides, self.topic_defaults)
 
     def describe_broker(self) -> list[ConfigEntry]:
         """The broker settings that topics inherit, in the same way."""
-        return describe_broker(self._broker_overrides, self._static)
+        return describe_broker(self._broker_overrides, self.topic_defaults)
 
     def describe_resource(self, kind: ResourceKind, name: str) -> list[ConfigEntry]:
         """The settings of a group or another named resource, in the same way."""
@@ -270,11 +273,25 @@ class Catalog:
         """Change some broker settings that topics inherit and keep the rest."""
 
         def inherited(definition: Setting) -> str:
-            return self._static.get(definition.inherits, definition.default)
+            return self.topic_defaults.get(definition.inherits, definition.default)
 
         return self._save_broker(
             _altered(self._broker_overrides, changes, broker_setting, validate_broker, inherited)
         )
+
+    def decide_adopt_topic_defaults(self, configured: Mapping[str, str], *, is_shared: bool) -> list[Event]:
+        """A broker starts that is configured with these values. They become the cluster's if it has none yet.
+
+        Later too where the metadata log is not shared: that broker is the whole cluster, so its settings are the
+        cluster's. Where brokers share the log, none of them overrules the others by being started last.
+        """
+        if is_shared and self._static is not None:
+            return []
+        values = _canonical(configured, validate_broker)
+        if values == self._static:
+            return []
+        check_together({}, values)
+        return [TopicDefaultsSaved(values)]
 
     def decide_set_resource_config(
         self, kind: ResourceKind, name: str, overrides: Mapping[str, str | None]
@@ -310,11 +327,18 @@ class Catalog:
         chosen = self._features | {update.name: update.level for update in updates}
         return [] if chosen == self._features else [FeaturesSaved(chosen)]
 
-    def decide_reserve_producer_ids(self, count: int = PRODUCER_IDS_BLOCK) -> list[Event]:
-        """The next `count` producer ids, from `producer_ids_upto` on, may be handed out once this is kept."""
-        upto = self._producer_ids_upto + count
-        assert count > 0 and upto <= _PRODUCER_ID_MAX, (count, upto)
-        return [ProducerIdsReserved(upto)]
+    def decide_reserve_producer_ids(self, owner: int) -> list[Event]:
+        """The next block of producer ids, up to `producer_ids_upto`, is this broker's once that is durable."""
+        upto = self._producer_ids_upto + PRODUCER_IDS_BLOCK
+        assert owner >= 0 and upto <= _PRODUCER_ID_MAX, (owner, upto)
+        return [ProducerIdsReserved(upto, owner)]
+
+    def decide_catch_up(self, snapshot: Sequence[Event]) -> list[Event]:
+        """What leads from here to the state that a snapshot holds: all that it names, and nothing else is left."""
+        named = {key_of(event) for event in snapshot}
+        mine: list[Event] = [TopicRemoved(topic.id) for topic in self.topics]
+        mine += [ResourceConfigSaved(kind, name, {}) for kind, name in sorted(self._resources)]
+        return [*(gone for gone in mine if key_of(gone) not in named), *snapshot]
 
     def _save_overrides(self, topic: Topic, overrides: dict[str, str]) -> list[Event]:
         check_together(overrides, self._defaults)
@@ -337,7 +361,7 @@ class Catalog:
     def _save_broker(self, overrides: dict[str, str]) -> list[Event]:
         if overrides == self._broker_overrides:
             return []
-        defaults = {**self._static, **overrides}
+        defaults = {**self.topic_defaults, **overrides}
         check_together({}, defaults)
         for topic in self.topics:
             try:
@@ -369,10 +393,10 @@ class Catalog:
                 self._remove(topic_id)
             case BrokerConfigSaved(overrides):
                 self._broker_overrides = dict(overrides)
-                self._defaults = {**self._static, **overrides}
-                self._configs = {
-                    topic.id: resolve(topic.overrides, self._defaults) for topic in self._by_id.values()
-                }
+                self._inherit()
+            case TopicDefaultsSaved(values):
+                self._static = dict(values)
+                self._inherit()
             case ProducerIdsReserved(upto):
                 self._producer_ids_upto = max(self._producer_ids_upto, upto)
             case ResourceConfigSaved(kind, name, overrides):
@@ -381,6 +405,11 @@ class Catalog:
                     self._resources[kind, name] = dict(overrides)
             case FeaturesSaved(levels):
                 self._features = dict(levels)
+
+    def _inherit(self) -> None:
+        """Work out anew what every topic inherits."""
+        self._defaults = {**self.topic_defaults, **self._broker_overrides}
+        self._configs = {topic.id: resolve(topic.overrides, self._defaults) for topic in self._by_id.values()}
 
     def _add(self, topic: Topic) -> None:
         namesake = self._by_name.get(topic.name)

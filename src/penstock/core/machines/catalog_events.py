@@ -21,9 +21,11 @@ VERSION = 1
 """The version of the values written here. A reader refuses what a newer writer wrote instead of guessing."""
 
 TOPIC_ID_BYTES = 16
+NO_OWNER = -1
 
 _TOPIC_PREFIX = b"topic/"
 _BROKER_CONFIG_KEY = b"broker-config"
+_TOPIC_DEFAULTS_KEY = b"topic-defaults"
 _PRODUCER_IDS_KEY = b"producer-ids"
 _FEATURES_KEY = b"features"
 _RESOURCE_PREFIX = b"resource-config/"
@@ -63,10 +65,19 @@ class BrokerConfigSaved:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicDefaultsSaved:
+    """The values that topics inherit in this cluster unless they were changed at run time; this is all of them now."""
+
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerIdsReserved:
-    """Every producer id below `upto` may have been handed out."""
+    """Every producer id below `upto` may have been handed out. The last block before it is the owner's alone."""
 
     upto: int
+    owner: int = NO_OWNER
+    """The broker that hands out the block; NO_OWNER in records from before blocks had owners: nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,13 @@ class FeaturesSaved:
 
 
 Event = (
-    TopicSaved | TopicRemoved | BrokerConfigSaved | ProducerIdsReserved | ResourceConfigSaved | FeaturesSaved
+    TopicSaved
+    | TopicRemoved
+    | BrokerConfigSaved
+    | TopicDefaultsSaved
+    | ProducerIdsReserved
+    | ResourceConfigSaved
+    | FeaturesSaved
 )
 
 
@@ -99,6 +116,8 @@ def key_of(event: Event) -> bytes:
             return _TOPIC_PREFIX + id.hex().encode()
         case BrokerConfigSaved():
             return _BROKER_CONFIG_KEY
+        case TopicDefaultsSaved():
+            return _TOPIC_DEFAULTS_KEY
         case ProducerIdsReserved():
             return _PRODUCER_IDS_KEY
         case ResourceConfigSaved(kind, name):
@@ -122,8 +141,10 @@ def encode(event: Event) -> tuple[bytes, bytes | None]:
             content = None
         case BrokerConfigSaved(overrides):
             content = {"overrides": dict(overrides)}
-        case ProducerIdsReserved(upto):
-            content = {"upto": upto}
+        case TopicDefaultsSaved(values):
+            content = {"overrides": dict(values)}
+        case ProducerIdsReserved(upto, owner):
+            content = {"upto": upto} if owner == NO_OWNER else {"upto": upto, "owner": owner}
         case ResourceConfigSaved(overrides=overrides):
             content = {"overrides": dict(overrides)} if overrides else None
         case FeaturesSaved(levels):
@@ -146,8 +167,11 @@ def decode(key: bytes | None, value: bytes | None) -> Event:
         )
     if key == _BROKER_CONFIG_KEY:
         return BrokerConfigSaved(_Fields(key, value).settings(validate_broker))
+    if key == _TOPIC_DEFAULTS_KEY:
+        return TopicDefaultsSaved(_Fields(key, value).settings(validate_broker))
     if key == _PRODUCER_IDS_KEY:
-        return ProducerIdsReserved(_Fields(key, value).whole("upto", 0))
+        fields = _Fields(key, value)
+        return ProducerIdsReserved(fields.whole("upto", 0), fields.whole("owner", 0, absent=NO_OWNER))
     if key == _FEATURES_KEY:
         return FeaturesSaved(_Fields(key, value).levels())
     if key.startswith(_RESOURCE_PREFIX):
@@ -217,7 +241,10 @@ class _Fields:
             raise self.torn(f"{name} is {value!r}, not a text")
         return value
 
-    def whole(self, name: str, lowest: int) -> int:
+    def whole(self, name: str, lowest: int, *, absent: int | None = None) -> int:
+        """`absent`: what stands for the field in records that were written before it existed."""
+        if absent is not None and name not in self._content:
+            return absent
         value = self._content.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
             raise self.torn(f"{name} is {value!r}, not a whole number from {lowest} on")

@@ -100,11 +100,6 @@ class Offsets:
     def has_pended(self, group_id: str) -> bool:
         return group_id in self._pended
 
-    @property
-    def places(self) -> set[TopicPartition]:
-        """Every partition that anybody has committed an offset of."""
-        return {place for of_group in self._committed.values() for place in of_group}
-
     def has_any(self, group_id: str) -> bool:
         return group_id in self._committed or group_id in self._pended
 

@@ -13,6 +13,7 @@ from itertools import groupby
 from penstock.core.errors import TornSegment
 from penstock.core.machines.catalog_events import TOPIC_ID_BYTES
 from penstock.core.machines.compact_fields import CompactReader, compact_list, compact_text, tags
+from penstock.core.machines.group_kinds import Records
 from penstock.core.machines.record_fields import FieldReader, int16, int32, int64, text
 from penstock.core.machines.transaction_values import (
     NO_TOPIC_ID,
@@ -156,3 +157,9 @@ def _decode_places(reader: CompactReader) -> tuple[Enlisted, ...]:
 
     reader.compact_list(read_topic)
     return tuple(places)
+
+
+TRANSACTION_RECORDS = Records(
+    {TransactionSaved: encode, TransactionForgotten: encode}, {_KEY_VERSION: decode}
+)
+"""The record forms of all events of transactional ids."""

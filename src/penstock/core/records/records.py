@@ -81,10 +81,10 @@ def iterate_keys(payload: bytes | memoryview, count: int) -> Iterator[RecordSpan
         yield RecordSpan(offset_delta, timestamp_delta, key, value_start < 0, start, end)
 
 
-def encode_records(records: Sequence[NewRecord], base_timestamp_ms: int) -> bytes:
-    """Records with offset deltas from 0 on. One without a timestamp gets `base_timestamp_ms`."""
+def encode_records(records: Sequence[NewRecord], base_timestamp_ms: int, first_delta: int = 0) -> bytes:
+    """Records with offset deltas from `first_delta` on. One without a timestamp gets `base_timestamp_ms`."""
     out = bytearray()
-    for offset_delta, (key, value, headers, timestamp_ms) in enumerate(records):
+    for offset_delta, (key, value, headers, timestamp_ms) in enumerate(records, first_delta):
         delta_ms = 0 if timestamp_ms == NO_TIMESTAMP else timestamp_ms - base_timestamp_ms
         body = bytearray(1)
         body += encode_varint(delta_ms)

@@ -26,6 +26,11 @@ def build_batch(records: Sequence[NewRecord], now_ms: int, codec: int = 0) -> by
     times = [now_ms if one.timestamp_ms == NO_TIMESTAMP else one.timestamp_ms for one in records]
     timed = [one._replace(timestamp_ms=time_ms) for one, time_ms in zip(records, times, strict=True)]
     payload = compress(codec, encode_records(timed, times[0]))
+    return seal_batch(payload, len(records), times[0], max(times), codec)
+
+
+def seal_batch(payload: Buffer, count: int, base_ms: int, max_ms: int, codec: int = 0) -> bytearray:
+    """One batch without a producer around records that are encoded, and compressed with this codec, already."""
     header = BatchHeader(
         base_offset=0,
         length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(payload),
@@ -33,13 +38,13 @@ def build_batch(records: Sequence[NewRecord], now_ms: int, codec: int = 0) -> by
         magic=MAGIC,
         crc=0,
         attributes=codec,
-        last_offset_delta=len(records) - 1,
-        base_timestamp_ms=times[0],
-        max_timestamp_ms=max(times),
+        last_offset_delta=count - 1,
+        base_timestamp_ms=base_ms,
+        max_timestamp_ms=max_ms,
         producer_id=NO_PRODUCER,
         producer_epoch=NO_EPOCH,
         base_sequence=-1,
-        count=len(records),
+        count=count,
     )
     batch = bytearray(encode_header(header)) + payload
     stamp_checksum(batch)

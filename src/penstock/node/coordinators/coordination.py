@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
-from penstock.core.machines.consumer_group_targets import Topics
+from penstock.core.machines.consumer_group_targets import TopicCatalog, Topics
 from penstock.node.coordinators.classic_groups import ClassicGroups
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.consumer_groups import ConsumerGroups
+from penstock.node.coordinators.group_settings import GroupSettings
+from penstock.node.coordinators.group_shard import GroupShard
 from penstock.node.coordinators.groups import Groups, OpenTopic
 from penstock.node.coordinators.kinds import GroupOverrides
 from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
-from penstock.node.slices import finish
+from penstock.node.slices import Sliced
 
+STOPPING = "the broker is stopping"
 GROUPS_AT_ONCE = 200
 """How many groups are looked over before requests get their turn."""
 
@@ -24,7 +26,7 @@ class Coordination:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: GroupSettings,
         runtime: Runtime,
         open_topic: OpenTopic,
         topics: Callable[[], Topics],
@@ -32,7 +34,7 @@ class Coordination:
     ) -> None:
         self._settings = settings
         self._topics = topics
-        self.groups = Groups(settings, runtime, open_topic, overrides)
+        self.groups = Groups(settings, runtime, open_topic, overrides, self._forget_lost_topics)
         self.classic = ClassicGroups(self.groups, runtime.rng, topics)
         self.consumer = ConsumerGroups(self.groups, runtime.rng, topics)
         self.committed = CommittedOffsets(self.groups, settings.offsets_retention_ms)
@@ -43,17 +45,23 @@ class Coordination:
         return self.groups.is_open
 
     async def open(self) -> None:
-        """Read what is kept, or make room for it. Once it is open this costs nothing."""
+        """Make room for groups if there is none, and start to read what is there. Once it is open this costs nothing.
+
+        Until a partition is read, calls for its groups are answered with Loading; `loaded` waits for all of them.
+        """
         await self.groups.open()
         if self._sweeping is None:
-            self._forget_lost_topics()
             self._sweeping = asyncio.create_task(self._sweep_forever(), name="offsets")
 
-    def _forget_lost_topics(self) -> None:
-        """Topics whose deletion was cut short before their offsets went too."""
-        topics = {at.topic for shard in self.groups.shards for at in shard.roster.offsets.places}
-        catalog = self._topics().catalog
-        finish(self.committed.forget_topics({topic for topic in topics if catalog.find(topic) is None}))
+    async def loaded(self) -> None:
+        """Wait until every partition that is being read has been."""
+        await self.groups.host.loaded()
+
+    def _forget_lost_topics(self, shard: GroupShard) -> Sliced[None]:
+        """Drop the offsets of topics that were deleted while this partition was not coordinated or being read."""
+        yield from self.committed.forget_topics_of(
+            shard, _LostTopics(self._topics().catalog, shard.gone_topics)
+        )
 
     async def _sweep_forever(self) -> None:
         while True:
@@ -69,11 +77,22 @@ class Coordination:
                     await asyncio.sleep(0)
 
     def release_waiting(self) -> None:
-        """Answer every call that waits, because the door is closing."""
-        self.groups.close()
+        """Answer every call that waits for other members, because the door is closing."""
+        self.groups.release(STOPPING)
 
     async def stop(self) -> None:
-        self.groups.close()
+        self.groups.host.resign_all(STOPPING)
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
+
+
+class _LostTopics(Container[str]):
+    """The topics that are not there, and those that were deleted a moment ago, whatever has their names now."""
+
+    def __init__(self, catalog: TopicCatalog, gone: Container[str]) -> None:
+        self._catalog = catalog
+        self._gone = gone
+
+    def __contains__(self, topic: object) -> bool:
+        return topic in self._gone or self._catalog.find(str(topic)) is None

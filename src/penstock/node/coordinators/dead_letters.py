@@ -96,7 +96,7 @@ class DeadLetters:
         Which ones is settled before anything is waited for: who comes meanwhile is not durably dying yet.
         """
         some = dict(list(self._waiting.items())[:AT_ONCE])
-        await live.shard.kept()
+        await live.shard.persisted(live.shard.end_offset)
         partition = await self._open_topic(live.definition.dead_letter_topic, TOPIC_CONFIG)
         if live.is_closed:
             return
@@ -116,7 +116,7 @@ class DeadLetters:
             return
         for feed in {letter.feed.machine.feed: letter.feed for letter in some.values()}.values():
             offsets = [origin.offset for origin, letter in some.items() if letter.feed is feed]
-            live.shard.keep(feed.machine.decide_bury(offsets))
+            live.shard.persist(feed.machine.decide_bury(offsets))
             for offset in offsets:
                 origin = Origin(feed.machine.feed, offset)
                 self._waiting.pop(origin, None)
@@ -220,6 +220,6 @@ async def redrive(
     for partition in partitions.values():
         await partition.sync_to(partition.end_offset)
     if upto_offset != definition.redriven_offset and not live.is_closed:
-        live.shard.keep(live.shard.book.decide_redriven(definition.name, upto_offset))
-        await live.shard.kept()
+        live.shard.persist(live.shard.book.decide_redriven(definition.name, upto_offset))
+        await live.shard.persisted(live.shard.end_offset)
     return count

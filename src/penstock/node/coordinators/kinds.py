@@ -13,14 +13,14 @@ from penstock.core.machines.group_values import GroupLimits
 from penstock.core.machines.offset_records import OFFSET_RECORDS
 from penstock.core.machines.roster import MakeGroup
 from penstock.core.resource_config import HEARTBEAT_MS, SESSION_MS
-from penstock.node.settings import Settings
+from penstock.node.coordinators.group_settings import GroupSettings
 
 GroupOverrides = Callable[[str], Mapping[str, str]]
 """Looks up the settings that a group has of its own, by Kafka's names."""
 
 
 def group_kinds(
-    settings: Settings, overrides: GroupOverrides
+    settings: GroupSettings, overrides: GroupOverrides
 ) -> tuple[Mapping[GroupKind, MakeGroup], Records]:
     """How to make a group of each kind, and the record forms of all their events and of offsets."""
     limits = GroupLimits(
@@ -39,7 +39,7 @@ def group_kinds(
     return kinds, OFFSET_RECORDS | GROUP_RECORDS | CONSUMER_GROUP_RECORDS
 
 
-def consumer_group_terms(settings: Settings, overrides: Mapping[str, str]) -> ConsumerGroupTerms:
+def consumer_group_terms(settings: GroupSettings, overrides: Mapping[str, str]) -> ConsumerGroupTerms:
     """What is asked of the members of one group: its own settings go before the node's."""
     return ConsumerGroupTerms(
         session_ms=int(overrides.get(SESSION_MS, settings.consumer_group_session_ms)),

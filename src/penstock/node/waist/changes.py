@@ -112,6 +112,7 @@ class _Trial:
         self.after = catalog
 
     def run(self, catalog: Catalog) -> Sliced[list[Event]]:
+        """May be run again, on a later state: only the last run counts."""
         self.after = draft = catalog.draft()
         self.errors = []
         events: list[Event] = []

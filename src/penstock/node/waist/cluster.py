@@ -109,7 +109,7 @@ class ClusterVerbs:
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
         broker, identity = self._broker, self._broker.identity
         now_ms = broker.runtime.clock.now_ms()
-        return Quorum(identity.node_id, identity.leader_epoch, broker.metadata_end, now_ms)
+        return Quorum(identity.node_id, broker.metadata_epoch, broker.metadata_end, now_ms)
 
     def unregister(self, session: Session, broker_id: int) -> None:
         """Remove a broker from the cluster; the only one stays."""

@@ -5,7 +5,6 @@ A verb with a callback calls it exactly once, with the answer or with a BrokerEr
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -232,16 +231,7 @@ class GroupVerbs:
         group = groups.find(group_id)
         if group is None:
             raise UnknownGroup(f"there is no group {group_id!r}")
-        told: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-
-        def settled(error: BrokerError | None) -> None:
-            if not told.done():
-                told.set_result(error)
-
-        groups.shard_of(group_id).when_kept(group_id, settled)
-        error = await told
-        if error is not None:
-            raise error
+        await groups.shard_of(group_id).persisted(group_id)
         return group
 
     # -- removing

@@ -17,7 +17,7 @@ from penstock.node.coordinators.live_subscription import LiveSubscription, Recip
 from penstock.node.coordinators.subscriptions import PartitionProgress as PartitionProgress
 from penstock.node.coordinators.subscriptions import Subscriptions
 from penstock.node.coordinators.subscriptions import Wish as Wish
-from penstock.node.partition import Settled
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.session import Session
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes

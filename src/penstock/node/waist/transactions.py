@@ -267,7 +267,9 @@ class TransactionVerbs:
             self.authorize_broker(session)
         markers = self._broker.markers
         if place.topic == GROUPS_TOPIC:
-            error = await markers.settle_offsets(new.producer_id, is_commit=new.marker.is_commit)
+            error = await markers.settle_offsets(
+                place.partition, new.producer_id, is_commit=new.marker.is_commit
+            )
             if error is not None:
                 raise error
             return

@@ -27,6 +27,14 @@ def test_the_end_of_an_epoch_is_where_the_next_begins() -> None:
     assert made.latest == 6 and [made.at_offset(at) for at in (0, 9, 10, 25)] == [1, 1, 3, 6]
 
 
+def test_an_epoch_that_was_left_without_a_record_gives_way_to_the_next() -> None:
+    made = epochs()
+    made.observe(7, 30)
+    made.observe(9, 30)
+    assert made.end_of(7, 30) == (6, 30) and made.end_of(9, 31) == (9, 31)
+    assert made.at_offset(30) == 9
+
+
 def test_cuts_at_both_ends() -> None:
     made = epochs()
     made.cut_end(20)

@@ -24,10 +24,11 @@ from penstock.core.machines.catalog_events import (
     Event,
     ProducerIdsReserved,
     Topic,
+    TopicDefaultsSaved,
     TopicRemoved,
     TopicSaved,
 )
-from penstock.core.resource_config import ResourceKind
+from penstock.core.resource_config import HEARTBEAT_MS, ResourceKind
 
 NOW_MS = 1_700_000_000_000
 
@@ -42,6 +43,13 @@ def run(catalog: Catalog, events: list[Event]) -> list[Event]:
     return events
 
 
+def catalog_of(defaults: Mapping[str, str]) -> Catalog:
+    """A catalog whose cluster has these topic defaults."""
+    catalog = Catalog()
+    run(catalog, catalog.decide_adopt_topic_defaults(defaults, is_shared=False))
+    return catalog
+
+
 def create(
     catalog: Catalog,
     name: str,
@@ -51,7 +59,7 @@ def create(
     internal: bool = False,
 ) -> Topic:
     number = len(catalog.topics) + catalog.producer_ids_upto
-    run(catalog, catalog.decide_reserve_producer_ids(1))
+    run(catalog, catalog.decide_reserve_producer_ids(0))
     events = catalog.decide_create_topic(
         name, partition_count, overrides or {}, topic_id=topic_id(number), now_ms=NOW_MS, internal=internal
     )
@@ -266,7 +274,7 @@ def test_deleting_what_nobody_knows_changes_nothing() -> None:
 
 
 def test_broker_settings_reach_topics_that_did_not_choose() -> None:
-    catalog = Catalog({"log.retention.ms": "100", "log.segment.bytes": "2048"})
+    catalog = catalog_of({"log.retention.ms": "100", "log.segment.bytes": "2048"})
     create(catalog, "inherits")
     create(catalog, "chooses", 1, {"retention.ms": "5"})
     events = catalog.decide_alter_broker_config([ConfigChange(ConfigOp.SET, "log.retention.ms", "0200")])
@@ -281,7 +289,7 @@ def test_broker_settings_reach_topics_that_did_not_choose() -> None:
 
 
 def test_setting_the_broker_config_replaces_what_changed_at_run_time() -> None:
-    catalog = Catalog({"log.segment.bytes": "2048"})
+    catalog = catalog_of({"log.segment.bytes": "2048"})
     run(catalog, catalog.decide_set_broker_config({"log.retention.ms": "5"}))
     run(catalog, catalog.decide_set_broker_config({"log.roll.ms": "6"}))
     assert catalog.broker_overrides == {"log.roll.ms": "6"}
@@ -289,7 +297,7 @@ def test_setting_the_broker_config_replaces_what_changed_at_run_time() -> None:
 
 
 def test_appending_to_a_broker_list_starts_from_what_is_configured() -> None:
-    catalog = Catalog({"log.cleanup.policy": "compact"})
+    catalog = catalog_of({"log.cleanup.policy": "compact"})
     change = ConfigChange(ConfigOp.APPEND, "log.cleanup.policy", "delete")
     assert catalog.decide_alter_broker_config([change]) == [
         BrokerConfigSaved({"log.cleanup.policy": "compact,delete"})
@@ -304,21 +312,63 @@ def test_a_broker_setting_may_not_make_a_topic_invalid() -> None:
         catalog.decide_alter_broker_config([change])
 
 
+def test_the_first_broker_of_a_shared_log_gives_the_topic_defaults_and_no_later_one() -> None:
+    catalog = Catalog()
+    create(catalog, "orders")
+    first = catalog.decide_adopt_topic_defaults({"log.retention.ms": " 05"}, is_shared=True)
+    assert first == [TopicDefaultsSaved({"log.retention.ms": "5"})]
+    run(catalog, first)
+    assert catalog.config("orders").retention_ms == 5
+    assert catalog.decide_adopt_topic_defaults({"log.retention.ms": "7"}, is_shared=True) == []
+
+
+def test_a_broker_alone_gives_the_topic_defaults_at_every_start() -> None:
+    catalog = catalog_of({"log.retention.ms": "5", "log.roll.ms": "6"})
+    create(catalog, "orders")
+    same = {"log.roll.ms": "6", "log.retention.ms": "5"}
+    assert catalog.decide_adopt_topic_defaults(same, is_shared=False) == []
+    run(catalog, catalog.decide_adopt_topic_defaults({"log.retention.ms": "7"}, is_shared=False))
+    assert catalog.topic_defaults == {"log.retention.ms": "7"}
+    assert catalog.config("orders").retention_ms == 7
+    run(catalog, catalog.decide_set_broker_config({"log.retention.ms": "9"}))
+    run(catalog, catalog.decide_adopt_topic_defaults({"log.retention.ms": "8"}, is_shared=False))
+    assert catalog.config("orders").retention_ms == 9, "what was changed at run time goes first"
+    with pytest.raises(InvalidConfig, match=r"more than max\.compaction\.lag\.ms"):
+        catalog.decide_adopt_topic_defaults(
+            {"log.cleaner.min.compaction.lag.ms": "2", "log.cleaner.max.compaction.lag.ms": "1"},
+            is_shared=False,
+        )
+
+
+def test_a_snapshot_takes_away_what_it_does_not_name() -> None:
+    catalog, other = Catalog(), Catalog()
+    create(catalog, "stays")
+    create(catalog, "goes")
+    run(catalog, catalog.decide_set_resource_config(ResourceKind.GROUP, "g", {HEARTBEAT_MS: "6000"}))
+    snapshot: list[Event] = [TopicSaved(catalog.topic("stays")), TopicSaved(Topic(topic_id(99), "new", 2))]
+    events = catalog.decide_catch_up(snapshot)
+    assert TopicRemoved(catalog.topic("goes").id) in events
+    run(catalog, events)
+    run(other, snapshot)
+    assert catalog.topics == other.topics
+    assert catalog.resource_names(ResourceKind.GROUP) == []
+    assert catalog.decide_catch_up(snapshot) == snapshot
+
+
 def test_topic_names_of_settings_are_not_broker_names() -> None:
     with pytest.raises(InvalidConfig, match="did you mean"):
         Catalog().decide_alter_broker_config([ConfigChange(ConfigOp.SET, "retention.ms", "9")])
     with pytest.raises(InvalidConfig, match="found 'soon'"):
-        Catalog({"log.retention.ms": "soon"})
+        Catalog().decide_adopt_topic_defaults({"log.retention.ms": "soon"}, is_shared=False)
 
 
 def test_producer_ids_are_reserved_in_blocks_that_never_overlap() -> None:
     catalog = Catalog()
-    first = run(catalog, catalog.decide_reserve_producer_ids())
-    assert first == [ProducerIdsReserved(limits.PRODUCER_IDS_BLOCK)]
-    run(catalog, catalog.decide_reserve_producer_ids(10))
-    assert catalog.producer_ids_upto == limits.PRODUCER_IDS_BLOCK + 10
+    block = limits.PRODUCER_IDS_BLOCK
+    assert run(catalog, catalog.decide_reserve_producer_ids(1)) == [ProducerIdsReserved(block, 1)]
+    assert run(catalog, catalog.decide_reserve_producer_ids(2)) == [ProducerIdsReserved(2 * block, 2)]
     catalog.apply(ProducerIdsReserved(5))
-    assert catalog.producer_ids_upto == limits.PRODUCER_IDS_BLOCK + 10
+    assert catalog.producer_ids_upto == 2 * block
 
 
 def test_apply_takes_events_in_any_order() -> None:
@@ -355,7 +405,7 @@ def test_topic_ids_are_random_uuids_fit_for_a_command_line() -> None:
 
 
 def test_decisions_on_a_draft_see_each_other_and_leave_the_catalog_alone() -> None:
-    catalog = Catalog({"log.retention.ms": "9"})
+    catalog = catalog_of({"log.retention.ms": "9"})
     create(catalog, "orders")
     draft = catalog.draft()
     run(draft, draft.decide_delete_topic("orders"))
@@ -373,7 +423,7 @@ def test_decisions_on_a_draft_see_each_other_and_leave_the_catalog_alone() -> No
 
 
 def test_the_broker_describes_what_topics_inherit() -> None:
-    catalog = Catalog({"log.retention.ms": "9"})
+    catalog = catalog_of({"log.retention.ms": "9"})
     run(catalog, catalog.decide_set_broker_config({"log.roll.ms": "5"}))
     sources = {entry.name: (entry.value, entry.source) for entry in catalog.describe_broker()}
     assert sources["log.retention.ms"] == ("9", "configured")

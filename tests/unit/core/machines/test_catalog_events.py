@@ -12,6 +12,7 @@ from penstock.core.machines.catalog_events import (
     Event,
     ProducerIdsReserved,
     Topic,
+    TopicDefaultsSaved,
     TopicRemoved,
     TopicSaved,
     decode,
@@ -42,7 +43,13 @@ VALUE = {
             b"broker-config",
             {"version": 1, "overrides": {"log.retention.ms": "5"}},
         ),
+        (
+            TopicDefaultsSaved({"log.retention.ms": "5"}),
+            b"topic-defaults",
+            {"version": 1, "overrides": {"log.retention.ms": "5"}},
+        ),
         (ProducerIdsReserved(1000), b"producer-ids", {"version": 1, "upto": 1000}),
+        (ProducerIdsReserved(1000, 3), b"producer-ids", {"version": 1, "upto": 1000, "owner": 3}),
     ],
 )
 def test_the_format_is_what_old_logs_hold(event: Event, key: bytes, value: dict[str, object] | None) -> None:
@@ -98,6 +105,10 @@ def test_a_missing_field_is_not_made_up(field: str) -> None:
         (b"broker-config", None),
         (b"producer-ids", None),
         (b"producer-ids", b'{"version": 1, "upto": -1}'),
+        (b"producer-ids", b'{"version": 1, "upto": 1, "owner": -1}'),
+        (b"producer-ids", b'{"version": 1, "upto": 1, "owner": null}'),
+        (b"topic-defaults", None),
+        (b"topic-defaults", b'{"version": 1, "overrides": {"retention.ms": "1"}}'),
         (b"broker-config", b'{"version": 1, "overrides": {"retention.ms": "1"}}'),
     ],
 )

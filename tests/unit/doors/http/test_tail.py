@@ -170,7 +170,7 @@ def test_either_side_may_end_it(play: Play) -> None:
         await publish(stage, {"value": "x"})
         await leaving.client.hang_up()
         partition = stage.broker.partition("orders", 0)
-        assert len(partition._listeners) == 1, "who is gone is not listened for"
+        assert len(partition._watermark_listeners.listening) == 1, "who is gone is not listened for"
         topic = await stage.client().ask("DELETE", "/api/v1/topics/orders")
         assert topic.status == 204
         await turns(20)

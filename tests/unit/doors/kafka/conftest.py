@@ -132,7 +132,7 @@ class Node:
             for number in range(count):
                 batch = build_batch([NewRecord(None, b"%d" % number)], self.broker.runtime.clock.now_ms())
                 partition.append(memoryview(batch))
-            await partition.flush()
+            await partition.sync_dirty()
 
         self.run(write())
 

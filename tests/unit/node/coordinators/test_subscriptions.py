@@ -412,7 +412,7 @@ def test_what_came_back_waits_for_its_own_flush_and_for_no_other() -> None:
         await turns()
         member.say(member.given[0], Outcome.RELEASE)
         for number in range(200):
-            live.shard.keep(live.shard.book.decide_redriven(SUBSCRIPTION, number))
+            live.shard.persist(live.shard.book.decide_redriven(SUBSCRIPTION, number))
             await asyncio.sleep(0.0005)
             if len(member.given) == 2:
                 break

@@ -46,7 +46,7 @@ async def make_broker() -> Broker:
     )
     partition = broker.partition("orders", 0)
     partition.append(memoryview(build_batch([NewRecord(None, b"x")] * 5, broker.runtime.clock.now_ms())))
-    await partition.flush()
+    await partition.sync_dirty()
     return broker
 
 
@@ -56,7 +56,7 @@ def commit(broker: Broker, group: str, offset: int) -> Coroutine[Any, Any, None]
         outcomes: list[Any] = []
         new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
         broker.coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-        await broker.coordination.groups.shard_of(group).partition.flush()
+        await broker.coordination.groups.shard_of(group).partition.sync_dirty()
         assert outcomes == [[None]]
 
     return commit()

@@ -123,7 +123,7 @@ def test_waiting_ends_with_data_with_time_or_with_the_doors() -> None:
         closing = answer_to(reader, Wanted("orders", 0, 1, wait_ms=60_000))
         reader.release_waiting()
         assert closing == [Run([], 1, 0, 1)]
-        assert not partition._listeners
+        assert not partition._watermark_listeners.listening
 
     with_broker(test)
 
@@ -134,7 +134,7 @@ def test_who_goes_while_waiting_is_not_answered_and_leaves_nothing_behind() -> N
         partition, reader, client = broker.partition("orders", 0), Waist(broker).reader(), Client()
         answers = answer_to(reader, Wanted("orders", 0, 0, wait_ms=60_000), client)
         client.go()
-        assert not partition._listeners
+        assert not partition._watermark_listeners.listening
         await put(partition, b"x")
         await turns()
         reader.release_waiting()

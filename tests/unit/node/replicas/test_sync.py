@@ -10,7 +10,7 @@ import pytest
 from handheld import Hand, PromptWorkers, run
 from making import append, opaque_batch, reopen
 from penstock.core.errors import DiskFailed, OutOfDescriptors
-from penstock.node.syncing import carry_out, sync_now
+from penstock.node.replicas.sync import run_sync, sync_log
 from sim.disk import SimDisk
 
 
@@ -20,7 +20,7 @@ def test_content_before_names_and_then_it_survives() -> None:
     append(log, opaque_batch())
     plan = log.take_dirty()
     assert plan.files and plan.directories
-    carry_out(log.files, plan)
+    run_sync(log.files, plan)
     assert (disk.counters.file_syncs, disk.counters.dir_syncs) == (len(plan.files), len(plan.directories))
     disk.crash()
     assert reopen(disk.mount())[0].end_offset == 1
@@ -34,8 +34,8 @@ def test_a_failure_publishes_nothing() -> None:
         append(log, opaque_batch())
         disk.fail_sync_at(1)
         with pytest.raises(DiskFailed):
-            await sync_now(hand.runtime, log)
-        assert log.visible.offset == 0
+            await sync_log(hand.runtime, log)
+        assert log.high_watermark == 0
 
     run(test)
 
@@ -44,10 +44,10 @@ def test_nothing_dirty_costs_nothing() -> None:
     async def test() -> None:
         hand = Hand(None, PromptWorkers())
         log, _ = reopen(hand.files)
-        await sync_now(hand.runtime, log)
+        await sync_log(hand.runtime, log)
         assert hand.workers.count == 0
         append(log, opaque_batch())
-        await asyncio.gather(sync_now(hand.runtime, log), sync_now(hand.runtime, log))
+        await asyncio.gather(sync_log(hand.runtime, log), sync_log(hand.runtime, log))
         assert hand.workers.count == 1
 
     run(test)
@@ -66,7 +66,7 @@ def test_without_a_descriptor_the_flush_waits_and_then_happens(monkeypatch: pyte
         sync_dir(path)
 
     monkeypatch.setattr(log.files, "sync_dir", scarce)
-    carry_out(log.files, plan, pauses.append)
+    run_sync(log.files, plan, pauses.append)
     assert len(pauses) == 2 and not refusals
     disk.crash()
     assert reopen(disk.mount())[0].end_offset == 1

@@ -30,7 +30,7 @@ def test_fsync_neither_shows_nor_acknowledges_before_the_flush_is_done() -> None
         assert hand.disk.counters.file_syncs == 0
         hand.workers.do_next()
         assert waiter.is_acknowledged
-        assert partition.high_watermark == partition.durable_offset == 1
+        assert partition.high_watermark == partition.recovery_point == 1
         assert hand.disk.counters.file_syncs == 1
         assert partition.read(0, 1000) is not None
 
@@ -94,7 +94,7 @@ def test_os_shows_and_acknowledges_at_once() -> None:
         waiter = append(hand, partition)
         assert waiter.is_acknowledged
         assert partition.high_watermark == 1
-        assert partition.durable_offset == 0, "nobody flushed it"
+        assert partition.recovery_point == 0, "nobody flushed it"
         await turns()
         assert not hand.workers.jobs
 
@@ -109,7 +109,7 @@ def test_interval_shows_at_once_and_flushes_by_count() -> None:
         assert not hand.workers.jobs
         append(hand, partition)
         hand.workers.do_next()
-        assert partition.durable_offset == 3
+        assert partition.recovery_point == 3
 
     run(test)
 
@@ -127,7 +127,7 @@ def test_interval_flushes_when_its_time_has_passed_even_if_a_flush_is_under_way_
         assert len(hand.workers.jobs) == 1, "the second flush fell due while the first was under way"
         hand.workers.do_next()
         hand.workers.do_next()
-        assert partition.durable_offset == 2
+        assert partition.recovery_point == 2
         partition.close(NotLeader("stopping"))
 
     simulate(test)
@@ -141,7 +141,7 @@ def test_a_shorter_interval_counts_at_once() -> None:
         partition.configure(resolve({"penstock.durability": "interval", "flush.ms": "10"}, {}))
         await asyncio.sleep(0.02)
         hand.workers.do_next()
-        assert partition.durable_offset == 1
+        assert partition.recovery_point == 1
         partition.close(NotLeader("stopping"))
 
     simulate(test)
@@ -156,7 +156,7 @@ def test_a_flush_by_count_that_falls_due_during_a_flush_follows_it() -> None:
         assert len(hand.workers.jobs) == 1
         hand.workers.do_next()
         hand.workers.do_next()
-        assert partition.durable_offset == 2
+        assert partition.recovery_point == 2
         assert not hand.workers.jobs
 
     run(test)
@@ -169,7 +169,7 @@ def test_a_topic_that_turns_from_os_to_fsync_flushes_what_it_has() -> None:
         append(hand, partition)
         partition.configure(resolve({"penstock.durability": "fsync"}, {}))
         hand.workers.do_next()
-        assert partition.durable_offset == 1
+        assert partition.recovery_point == 1
 
     run(test)
 
@@ -184,7 +184,7 @@ def test_a_topic_that_turns_from_fsync_to_os_still_settles_who_waits() -> None:
         partition.configure(resolve({"penstock.durability": "os"}, {}))
         await hand.workers.do_all()
         assert first.is_acknowledged and second.is_acknowledged
-        assert partition.durable_offset == 2
+        assert partition.recovery_point == 2
         assert partition.config.durability is Durability.OS
 
     run(test)
@@ -197,7 +197,7 @@ def test_flush_waits_for_what_was_written_before_it_and_for_no_more() -> None:
         append(hand, partition)
         await turns()
         append(hand, partition)
-        flushed = asyncio.create_task(partition.flush())
+        flushed = asyncio.create_task(partition.sync_dirty())
         await turns()
         hand.workers.do_next()
         await turns()

@@ -1,6 +1,6 @@
-"""Carrying out a log's sync plan: data first, then the names. Never retries a flush that failed: it is not a flush.
+"""Runs a log's sync plan: data first, then the names. Never retries a sync that failed: it is not a sync.
 
-Not being able to *open* a file or directory is something else: nothing was flushed and nothing is lost, so the plan
+Not being able to *open* a file or directory is something else: nothing was synced and nothing is lost, so the plan
 waits until there is a descriptor again.
 """
 
@@ -17,13 +17,13 @@ from penstock.core.ports import Files
 from penstock.node.runtime import Runtime
 from penstock.node.workers import run_blocking
 
-logger = logging.getLogger("penstock.syncing")
+logger = logging.getLogger("penstock.sync")
 
 OPEN_RETRY_S = 0.1
-"""How long a flush waits for a descriptor before it tries again."""
+"""How long a sync waits for a descriptor before it tries again."""
 
 
-def carry_out(files: Files, plan: SyncPlan, pause: Callable[[float], None] = sleep) -> float:
+def run_sync(files: Files, plan: SyncPlan, pause: Callable[[float], None] = sleep) -> float:
     """Blocks until all of the plan is on stable storage; returns the seconds it took. Runs in a worker thread."""
     started_s = perf_counter()
     for file in plan.files:
@@ -34,24 +34,26 @@ def carry_out(files: Files, plan: SyncPlan, pause: Callable[[float], None] = sle
 
 
 def _once_open(sync: Callable[[], None], pause: Callable[[float], None]) -> None:
-    """Flush; wait for a descriptor as long as there is none."""
+    """Sync; wait for a descriptor as long as there is none."""
     is_told = False
     while True:
         try:
             sync()
         except OutOfDescriptors as error:
             if not is_told:
-                logger.warning("a flush waits for a file descriptor, its acknowledgements too: %s", error)
+                logger.warning(
+                    "sync delayed until a file descriptor is free; acknowledgements wait for it: %s", error
+                )
                 is_told = True
             pause(OPEN_RETRY_S)
         else:
             return
 
 
-async def sync_now(runtime: Runtime, log: Log) -> None:
-    """Flush what is dirty and publish it."""
+async def sync_log(runtime: Runtime, log: Log) -> None:
+    """Sync what is dirty. What readers may see is up to the caller."""
     plan = log.take_dirty()
     if plan.files or plan.directories:
-        took_s = await run_blocking(runtime.workers, partial(carry_out, runtime.files, plan))
+        took_s = await run_blocking(runtime.workers, partial(run_sync, runtime.files, plan))
         runtime.meters.fsyncs.observe(took_s)
-    log.publish(plan.mark)
+    log.mark_synced(plan)
