@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.client.access import Access
-from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, Target, TopicPartition, codes_in
-from penstock.client.connection import BrokerConnection
 from penstock.client.errors import ClientError
-from penstock.client.transactions import open_ids, standing, take
+from penstock.client.raw.batches import read_raw
+from penstock.client.raw.cluster import Cluster, Target, TopicPartition, codes_in
+from penstock.client.raw.connection import BrokerConnection
+from penstock.client.raw.transactions import open_ids, standing, take
 from penstock.core.records.build import open_batch
 from penstock.core.records.packing import Author
 from penstock.spark.decisions import Decisions, TaskWrites, last_batch, mark, task_name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.client.access import read_access
-from penstock.client.cluster import RETRIABLE, Cluster, Leader, codes_in
+from penstock.client.raw.cluster import RETRIABLE, Cluster, Leader, codes_in
 from penstock.core.model import NewRecord
 from penstock.core.records.build import build_batch
 from penstock.testing import Broker

@@ -9,7 +9,7 @@ from bench.session import TOPIC, Session
 from penstock.apps.measuring.figures import Figure, at_least, figure
 from penstock.apps.measuring.frames import make_batch, produce_frame
 from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
-from penstock.client.broker_client import BrokerClient
+from penstock.client.queue.broker_client import BrokerClient
 from penstock.wire.queue.frames import MessageType
 
 RATE_MIN = 10_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.producer import Producer
+from penstock.client.rdkafka.producer import Producer
 from penstock.testing import Broker, BrokerDied, running_broker
 
 

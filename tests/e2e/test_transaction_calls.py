@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.client.access import Access
-from penstock.client.connection import BrokerConnection
+from penstock.client.raw.connection import BrokerConnection
 from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.model import Address
 from penstock.core.records.build import open_batches

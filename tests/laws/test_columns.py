@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from making import with_header
-from penstock.client.loops import compiled_loops
+from penstock.client.raw.loops import compiled_loops
 from penstock.core.errors import CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import Header, NewRecord, Record

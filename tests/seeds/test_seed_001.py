@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from penstock import BrokerClient
-from penstock.client.queue_session import Message
+from penstock.client.queue import Message
 from penstock.testing import Broker, running_broker
 from waiting import WAIT_S_MAX, until
 

@@ -27,7 +27,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 import penstock
 from penstock.client.access import read_access
-from penstock.client.cluster import Cluster, codes_in
+from penstock.client.raw.cluster import Cluster, codes_in
 from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import ApiKey, messages
 from spark.passage import Passage, Point, Trap

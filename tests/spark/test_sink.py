@@ -15,10 +15,10 @@ import pytest
 
 import penstock.spark
 from penstock.client.access import read_access
-from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, TopicPartition, codes_in
-from penstock.client.positions import committed
-from penstock.client.transactions import open_ids
+from penstock.client.raw.batches import read_raw
+from penstock.client.raw.cluster import Cluster, TopicPartition, codes_in
+from penstock.client.raw.committed_offsets import committed
+from penstock.client.raw.transactions import open_ids
 from penstock.core.model import Header, Record
 from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import partition_of

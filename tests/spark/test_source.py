@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from feeding import NOW_MS, connected, create, delete, grow, numbered, put
-from penstock.client.cluster import Cluster
+from penstock.client.raw.cluster import Cluster
 from penstock.core.model import Header, NewRecord
 from penstock.testing import Broker
 

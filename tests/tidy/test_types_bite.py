@@ -10,7 +10,7 @@ from pathlib import Path
 from tidy.sources import ROOT
 
 SNIPPET = """
-from penstock.client.cluster import Cluster
+from penstock.client.raw.cluster import Cluster
 from penstock.wire.kafka import ApiKey, messages
 
 def right(request: messages.ProduceRequest, cluster: Cluster) -> messages.ProduceResponse:

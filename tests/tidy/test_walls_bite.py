@@ -40,7 +40,7 @@ def test_layers(path: str, text: str) -> None:
         ),
         ("spark/source.py", "from penstock.core.records import columns"),
         ("core/log/log.py", "from penstock.core import ports\nfrom . import segment"),
-        ("apps/cli/main.py", "from penstock import __version__"),
+        ("apps/cli/main.py", "from penstock.core.version import __version__"),
     ],
 )
 def test_layers_let_pass(path: str, text: str) -> None:
@@ -110,6 +110,81 @@ def test_cycles() -> None:
     ]
     assert walls.cycles(ring) == ["penstock.node.a → penstock.node.b → penstock.node.c → penstock.node.a"]
     assert walls.cycles(ring[:2]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from penstock.node.store import disk",
+        "import penstock.node.store.disk",
+        "from .store import disk",
+        "from penstock.node.store import Disk",
+        "def late():\n    from penstock.node.store.disk import Disk",
+        "if TYPE_CHECKING:\n    from penstock.node.store.disk import Disk",
+    ],
+)
+def test_folder_cycles(text: str) -> None:
+    """Modules in a line are still a cycle of their folders."""
+    files = [
+        src("node/__init__.py", ""),
+        src("node/store/__init__.py", ""),
+        src("node/broker.py", text),
+        src("node/store/disk.py", ""),
+        src("node/store/cache.py", "from penstock.node.settings import Settings"),
+        src("node/settings.py", ""),
+    ]
+    assert walls.cycles(files) == []
+    assert walls.folder_cycles(files) == ["penstock.node ↔ penstock.node.store"]
+
+
+def test_folder_cycles_of_three() -> None:
+    loop = [
+        src("spark/a/one.py", "from penstock.spark.b.two import two"),
+        src("spark/b/two.py", ""),
+        src("spark/b/three.py", "def late():\n    import penstock.spark.c.four"),
+        src("spark/c/four.py", ""),
+        src("spark/c/five.py", "from penstock.spark.a import six"),
+        src("spark/a/six.py", ""),
+    ]
+    assert walls.folder_cycles(loop) == [
+        "penstock.spark.a → penstock.spark.b → penstock.spark.c → penstock.spark.a"
+    ]
+    assert walls.folder_cycles(loop[:4]) == []
+
+
+def test_folder_cycles_let_pass() -> None:
+    files = [
+        src("client/__init__.py", ""),
+        src("client/errors.py", "from . import access"),
+        src("client/access.py", "import os"),
+        src("client/raw/cluster.py", "from penstock.client import errors\nfrom . import connection"),
+        src("client/raw/connection.py", "from penstock.client.errors import ClientError"),
+    ]
+    assert walls.folder_cycles(files) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("apps/cli/main.py", "from penstock import __version__"),
+        ("apps/serve.py", "import penstock"),
+        ("client/queue/line.py", "from ... import Producer"),
+        ("spark/sink.py", "def late():\n    from penstock import Producer"),
+        ("spark/sink.py", "if TYPE_CHECKING:\n    from penstock import Producer"),
+    ],
+)
+def test_root_imports(path: str, text: str) -> None:
+    assert len(walls.root_imports([src(path, text)])) == 1
+
+
+def test_root_imports_let_pass() -> None:
+    files = [
+        src("core/version.py", "__version__ = '1'"),
+        src("core/__init__.py", ""),
+        src("apps/serve.py", "from penstock import core\nfrom penstock.core.version import __version__"),
+        Source("tests/unit/test_package.py", "import penstock"),
+    ]
+    assert walls.root_imports(files) == []
 
 
 def test_impurities() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from tidy.sources import PACKAGE, Source, imported
@@ -193,26 +193,72 @@ def cycles(sources: Iterable[Source]) -> list[str]:
     listed = [source for source in sources if source.module]
     known = frozenset(source.module for source in listed)
     graph = {
-        source.module: sorted(
-            {name for _, name in imported(source, known) if name in known} - {source.module}
-        )
+        source.module: {name for _, name in imported(source, known) if name in known} - {source.module}
         for source in listed
     }
+    return _loops(graph)
+
+
+def root_imports(sources: Iterable[Source]) -> list[str]:
+    """Imports of the root package inside the package: its names are for users, and load more than is needed."""
+    listed = [source for source in sources if source.module]
+    known = frozenset(source.module for source in listed)
+    return [
+        f"{source.path}:{line}: imports {PACKAGE}"
+        for source in listed
+        for line, name in imported(source, known)
+        if name == PACKAGE
+    ]
+
+
+def folder_cycles(sources: Iterable[Source]) -> list[str]:
+    """Folders that import each other: each pair, then each loop that is longer. A lazy or typing import counts.
+
+    Loops are looked for without the edges of pairs, so that every cycle is reported once and by its shortest form.
+    """
+    graph = _folder_graph(sources)
+    pairs = {(left, right) for left in graph for right in graph[left] if left in graph[right]}
+    rest = {
+        folder: {target for target in targets if (folder, target) not in pairs}
+        for folder, targets in graph.items()
+    }
+    return [f"{left} ↔ {right}" for left, right in sorted(pairs) if left < right] + _loops(rest)
+
+
+def _folder_graph(sources: Iterable[Source]) -> dict[str, set[str]]:
+    """Which other folders of the package the modules of each folder import."""
+    listed = [source for source in sources if source.module]
+    packages = {source.module for source in listed if source.path.endswith("__init__.py")}
+    known = frozenset(source.module for source in listed)
+
+    def folder(module: str) -> str:
+        return module if module in packages else module.rpartition(".")[0]
+
+    graph: dict[str, set[str]] = {folder(module): set() for module in known}
+    for source in listed:
+        own = folder(source.module)
+        targets = {folder(name) for _, name in imported(source, known) if name in known}
+        graph[own] |= targets - {own}
+    return graph
+
+
+def _loops(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """The loops that a depth-first walk closes, in a stable order; none exactly if the graph has none."""
     found: list[str] = []
     state: dict[str, int] = {}
 
-    def visit(module: str, trail: list[str]) -> None:
-        state[module] = 1
-        for target in graph[module]:
+    def visit(node: str, trail: list[str]) -> None:
+        state[node] = 1
+        for target in sorted(graph[node]):
             if state.get(target) == 1:
                 found.append(" → ".join([*trail[trail.index(target) :], target]))
             elif target not in state:
                 visit(target, [*trail, target])
-        state[module] = 2
+        state[node] = 2
 
-    for module in sorted(graph):
-        if module not in state:
-            visit(module, [module])
+    for node in sorted(graph):
+        if node not in state:
+            visit(node, [node])
     return found
 
 

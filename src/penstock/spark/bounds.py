@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, RecordsLost
-from penstock.client.fetching import Span
-from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.fetch import Span
+from penstock.client.raw.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
 from penstock.spark.options import Bound, ReadOptions
 
 Offsets = dict[TopicPartition, int]

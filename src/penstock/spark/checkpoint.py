@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client.cluster import TopicPartition
 from penstock.client.errors import BadArgument
+from penstock.client.raw.cluster import TopicPartition
 from penstock.spark.bounds import Offsets
 
 FROM = "#from"

@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import NamedTuple
 
-from penstock.client.batches import produce, read_raw
-from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import Aborted, Fenced, OffsetOutOfRange, Pending, Refused
-from penstock.client.positions import CommittedOffset, committed
-from penstock.client.transactions import (
+from penstock.client.raw.batches import produce, read_raw
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.committed_offsets import CommittedOffset, committed
+from penstock.client.raw.transactions import (
     TransactionHold,
     add_offsets,
     add_partitions,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.client.access import Access, nearest, whole_number
-from penstock.client.cluster import TopicFound, TopicPartition
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.fetching import FetchTerms
-from penstock.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.raw.cluster import TopicFound, TopicPartition
+from penstock.client.raw.fetch import FetchTerms
+from penstock.client.raw.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from penstock.spark.given import KAFKA, RawOptions
 
 OPTIONS = (

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.client.cluster import Cluster
-from penstock.client.fetching import Span
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.fetch import Span
 from penstock.spark.bounds import cut, resolve_bound, select, spans_between
 from penstock.spark.options import ReadOptions
 from penstock.spark.reading import read_span

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any
 
 from penstock.client.access import Access
-from penstock.client.cluster import Cluster
-from penstock.client.fetching import FetchTerms, Span, fetch_span
-from penstock.client.loops import chosen_loops
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.fetch import FetchTerms, Span, fetch_span
+from penstock.client.raw.loops import chosen_loops
 
 
 def read_span(access: Access, span: Span | None, terms: FetchTerms) -> Iterator[Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.client.batches import records_of
-from penstock.client.cluster import Cluster, Leader, TopicPartition
-from penstock.client.fetching import FETCH_VERSION_MAX, FetchTerms, fetch_request
+from penstock.client.raw.batches import records_of
+from penstock.client.raw.cluster import Cluster, Leader, TopicPartition
+from penstock.client.raw.fetch import FETCH_VERSION_MAX, FetchTerms, fetch_request
 from penstock.core.records.batch import PREFIX_BYTES, decode_header, size_at
 from penstock.wire.kafka import ApiKey
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from penstock.client.cluster import Cluster
 from penstock.client.errors import Aborted, BadArgument, ClientError
-from penstock.client.transactions import end, new_producer, standing, take
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.transactions import end, new_producer, standing, take
 from penstock.core.records.packing import Author
 from penstock.spark.decisions import NEVER, Decisions, TaskWrites, last_batch, mark, task_name
 from penstock.spark.reading import kept_cluster

@@ -22,9 +22,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, ClientError, RecordsLost
-from penstock.client.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
 from penstock.spark.bounds import Offsets, Selection, cut, resolve_bound, select, spans_between
 from penstock.spark.checkpoint import StreamOffset
 from penstock.spark.options import ReadOptions

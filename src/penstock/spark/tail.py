@@ -6,10 +6,10 @@ import select
 from collections.abc import Mapping
 
 from penstock.client.access import Access
-from penstock.client.cluster import Cluster, Node, TopicPartition
-from penstock.client.connection import BrokerConnection
 from penstock.client.errors import ClientError
-from penstock.client.fetching import FETCH_VERSION_MAX, fetch_request
+from penstock.client.raw.cluster import Cluster, Node, TopicPartition
+from penstock.client.raw.connection import BrokerConnection
+from penstock.client.raw.fetch import FETCH_VERSION_MAX, fetch_request
 from penstock.wire.kafka import ApiKey
 
 

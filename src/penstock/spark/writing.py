@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.client.access import nearest
-from penstock.client.batches import produce
-from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.loops import chosen_loops
-from penstock.client.transactions import TransactionHold, add_partitions
+from penstock.client.raw.batches import produce
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.loops import chosen_loops
+from penstock.client.raw.transactions import TransactionHold, add_partitions
 from penstock.core.records.packing import Author, Growing, PackingLoops, Rows, absent, blobs_of, header_blobs
 from penstock.core.records.routing import PartitionRouter, grouped
 from penstock.spark.decisions import WrittenSpan

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from feeding import connected
-from penstock.client.cluster import Cluster
+from penstock.client.raw.cluster import Cluster
 from penstock.testing import Broker, running_broker
 
 WAIT_S = 30.0

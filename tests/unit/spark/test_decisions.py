@@ -20,10 +20,10 @@ from deciding import (
     play_two,
 )
 from penstock.client.access import Access, read_access
-from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import ClientError, Refused
-from penstock.client.positions import committed
-from penstock.client.transactions import end, open_ids
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.committed_offsets import committed
+from penstock.client.raw.transactions import end, open_ids
 from penstock.spark.decisions import Decisions, last_batch, task_name
 from penstock.testing import running_broker
 from penstock.wire.kafka import ApiKey, messages

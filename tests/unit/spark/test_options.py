@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.cluster import TopicFound, TopicPartition
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.raw.cluster import TopicFound, TopicPartition
+from penstock.client.raw.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from penstock.spark.options import TopicSelection, read_options
 
 AT = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}

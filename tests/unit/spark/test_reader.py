@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feeding import NOW_MS, create, delete, numbered, put
-from penstock.client.cluster import Cluster
 from penstock.client.errors import BadArgument, RecordsLost
-from penstock.client.fetching import Span
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.fetch import Span
 from penstock.spark.bounds import cut
 from penstock.spark.options import ReadOptions, read_options
 from penstock.spark.reader import BatchReader

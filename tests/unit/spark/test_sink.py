@@ -12,10 +12,10 @@ import pytest
 from deciding import committed_values
 from penstock import Admin
 from penstock.client.access import read_access
-from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import Aborted, NotFound
-from penstock.client.transactions import open_ids, take
+from penstock.client.raw.batches import read_raw
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.transactions import open_ids, take
 from penstock.core.records.build import open_batch
 from penstock.spark.decisions import NEVER, task_name
 from penstock.spark.sink import Report, Sink, Turn

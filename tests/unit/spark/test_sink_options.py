@@ -83,7 +83,7 @@ def test_a_batch_is_never_larger_than_a_request() -> None:
         ({"delivery": "twice"}, "exactly_once, at_least_once"),
         ({"kafka.acks": "1"}, "only be 'all'"),
         ({"includeHeaders": "maybe"}, "true or false"),
-        ({"kafka.batch.size": "many"}, "whole number"),
+        ({"kafka.batch.size": "many"}, "expected an integer"),
         ({"txnAppId": "a"}, "go together"),
         ({"txnVersion": "1"}, "go together"),
         ({"txnAppId": "a/b", "txnVersion": "1"}, "without '/'"),

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from feeding import create, delete, forget, grow, numbered, put
-from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import BadArgument, NotFound, RecordsLost
-from penstock.client.fetching import Span
-from penstock.client.positions import committed
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.committed_offsets import committed
+from penstock.client.raw.fetch import Span
 from penstock.spark.checkpoint import FROM, IDS
 from penstock.spark.options import read_options
 from penstock.spark.stream import StreamReader, share_of

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.client.access import read_access
-from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, TopicPartition, codes_in
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.transactions import new_producer
+from penstock.client.raw.batches import read_raw
+from penstock.client.raw.cluster import Cluster, TopicPartition, codes_in
+from penstock.client.raw.transactions import new_producer
 from penstock.core.model import Header, Record
 from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import partition_of

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import click
 
-from penstock import __version__
 from penstock.apps.ready import ReadyInfo
 from penstock.core.model import Durability, Storage
+from penstock.core.version import __version__
 from penstock.node.connections.addresses import Address, is_loopback, is_wildcard
 
 _DURABILITY = {

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
     from confluent_kafka.admin import TopicMetadata
 
-    from penstock.client.admin import Admin
-    from penstock.client.cluster import Cluster
+    from penstock.client.raw.cluster import Cluster
+    from penstock.client.rdkafka.admin import Admin
 
 CLIENT_ID = "penstock-cli"
 
@@ -38,7 +38,7 @@ MESSAGE_BYTES_MAX = 1_000_000_000
 
 def connect_admin(bootstrap: str) -> Admin:
     """A client for topics and groups. Raises NoBroker."""
-    from penstock.client.admin import Admin
+    from penstock.client.rdkafka.admin import Admin
 
     _knock(bootstrap)
     return Admin(bootstrap=bootstrap, client_id=CLIENT_ID, request_s_max=REQUEST_SECONDS_MAX)
@@ -92,7 +92,7 @@ def connect_consumer(
 def connect_cluster(bootstrap: str) -> Cluster:
     """Kafka's own calls over sockets, for what the client library has no words for. Raises NoBroker."""
     from penstock.client.access import Access, read_addresses
-    from penstock.client.cluster import Cluster
+    from penstock.client.raw.cluster import Cluster
 
     _knock(bootstrap)
     request_ms_max = int(REQUEST_SECONDS_MAX * 1000)
@@ -125,10 +125,10 @@ def translated(bootstrap: str) -> Iterator[None]:
 
 def check_code(code: int, about: str) -> None:
     """Raise RefusedByBroker unless the answer says that all is well."""
-    from penstock.client.connection import word
+    from penstock.client.raw.connection import error_name
 
     if code:
-        raise RefusedByBroker(f"{about}: {word(code)}")
+        raise RefusedByBroker(f"{about}: {error_name(code)}")
 
 
 def topic_metadata(client: Consumer, topic: str, bootstrap: str) -> TopicMetadata:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from penstock.apps.cli.group_admin import GroupAdmin, OffsetMove
-    from penstock.client.described import Lag
+    from penstock.client.descriptions import Lag
 
 group_argument = click.argument("name", metavar="GROUP")
 WATCH_SECONDS = 2.0

@@ -19,7 +19,7 @@ from penstock.client.messages import Position
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
-    from penstock.client.described import Lag
+    from penstock.client.descriptions import Lag
 
 POLL_SECONDS = 0.5
 AGE_SECONDS_MAX = 5.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from penstock import __version__
 from penstock.apps.cli.failures import told
 from penstock.client.errors import ClientError
 from penstock.client.extras import extras
+from penstock.core.version import __version__
 
 EXIT_CODES = """\b
 Exit codes:

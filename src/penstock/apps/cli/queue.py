@@ -19,8 +19,8 @@ from penstock.apps.cli.sub import forget_stdout, read_template, stop_on_interrup
 from penstock.apps.cli.terminal import say
 
 if TYPE_CHECKING:
-    from penstock.client.broker_client import BrokerClient
-    from penstock.client.queue_session import Message
+    from penstock.client.queue import Message
+    from penstock.client.queue.broker_client import BrokerClient
 
 POLL_S = 0.1
 

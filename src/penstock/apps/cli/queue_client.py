@@ -9,7 +9,7 @@ import click
 
 from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
 from penstock.client import errors
-from penstock.client.broker_client import BrokerClient
+from penstock.client.queue.broker_client import BrokerClient
 
 REQUEST_S_MAX = 15.0
 """After this a broker that accepted the connection counts as not answering."""

@@ -15,7 +15,7 @@ from penstock.apps.cli.terminal import say
 from penstock.client.errors import SerializationFailed
 
 if TYPE_CHECKING:
-    from penstock.client.table import Table
+    from penstock.client.raw.table import Table
 
 
 @click.command()
@@ -42,7 +42,7 @@ def sql(query: str, values: str, bootstrap: str, output: str) -> None:
     """
     import duckdb
 
-    from penstock.client.table import table
+    from penstock.client.raw.table import table
 
     with duckdb.connect() as engine:
         try:

@@ -16,7 +16,7 @@ from penstock.client.errors import ClientError
 from penstock.node.definitions.units import parse_bytes, parse_ms
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.rdkafka.admin import Admin
 
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 name_argument = click.argument("name", metavar="NAME")

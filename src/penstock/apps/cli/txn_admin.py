@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.apps.cli.client import check_code, connect_cluster, translated
 from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
-from penstock.client.cluster import RETRIABLE, Coordinator, Leader, Node, Target
+from penstock.client.raw.cluster import RETRIABLE, Coordinator, Leader, Node, Target
 from penstock.wire.kafka import ApiKey, ErrorCode, KafkaRequest, ResponseT, messages
 
 _INIT_VERSION_MAX = 4

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, ExitStack
 from penstock.apps.load.pace import NS_PER_S
 from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
 from penstock.apps.load.producing import DUE, NEVER_DUE, produce
-from penstock.client.broker_client import BrokerClient
-from penstock.client.queue_session import Message
+from penstock.client.queue import Message
+from penstock.client.queue.broker_client import BrokerClient
 
 SILENT_S_MAX = 60.0
 FROM_END = -1

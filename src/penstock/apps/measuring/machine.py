@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import penstock
 from penstock.apps.measuring.figures import percentile
+from penstock.core.version import __version__
 
 PROBE_BYTES = 1100
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -126,7 +126,7 @@ def describe(directory: Path, cpus: Cpus) -> dict[str, str]:
     if cpus.server == cpus.loader:
         pinning = "one CPU for server and load: every figure is worse than with two"
     facts: dict[str, Callable[[], str]] = {
-        "penstock": lambda: penstock.__version__,
+        "penstock": lambda: __version__,
         "python": lambda: f"{platform.python_implementation()} {sys.version.split()[0]}",
         "libraries": lambda: ", ".join(f"{name} {version(name)}" for name in ("uvloop", "google-crc32c")),
         "client": _librdkafka,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock import __version__
+from penstock.core.version import __version__
 from penstock.doors.http.query import Field
 from penstock.doors.http.routes import Route
 from penstock.doors.http.schemas import SCHEMAS, TOPIC_NAME

@@ -13,9 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock import __version__
 from penstock.core.errors import BrokerError
 from penstock.core.limits import GROUP_SAMPLES_MAX
+from penstock.core.version import __version__
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
 from penstock.node.replicas.partition import Partition

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.client.access import nearest, read_access
-from penstock.client.cluster import Cluster
 from penstock.client.errors import Refused
+from penstock.client.raw.cluster import Cluster
 from penstock.spark.pipelines.conflicts import side_targets
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.problems import ProjectProblem

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 
 from penstock.client.access import read_access
-from penstock.client.cluster import Cluster
-from penstock.client.offsets import EARLIEST
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.offsets import EARLIEST
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.lake.port import Spans
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.loops import compiled_loops
+from penstock.client.raw.loops import compiled_loops
 from penstock.core.codecs import CODEC_NAMES
 from penstock.core.model import Header, Record
 from penstock.core.records import packing_loops

@@ -6,9 +6,9 @@ import json
 import sys
 from pathlib import Path
 
-from penstock import __version__
 from penstock.apps.race.servers.process import ServerProcess
 from penstock.apps.race.servers.runner import Promise, Running
+from penstock.core.version import __version__
 
 DOORS = {"main": "port", "queue": "queue_port"}
 
