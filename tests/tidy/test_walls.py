@@ -122,6 +122,10 @@ def test_every_room_has_a_sign(sources: list[Source]) -> None:
     assert walls.unsigned_rooms(sources) == []
 
 
+def test_unit_tests_mirror_the_package(sources: list[Source]) -> None:
+    assert walls.strayed_tests(sources) == []
+
+
 def test_names_say_something(sources: list[Source]) -> None:
     assert walls.vague_names(sources) == []
 
