@@ -1,4 +1,4 @@
-"""asyncio: several tasks write while another reads, on one loop. Needs a running broker."""
+"""asyncio: several tasks write while another reads, on one event loop. Needs a running broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro: values are checked against a schema, and written short. Needs a running broker and fastavro."""
+"""Avro: values are validated against a schema and encoded compactly. Needs a running broker and fastavro."""
 
 from __future__ import annotations
 

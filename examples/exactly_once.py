@@ -1,4 +1,4 @@
-"""Exactly once from topic to topic: orders become bills, and a failure in the middle makes no bill twice.
+"""Exactly once from topic to topic: orders become bills, and a failure in between duplicates none.
 
 Needs a running broker.
 """

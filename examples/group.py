@@ -1,4 +1,4 @@
-"""A group shares the work: two members in two threads, each with its part of the partitions. Needs a running broker."""
+"""A consumer group: two members in two threads share the partitions. Needs a running broker."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Prints the messages of a topic as they come, over a WebSocket of the HTTP door. Needs a running broker.
+"""Prints the messages of a topic as they arrive, over a WebSocket. Needs a running broker.
 
     python examples/http_tail.py TOPIC [QUERY] [COUNT]
 
-QUERY is what docs/protocols/http.md says, such as `offset=earliest&json=level:error`; after COUNT messages it ends.
-PENSTOCK_HTTP names a door that is not at 127.0.0.1:9080.
+docs/protocols/http.md describes QUERY, such as `offset=earliest&json=level:error`. Exits after COUNT messages.
+PENSTOCK_HTTP is the HOST:PORT of the HTTP listener, 127.0.0.1:9080 if not set.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A queue with two workers and a message that no worker can do: turns and a dead letter. Needs a running broker."""
+"""A queue with two workers and one message that is rejected: round robin and a dead letter. Needs a running broker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def main() -> None:
             client.disconnect()
         for name, count in sorted(done.items()):
             print(f"{name} did {count}")
-        print(f"dead letters brought back: {boss.redrive(SUBSCRIPTION)}")
+        print(f"dead letters redriven: {boss.redrive(SUBSCRIPTION)}")
 
 
 if __name__ == "__main__":

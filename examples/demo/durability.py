@@ -1,7 +1,7 @@
 """Act one.
 
-Orders go in, another client reads them, the broker is killed in the middle, and every acknowledged order is
-there.
+One client writes orders, another reads them, the broker is killed in between, and every acknowledged order
+is still there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Acked = dict[tuple[int, int], bytes]
 
 
 def play(stage: Stage) -> bool:
-    stage.act("Orders that survive a kill -9", "One broker, two clients that nobody here wrote, one SIGKILL.")
+    stage.act("Orders that survive a kill -9", "One broker, two third-party clients, one SIGKILL.")
     started = time.monotonic()
     with running_broker() as broker:
         stage.say(
@@ -48,21 +48,21 @@ def play(stage: Stage) -> bool:
         before = len(acked)
         restart_s = kill_while_producing(stage, broker, acked)
         stage.say(
-            f"killed -9 with {len(acked) - before:,} more orders acknowledged by the end; "
-            f"up again after {restart_s * 1000:.0f} ms"
+            f"broker killed with SIGKILL during {len(acked) - before:,} more orders; "
+            f"ready again after {restart_s * 1000:.0f} ms"
         )
         read = asyncio.run(read_back(broker))
         lost = [where for where, value in acked.items() if read.get(where) != value]
         held &= stage.check(
-            not lost, f"of {len(acked):,} acknowledged orders {len(lost)} are lost or changed"
+            not lost, f"{len(acked):,} orders acknowledged, {len(lost) or 'none'} lost or changed"
         )
-        held &= stage.check(are_dense(read), "offsets are dense in every partition")
+        held &= stage.check(are_dense(read), "offsets have no gaps in any partition")
         held &= stage.check(
             len(set(read.values())) == len(read),
-            "no order is there twice, although the producer repeated itself",
+            "no duplicates, although the producer retried",
         )
         show_sample(stage, read)
-        held &= stage.check(broker.stop() == 0, "SIGTERM: stopped clean")
+        held &= stage.check(broker.stop() == 0, "SIGTERM: clean shutdown")
     return held
 
 
@@ -108,13 +108,15 @@ def produce(stage: Stage, broker: Broker, numbers: range, acked: Acked, title: s
 
 
 def kill_while_producing(stage: Stage, broker: Broker, acked: Acked) -> float:
-    """Kill the broker in the middle of a stream of orders and start it again; returns how long the start took.
+    """Kill the broker while orders are being written and restart it; returns how long the restart took.
 
-    The producer goes on by itself: it repeats what was not acknowledged, and the broker knows the repetitions.
+    The producer continues by itself: it retries what was not acknowledged, and the broker drops duplicates.
     """
     target = len(acked) + KILL_AFTER_ACKED
     numbers = range(FIRST_ORDERS, FIRST_ORDERS + MORE_ORDERS)
-    writer = threading.Thread(target=produce, args=(stage, broker, numbers, acked, "…and goes on writing"))
+    writer = threading.Thread(
+        target=produce, args=(stage, broker, numbers, acked, "confluent-kafka keeps writing")
+    )
     writer.start()
     while len(acked) < target and writer.is_alive():
         time.sleep(0.001)

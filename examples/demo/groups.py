@@ -71,20 +71,20 @@ def play(stage: Stage) -> bool:
 def share_work(stage: Stage, broker: Broker, workers: list[Worker]) -> bool:
     held = stage.check(
         wait_for(lambda: shared(workers)),
-        f"{len(workers)} workers have all {PARTITIONS} partitions: {shares(workers)}",
+        f"{len(workers)} workers share all {PARTITIONS} partitions: {shares(workers)}",
     )
     send(broker, range(PARCELS // 2))
     victim, *others = workers
     wait_for(lambda: len(victim.handled()) > 0)
     victim.end(signal.SIGKILL)
-    stage.say(f"{victim.name} is killed -9 in the middle of its work")
+    stage.say(f"{victim.name} is killed with SIGKILL while working")
     send(broker, range(PARCELS // 2, PARCELS))
     moved = wait_for(lambda: shared(others))
-    held &= stage.check(moved, f"its partitions have moved: {shares(others)}")
+    held &= stage.check(moved, f"its partitions moved to the others: {shares(others)}")
     done = wait_for(lambda: len({parcel for worker in workers for parcel in worker.handled()}) == PARCELS)
     count = sum(len(worker.handled()) for worker in workers)
     return held & stage.check(
-        done, f"all {PARCELS:,} parcels were handled; {count - PARCELS} of them twice, none never"
+        done, f"all {PARCELS:,} parcels handled: {count - PARCELS or 'none'} twice, none missed"
     )
 
 

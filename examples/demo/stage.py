@@ -1,4 +1,4 @@
-"""How the demo speaks: titles, lines, a check that can fail. Never does anything to a broker."""
+"""Output of the demo: titles, lines, and checks that can fail. Does not touch a broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stage:
         self.console.print(f"  {text}")
 
     def check(self, holds: bool, text: str) -> bool:
-        """One promise, and whether it was kept."""
+        """Print one promise and whether it holds."""
         mark = "[bold green]✔[/]" if holds else "[bold red]✘[/]"
         self.console.print(f"  {mark} {text}")
         return holds
@@ -51,8 +51,8 @@ class Stage:
     def curtain(self, held: bool) -> None:
         took_s = time.monotonic() - self._started
         words = (
-            "[bold green]Everything held.[/]"
+            "[bold green]All checks passed.[/]"
             if held
-            else "[bold red]Something did not hold: see the red line above.[/]"
+            else "[bold red]A check failed: see the line marked ✘ above.[/]"
         )
         self.console.print(f"\n{words} [dim]({took_s:.1f} s)[/]")

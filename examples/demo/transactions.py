@@ -1,4 +1,4 @@
-"""Act three: a transaction that aborts is never seen, one that commits is seen whole."""
+"""Act three: readers never see an aborted transaction, and see all of a committed one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRANSFERS = 5
 
 
 def play(stage: Stage) -> bool:
-    stage.act("A transaction that never happened", "Both sides of a transfer are seen, or neither is.")
+    stage.act("Transactions, committed and aborted", "Readers see both sides of a transfer, or neither.")
     with running_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
         for future in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
@@ -24,16 +24,16 @@ def play(stage: Stage) -> bool:
         everything = read(broker, "read_uncommitted")
         committed = read(broker, "read_committed")
         stage.say(
-            f"{len(everything)} records lie in the log, {sum('dropped' in one for one in everything)} of them aborted"
+            f"{len(everything)} records in the log, {sum('dropped' in one for one in everything)} of them aborted"
         )
         held = stage.check(
             not any("dropped" in one for one in committed),
-            "a read_committed reader sees none of the aborted ones",
+            "a read_committed reader sees no aborted record",
         )
         whole = [one.split(": ")[0] for one in committed] == ["kept"] * 2 * TRANSFERS + [
             "also kept"
         ] * 2 * TRANSFERS
-        return held & stage.check(whole, f"and all {len(committed)} of the committed ones, in order")
+        return held & stage.check(whole, f"and all {len(committed)} committed records, in order")
 
 
 def transfer(broker: Broker, name: str, *, commit: bool) -> None:

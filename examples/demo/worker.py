@@ -1,6 +1,6 @@
-"""One worker of the demo's group: handles parcels, writes down what it has and what it did, commits as it goes.
+"""One worker of the demo's group: handles parcels, writes its assignment and its work to a file, and commits.
 
-Arguments: bootstrap, group, topic, name, diary file. Ends on SIGTERM, leaving the group properly.
+Arguments: bootstrap, group, topic, name, diary file. Exits on SIGTERM after leaving the group.
 """
 
 from __future__ import annotations

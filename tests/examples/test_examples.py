@@ -107,4 +107,4 @@ def test_queue_workers(broker: Broker) -> None:
     told = run(broker, "queue_workers.py").splitlines()
     shares = [int(count) for count in re.findall(r"did (\d+)", "\n".join(told))]
     assert (sum(shares), len(shares)) == (40, 2)
-    assert told[-1] == "dead letters brought back: 1"
+    assert told[-1] == "dead letters redriven: 1"
