@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from conditions import WAIT_S_MAX, until
 from penstock import BrokerClient
 from penstock.client import errors
 from penstock.client.broker_client import Reject
 from penstock.client.queue_session import Message
 from penstock.testing import Broker, running_broker
-from waiting import WAIT_S_MAX, until
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from in_process import KAFKA_ONLY, Caller, open_doors
+from in_process_client import KAFKA_ONLY, Caller, open_doors
 from penstock.core.model import NewRecord, Storage
 from penstock.core.records.whole import build_batch
 from penstock.doors.kafka.call import Call
