@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from making import with_header
+from log_samples import with_header
 from penstock.core.codecs import GZIP, LZ4, SNAPPY, ZSTD
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import NewRecord

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from contract.metadata_contract import Ground, MetadataContract
-from handheld import Hand, PromptWorkers
+from manual_ports import Hand, PromptWorkers
 from penstock.core.errors import DiskFailed, TimedOut
 from penstock.core.log.log import LogLimits
 from penstock.core.log.recovery import open_log

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from conditions import until
 from penstock import BrokerClient, Consumer, Producer
 from penstock.client.queue import Message, Reject
 from penstock.testing import Broker, running_broker
-from waiting import until
 
 RUN_S_MAX = 60
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from fuzz.target import Target
-from making import DIRECTORY, LIMITS, keyed_batch, opaque_batch, reopen
+from log_samples import DIRECTORY, LIMITS, keyed_batch, opaque_batch, reopen
 from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import (
     BrokerError,

@@ -15,8 +15,8 @@ from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from compat.raw import RawConnection, batch
+from conditions import until
 from hostile.harness import ProbedBroker
-from waiting import until
 
 DESCRIPTORS = 130
 TOPICS = 40

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from contextlib import ExitStack
 
+from conditions import until
 from hostile.harness import Harness
 from penstock.wire.kafka import ApiKey, encode_request, messages
-from waiting import until
 
 BROKER_FLAGS = {"connections_max": 4_000, "connections_per_address_max": 4_000, "frame_ms_max": 1_000}
 CONNECTIONS = 800

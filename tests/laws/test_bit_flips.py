@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from making import DIRECTORY, append, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import CorruptBatch, Damaged, TornSegment
 from penstock.core.log.log import Log
 from penstock.node.runtime.memory import MemoryFiles

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from making import with_header
+from log_samples import with_header
 from penstock.client.raw.loops import compiled_loops
 from penstock.core.errors import CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from making import DIRECTORY, append, keyed_batch, reopen, sync, with_header
+from log_samples import DIRECTORY, append, keyed_batch, reopen, sync, with_header
 from penstock.core.log.compaction import choose, install
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.rewrite import rewrite

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from making import DIRECTORY, append, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import OffsetOutOfRange
 from penstock.core.log.producers import Producers
 from penstock.core.log.transactions import Transactions

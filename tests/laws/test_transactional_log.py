@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from laws.test_log_model import Kept, LogMachine
-from making import append, opaque_batch
+from log_samples import append, opaque_batch
 from penstock.core.log.transactions import Aborted
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.core.records.control import Marker, build_marker, read_marker

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
-from making import with_header
+from log_samples import with_header
 from penstock.core.errors import BrokerError
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import Header, NewRecord

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from in_process import KAFKA_ONLY
+from in_process_client import KAFKA_ONLY
 from penstock.apps.doorways import Doorways
 from penstock.node.broker import Broker, start_broker
 from penstock.node.connections.addresses import Address

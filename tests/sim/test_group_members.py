@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from in_process import KAFKA_ONLY
+from in_process_client import KAFKA_ONLY
 from penstock.core.machine import Moment
 from penstock.core.machines.classic_group.group import Group
 from penstock.core.machines.classic_group.values import Touched

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from making import DIRECTORY, append, filled_batch, keyed_batch, reopen
+from log_samples import DIRECTORY, append, filled_batch, keyed_batch, reopen
 from penstock.core.log.compaction import choose, install
 from penstock.core.log.inspect import Severity, verify
 from penstock.core.log.log import Log, LogLimits

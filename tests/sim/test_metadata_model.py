@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from handheld import Hand, PromptWorkers
+from manual_ports import Hand, PromptWorkers
 from penstock.core.errors import BrokerError, TimedOut
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from handheld import Hand, run, turns
-from making import filled_batch
+from log_samples import filled_batch
+from manual_ports import Hand, run, turns
 from penstock.core.log.log import Log, SyncPlan
 from penstock.core.records.batch import decode_header, stamp
 from penstock.node.replicas.partition import Partition

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from feeding import NOW_MS, connected, create, delete, grow, numbered, put
 from penstock.client.raw.cluster import Cluster
 from penstock.core.model import Header, NewRecord
 from penstock.testing import Broker
+from topic_fixtures import NOW_MS, connected, create, delete, grow, numbered, put
 
 STREAM_S_MAX = 120
 _numbers = itertools.count()

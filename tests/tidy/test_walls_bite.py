@@ -268,3 +268,31 @@ def test_elsewhere(line: str) -> None:
 
 def test_elsewhere_lets_pass() -> None:
     assert not walls.places_elsewhere([Source("docs/a.md", "docs/work/plan and ./home/x, /var/log/broker")])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("core/test_segment.py", "from penstock.node import disk"),
+        ("node/test_segment.py", "from penstock.core.log.segment import Segment"),
+        ("gone/test_segment.py", "from penstock.core.log.segment import Segment"),
+    ],
+)
+def test_strayed_tests(path: str, text: str) -> None:
+    package = [src("core/log/segment.py", ""), src("node/disk.py", "")]
+    assert len(walls.strayed_tests([*package, Source(f"tests/unit/{path}", text)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("unit/core/log/test_segment.py", ""),
+        ("unit/core/log/test_segment_roll.py", ""),
+        ("unit/core/log/test_newest_time.py", "from penstock.core.log.segment import Segment"),
+        ("unit/core/log/disks.py", ""),
+        ("sim/test_disk.py", ""),
+    ],
+)
+def test_strayed_tests_let_pass(path: str, text: str) -> None:
+    package = [src("core/log/segment.py", ""), src("node/disk.py", "")]
+    assert walls.strayed_tests([*package, Source(f"tests/{path}", text)]) == []

@@ -59,6 +59,8 @@ VERBS = frozenset({"encode", "decode", "main"})
 _FORMS = re.compile(r"_(?:loops|compiled)$")
 """One module in two forms: the plain one, and the one for a C compiler."""
 
+_UNIT = PurePosixPath("tests/unit")
+
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _VAGUE = re.compile(r"(^|_)(utils?|commons?|helpers?|misc|managers?)($|_)")
@@ -307,6 +309,26 @@ def unsigned_rooms(sources: Iterable[Source]) -> list[str]:
         docstring = ast.get_docstring(source.tree)
         if source.text.strip() and not (docstring and docstring.splitlines()[0].strip()):
             found.append(source.path)
+    return found
+
+
+def strayed_tests(sources: Iterable[Source]) -> list[str]:
+    """Unit tests outside the mirrored folder: not named after a module there, and importing none of its modules.
+
+    `test_partition_flush.py` is named after `partition`: one module may have several files of tests.
+    """
+    listed = list(sources)
+    modules = frozenset(source.module for source in listed if source.module)
+    found = []
+    for source in listed:
+        path = PurePosixPath(source.path)
+        if not path.is_relative_to(_UNIT) or not path.name.startswith("test_"):
+            continue
+        room = ".".join((PACKAGE, *path.relative_to(_UNIT).parent.parts))
+        words = path.stem.split("_")[1:]
+        names = {f"{room}.{'_'.join(words[:count])}" for count in range(1, len(words) + 1)}
+        if not names & modules and not any(_within(name, room) for _, name in imported(source, modules)):
+            found.append(f"{source.path}: tests nothing of {room}")
     return found
 
 

@@ -16,7 +16,7 @@ class LoggingSettings:
         Kind.CHOICE,
         "logging",
         LogLevel.INFO,
-        "The least important message still written.",
+        "Lowest severity that is logged.",
         choices=LogLevel,
         aliases=("logging.level",),
     )
@@ -24,7 +24,7 @@ class LoggingSettings:
         Kind.CHOICE,
         "logging",
         LogFormat.TEXT,
-        "Lines for people, or one JSON object per line.",
+        "Format of log lines: text, or one JSON object per line.",
         choices=LogFormat,
         aliases=("logging.format",),
     )

@@ -42,9 +42,9 @@ SECTIONS = {
     "topics": "Topics",
     "groups": "Consumer groups and their offsets",
     "transactions": "Transactions",
-    "subscriptions": "Subscriptions of the queue door",
-    "limits": "Limits per client and in all",
-    "logging": "What the broker says about itself",
+    "subscriptions": "Subscriptions of the queue protocol",
+    "limits": "Limits per client and overall",
+    "logging": "Logging",
 }
 """Sections of the definition in the order in which help and docs show them."""
 

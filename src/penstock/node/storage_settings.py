@@ -18,8 +18,8 @@ class StorageSettings:
         Kind.TEXT,
         "storage",
         "./penstock-data",
-        "Directory of all topics, private to the user that runs the broker (directories 0700, files 0600). A relative"
-        " path starts where the broker was started.",
+        "Directory of all data, accessible only to the user that runs the broker (directories 0700, files 0600). A"
+        " relative path is resolved against the working directory of the broker.",
         aliases=("log_dir", "storage.dir", "storage.path"),
         kafka="log.dirs",
     )
@@ -27,40 +27,43 @@ class StorageSettings:
         Kind.CHOICE,
         "storage",
         Storage.DISK,
-        "Keep the log on disk, or in memory only: then a restart forgets everything.",
+        "Store the log on disk, or in memory only; in memory it is lost when the broker stops.",
         choices=Storage,
         aliases=("storage.type",),
     )
     retention_check_ms: int = duration(
         "storage",
         30_000,
-        "How often retention is looked at.",
+        "How often retention is checked.",
         low=1,
         kafka="log.retention.check.interval.ms",
     )
     compaction_check_ms: int = duration(
         "storage",
         15_000,
-        "How often compacted topics are looked at.",
+        "How often compacted topics are checked for compaction.",
         low=1,
         kafka="log.cleaner.backoff.ms",
     )
     checkpoint_interval_ms: int = duration(
         "storage",
         5_000,
-        "How often recovery points are written; the work of a start after a crash grows with it.",
+        "How often recovery points are written; a longer interval makes recovery after a crash slower.",
         low=1,
         kafka="log.flush.offset.checkpoint.interval.ms",
     )
     producer_expiry_ms: int = duration(
         "storage",
         _DAY_MS,
-        "How long the sequence numbers of a silent producer are remembered.",
+        "How long the sequence numbers of an idle producer are retained.",
         low=1,
         high=INT32_MAX,
         kafka="producer.id.expiration.ms",
     )
     open_files_max: int = count(
-        "storage", 4_096, "Files of the log held open at once; the least used are closed first.", low=16
+        "storage",
+        4_096,
+        "Maximum number of open log files; idle files that were opened first are closed first.",
+        low=16,
     )
     flush_threads: int = count("storage", 4, "Threads that wait for fdatasync.", low=1, high=256)

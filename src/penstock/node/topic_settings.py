@@ -20,8 +20,8 @@ class TopicDefaults:
         Kind.CHOICE,
         "storage",
         Durability.FSYNC,
-        "When a record counts as kept: after fdatasync, flushed at intervals, or handed to the operating "
-        "system. Topics may differ.",
+        "When a record is acknowledged: after fdatasync, or once written, with flushes at intervals or left to the "
+        "operating system. Topics may override it.",
         choices=Durability,
         kafka="penstock.durability",
     )
@@ -35,13 +35,13 @@ class TopicDefaults:
     flush_messages: int = count(
         "storage",
         0,
-        "With durability `interval`: flush also after this many records; 0: never by count.",
+        "With durability `interval`: also flush after this many records; 0: no limit by count.",
         kafka="log.flush.interval.messages",
     )
     segment_bytes: int = size(
         "storage",
         _GIB,
-        "A segment that would grow beyond this is closed and the next one started.",
+        "Maximum size of a segment; a batch that would exceed it starts the next segment.",
         low=SEGMENT_BYTES_MIN,
         high=SEGMENT_BYTES_MAX,
         kafka="log.segment.bytes",
@@ -49,49 +49,49 @@ class TopicDefaults:
     segment_ms: int = duration(
         "storage",
         7 * _DAY_MS,
-        "A segment whose first record is older than this is closed.",
+        "Maximum age of the first record of a segment; then the next segment is started.",
         low=1,
         kafka="log.roll.ms",
     )
     index_interval_bytes: int = size(
         "storage",
         4_096,
-        "Bytes of log between two entries of a segment's index.",
+        "Bytes of log between two entries of a segment index.",
         high=INT32_MAX,
         kafka="log.index.interval.bytes",
     )
     retention_ms: int = duration(
         "storage",
         7 * _DAY_MS,
-        "Closed segments whose newest record is older than this are deleted; -1: kept forever.",
+        "Closed segments whose newest record is older than this are deleted; -1: never.",
         special=-1,
         kafka="log.retention.ms",
     )
     retention_bytes: int = size(
         "storage",
         -1,
-        "A partition larger than this loses its oldest segments; -1: no limit.",
+        "Maximum size of a partition; beyond it the oldest segments are deleted; -1: no limit.",
         special=-1,
         kafka="log.retention.bytes",
     )
     delete_retention_ms: int = duration(
         "storage",
         _DAY_MS,
-        "How long a compacted topic keeps a tombstone.",
+        "How long a compacted topic retains tombstones.",
         kafka="log.cleaner.delete.retention.ms",
     )
     auto_create_topics: bool = setting(
         Kind.SWITCH,
         "topics",
         True,
-        "Create a topic when a client first asks for it.",
+        "Create a missing topic when a client first uses it.",
         aliases=("topic_auto_create", "topics.auto_create"),
         kafka="auto.create.topics.enable",
     )
     default_partitions: int = count(
         "topics",
         1,
-        "Partitions of a topic that is created without saying how many.",
+        "Number of partitions of a topic that is created without one.",
         low=1,
         high=PARTITIONS_PER_TOPIC_MAX,
         kafka="num.partitions",
@@ -99,7 +99,7 @@ class TopicDefaults:
     message_bytes_max: int = size(
         "topics",
         1_048_588,
-        "The largest batch that a topic accepts, unless the topic says otherwise.",
+        "Maximum size of a batch; default for topics without their own setting.",
         high=INT32_MAX,
         aliases=("max_message_size",),
         kafka="message.max.bytes",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from node_at_hand import SETTINGS, with_broker
+from memory_broker import SETTINGS, with_broker
 from penstock.apps import doorways
 from penstock.apps.doorways import KAFKA, Doorways
 from penstock.apps.ready import StartError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from handheld import Hand, PromptWorkers, run, turns
+from manual_ports import Hand, PromptWorkers, run, turns
 from penstock.core.errors import DiskFailed, NotLeader, Offline, TopicExists, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.segment import Segment

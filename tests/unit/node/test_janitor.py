@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from handheld import DIRECTORY, Hand, run, turns
-from making import LIMITS, reopen
+from log_samples import LIMITS, reopen
+from manual_ports import DIRECTORY, Hand, run, turns
 from penstock.core.errors import DiskFailed, NotLeader
 from penstock.node import checkpoint, janitor
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA

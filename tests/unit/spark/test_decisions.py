@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from deciding import (
+from penstock.client.access import Access, read_access
+from penstock.client.errors import ClientError, Refused
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.committed_offsets import committed
+from penstock.client.raw.transactions import end, open_ids
+from penstock.spark.decisions import Decisions, last_batch, task_name
+from penstock.testing import running_broker
+from penstock.wire.kafka import ApiKey, messages
+from sink_stage import (
     PARTITIONS,
     TASKS,
     TIMEOUT_MS,
@@ -19,14 +27,6 @@ from deciding import (
     play_one,
     play_two,
 )
-from penstock.client.access import Access, read_access
-from penstock.client.errors import ClientError, Refused
-from penstock.client.raw.cluster import Cluster, TopicPartition
-from penstock.client.raw.committed_offsets import committed
-from penstock.client.raw.transactions import end, open_ids
-from penstock.spark.decisions import Decisions, last_batch, task_name
-from penstock.testing import running_broker
-from penstock.wire.kafka import ApiKey, messages
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeding import NOW_MS, create, delete, numbered, put
 from penstock.client.errors import BadArgument, RecordsLost
 from penstock.client.raw.cluster import Cluster
 from penstock.client.raw.fetch import Span
@@ -17,6 +16,7 @@ from penstock.spark.bounds import cut
 from penstock.spark.options import ReadOptions, read_options
 from penstock.spark.reader import BatchReader
 from penstock.testing import Broker
+from topic_fixtures import NOW_MS, create, delete, numbered, put
 
 _numbers = itertools.count()
 

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deciding import committed_values
 from penstock import Admin
 from penstock.client.access import read_access
 from penstock.client.errors import Aborted, NotFound
@@ -21,6 +20,7 @@ from penstock.spark.decisions import NEVER, task_name
 from penstock.spark.sink import Report, Sink, Turn
 from penstock.spark.sink_options import read_sink_options
 from penstock.testing import Broker, running_broker
+from sink_stage import committed_values
 
 
 @pytest.fixture(scope="module")

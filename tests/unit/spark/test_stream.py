@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from feeding import create, delete, forget, grow, numbered, put
 from penstock.client.errors import BadArgument, NotFound, RecordsLost
 from penstock.client.raw.cluster import Cluster, TopicPartition
 from penstock.client.raw.committed_offsets import committed
@@ -19,6 +18,7 @@ from penstock.spark.checkpoint import FROM, IDS
 from penstock.spark.options import read_options
 from penstock.spark.stream import StreamReader, share_of
 from penstock.testing import Broker
+from topic_fixtures import create, delete, forget, grow, numbered, put
 
 ALL = ReadAllAvailable()
 _numbers = itertools.count()

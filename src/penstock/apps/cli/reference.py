@@ -33,18 +33,19 @@ def settings_page() -> str:
     """Every setting: default, bounds, meaning and other names."""
     lines = [
         "# Settings",
-        "One table per section, made from `penstock/node/settings.py` by `make docs`. A setting is a key in a YAML or",
-        "JSON file (`data_dir`, also `data-dir` or `dataDir`, at the top or inside its section), a variable",
-        "`PENSTOCK_DATA_DIR` or a flag `--data-dir`. Flags win over variables, variables over the file, the file over",
-        "the default. Sizes: `65536`, `64k`, `1 GiB` (1024s), `1 MB` (1000s). Times: `500ms`, `30s`, `5m`, `2h`,",
-        "`7d`, `1w`. An unknown key or a value out of bounds stops the start with exit code 2 and says what is",
-        "allowed. `penstock config explain` shows the values in effect and where they come from.",
+        "One table per section, generated from the `*_settings.py` modules of `penstock/node` by `make docs`. A",
+        "setting is a key in a YAML or JSON file (`data_dir`, also `data-dir` or `dataDir`, at the top level or",
+        "inside its section), an environment variable `PENSTOCK_DATA_DIR` or a flag `--data-dir`. Flags override",
+        "variables, variables override the file, and the file overrides the default. Sizes: `65536`, `64k`,",
+        "`1 GiB` (powers of 1024), `1 MB` (powers of 1000). Times: `500ms`, `30s`, `5m`, `2h`, `7d`, `1w`. With an",
+        "unknown key or a value out of range the broker does not start: it reports the allowed values and exits",
+        "with code 2. `penstock config explain` shows the effective values and their sources.",
         "",
-        "A setting of the scope `topic default` is what topics without their own value inherit. These values belong",
-        "to the cluster and are stored with its topics: a broker that is alone stores its settings at every start,",
-        "brokers that share their metadata take them from there. Topics (`penstock topic`) and changes at run time",
-        "(AlterConfigs for all brokers, as `kafka-configs` sends it) go before them. All other settings are the",
-        "node's own.",
+        "Topics without their own value inherit the settings with scope `topic default`. These belong to the",
+        "cluster and are stored in its metadata: a single broker stores its settings at every start, brokers that",
+        "share metadata read them from there. Topic settings (`penstock topic`) and changes at run time",
+        "(AlterConfigs for all brokers, as `kafka-configs` sends it) take precedence. All other settings belong",
+        "to the node.",
     ]
     for section, title in SECTIONS.items():
         lines += [
@@ -54,7 +55,8 @@ def settings_page() -> str:
             "|---|---|---|---|---|---|",
         ]
         lines += [_row(definition) for definition in DEFINITIONS if definition.section == section]
-    lines += ["", "## Names of other brokers", "These are understood as well; ours win over them.", ""]
+    lines += ["", "## Names of other brokers"]
+    lines += ["These names are accepted as well; Penstock's own names take precedence.", ""]
     lines += [f"- `{variable}`: `{name}`" for variable, name in FOREIGN_VARIABLES.items()]
     lines.append("- `bufferSizes: [receive, send]` in a file: `socket_receive_bytes` and `socket_send_bytes`")
     return "\n".join(lines) + "\n"
@@ -147,9 +149,9 @@ def metrics_page() -> str:
     """Every metric: name, kind, labels and meaning."""
     lines = [
         "# Metrics",
-        "What `GET /metrics` of the HTTP door shows, in Prometheus' text format. Made from",
-        "`penstock/node/metrics/families.py` by `make docs`. Values are read when they are asked for; counters start",
-        "at 0 with the process, those of a topic also when the topic is made anew.",
+        "The metrics of `GET /metrics` on the HTTP port, in Prometheus' text format. Generated from",
+        "`penstock/node/metrics/families.py` by `make docs`. Values are read at the time of the request; counters",
+        "start at 0 with the process, and those of a topic also when the topic is recreated.",
         "",
         "| metric | kind | labels | meaning |",
         "|---|---|---|---|",

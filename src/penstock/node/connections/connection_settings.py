@@ -14,12 +14,12 @@ class ConnectionSettings:
     """Over a limit a client gets an error, is not read from, or is closed."""
 
     drain_ms_max: int = duration(
-        "server", 5_000, "How long a stopping broker lets requests in flight finish.", high=INT32_MAX
+        "server", 5_000, "How long a stopping broker waits for requests in flight.", high=INT32_MAX
     )
     connections_max: int = count(
         "limits",
         5_000,
-        "Connections in all; one more is closed at once.",
+        "Maximum number of connections; further ones are closed immediately.",
         low=1,
         high=INT32_MAX,
         aliases=("max_connections",),
@@ -28,7 +28,7 @@ class ConnectionSettings:
     connections_per_address_max: int = count(
         "limits",
         5_000,
-        "Connections from one client address.",
+        "Maximum number of connections from one client address.",
         low=1,
         high=INT32_MAX,
         kafka="max.connections.per.ip",
@@ -36,7 +36,7 @@ class ConnectionSettings:
     frame_bytes_max: int = size(
         "limits",
         100 * _MIB,
-        "The largest request; a connection that announces more is closed.",
+        "Maximum size of a request; a connection that announces a larger one is closed.",
         low=1_024,
         high=INT32_MAX,
         kafka="socket.request.max.bytes",
@@ -44,48 +44,48 @@ class ConnectionSettings:
     frame_ms_max: int = duration(
         "limits",
         60_000,
-        "A request that is not complete this long after its first bytes ends its connection.",
+        "How long a request may take to arrive completely; then its connection is closed.",
         low=1,
         high=INT32_MAX,
     )
     inflight_bytes_max: int = size(
         "limits",
         256 * _MIB,
-        "Bytes of requests being worked on over all connections; beyond it, clients are not read from.",
+        "Maximum bytes of requests in flight over all connections; beyond it, the broker stops reading from clients.",
         low=1_024,
         kafka="queued.max.request.bytes",
     )
     requests_in_flight_max: int = count(
         "limits",
         1_000,
-        "Requests being worked on for one connection; beyond it, that client is not read from.",
+        "Maximum number of requests in flight per connection; beyond it, the broker stops reading from that client.",
         low=1,
         high=INT32_MAX,
     )
     response_queue_bytes_max: int = size(
         "limits",
         64 * _MIB,
-        "Responses that may wait for one slow reader; beyond it, that client is not read from.",
+        "Maximum bytes of responses queued for one connection; beyond it, the broker stops reading from that client.",
         low=1_024,
     )
     idle_ms_max: int = duration(
         "limits",
         600_000,
-        "A connection silent for longer than this is closed.",
+        "Connections that are idle for longer than this are closed.",
         low=1,
         kafka="connections.max.idle.ms",
     )
     socket_receive_bytes: int = size(
         "limits",
         0,
-        "Receive buffer of each socket; 0: what the system gives.",
+        "Receive buffer of each socket; 0: the default of the system.",
         high=INT32_MAX,
         kafka="socket.receive.buffer.bytes",
     )
     socket_send_bytes: int = size(
         "limits",
         0,
-        "Send buffer of each socket; 0: what the system gives.",
+        "Send buffer of each socket; 0: the default of the system.",
         high=INT32_MAX,
         kafka="socket.send.buffer.bytes",
     )

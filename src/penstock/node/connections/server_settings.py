@@ -15,12 +15,12 @@ class ServerSettings:
         Kind.HOST,
         "server",
         "127.0.0.1",
-        "Address to listen on. Anything but loopback must be asked for: clients are not authenticated.",
+        "Address to listen on. The default is loopback only, because clients are not authenticated.",
     )
     port: int = count(
         "server",
         9092,
-        "Port of the Kafka door; 0 takes a free one.",
+        "Port of the Kafka protocol; 0 picks a free port.",
         high=65535,
         aliases=("broker.base_port",),
     )
@@ -32,7 +32,7 @@ class ServerSettings:
         Kind.TEXT,
         "server",
         "",
-        "Origins of web pages that may use the HTTP door from a browser, such as https://app.example.com, or * for all;"
+        "Origins of web pages that may call the HTTP API from a browser, such as https://app.example.com, or * for all;"
         " empty: none.",
         may_be_empty=True,
     )
@@ -40,16 +40,16 @@ class ServerSettings:
         Kind.TEXT,
         "server",
         "",
-        "Further host names by which clients may address the HTTP door, such as penstock.internal, or .internal for all"
-        " names below it, or * for any. Always accepted: IP addresses, localhost, host and advertised_host.",
+        "Additional host names accepted by the HTTP API, such as penstock.internal, .internal for all names below it,"
+        " or * for any. Always accepted: IP addresses, localhost, host and advertised_host.",
         may_be_empty=True,
     )
     advertised_host: str = setting(
         Kind.HOST,
         "server",
         "",
-        "Address that clients are told to connect to; empty: the listening address, or this machine's own "
-        "address when listening on all.",
+        "Address that clients are told to connect to; empty: the listening address, or the address of this machine "
+        "when listening on all addresses.",
         may_be_empty=True,
     )
     advertised_port: int = count(
@@ -58,7 +58,7 @@ class ServerSettings:
     node_id: int = count(
         "server",
         0,
-        "Number of this broker.",
+        "Id of this broker.",
         high=INT32_MAX,
         aliases=("broker_id", "broker.id"),
         kafka="node.id",

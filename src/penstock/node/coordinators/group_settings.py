@@ -17,7 +17,7 @@ class GroupSettings:
     group_session_ms_min: int = duration(
         "groups",
         6_000,
-        "The shortest session that a member of a classic group may ask for.",
+        "Minimum session timeout that a member of a classic group may request.",
         low=1,
         high=INT32_MAX,
         kafka="group.min.session.timeout.ms",
@@ -25,7 +25,7 @@ class GroupSettings:
     group_session_ms_max: int = duration(
         "groups",
         1_800_000,
-        "The longest session that a member of a classic group may ask for.",
+        "Maximum session timeout that a member of a classic group may request.",
         low=1,
         high=INT32_MAX,
         kafka="group.max.session.timeout.ms",
@@ -33,20 +33,20 @@ class GroupSettings:
     group_initial_rebalance_ms: int = duration(
         "groups",
         150,
-        "How long a classic group that was empty waits for more members, counted from the last one that joined.",
+        "How long an empty classic group waits for more members, counted from the last join.",
         high=INT32_MAX,
         kafka="group.initial.rebalance.delay.ms",
     )
     group_initial_rebalance_static_ms: int = duration(
         "groups",
         1_000,
-        "The same once a static member (group.instance.id) has joined; the longer of the two counts.",
+        "The same once a static member (group.instance.id) has joined; the longer of the two applies.",
         high=INT32_MAX,
     )
     group_size_max: int = count(
         "groups",
         10_000,
-        "Members of one group.",
+        "Maximum number of members of a group.",
         low=1,
         high=INT32_MAX,
         kafka="group.max.size",
@@ -54,7 +54,7 @@ class GroupSettings:
     consumer_group_session_ms: int = duration(
         "groups",
         45_000,
-        "How long a member of a consumer group (the protocol in which the broker assigns) may be silent.",
+        "Session timeout of consumer group members (protocol with server-side assignment).",
         low=1,
         high=INT32_MAX,
         kafka="group.consumer.session.timeout.ms",
@@ -62,7 +62,7 @@ class GroupSettings:
     consumer_group_heartbeat_ms: int = duration(
         "groups",
         5_000,
-        "How often members of consumer groups are told to send a heartbeat; changes reach them with the next one.",
+        "Heartbeat interval of consumer group members; they learn of a change with their next heartbeat.",
         low=1,
         high=INT32_MAX,
         kafka="group.consumer.heartbeat.interval.ms",
@@ -70,7 +70,7 @@ class GroupSettings:
     group_topic_partitions: int = count(
         "groups",
         8,
-        "Partitions of the topic that keeps groups and offsets; counts when it is first made.",
+        "Number of partitions of the topic that stores groups and offsets; applies when the topic is created.",
         low=1,
         high=PARTITIONS_PER_TOPIC_MAX,
         kafka="offsets.topic.num.partitions",
@@ -78,13 +78,13 @@ class GroupSettings:
     offsets_retention_ms: int = duration(
         "groups",
         7 * _DAY_MS,
-        "How long offsets are kept after their group has become empty, or after the commit if it never had members.",
+        "How long offsets are retained after their group became empty, or after the commit if it never had members.",
         low=1,
     )
     offsets_check_ms: int = duration(
         "groups",
         600_000,
-        "How often offsets and empty groups are looked over for what may go.",
+        "How often offsets and empty groups are checked for expiry.",
         low=1,
         kafka="offsets.retention.check.interval.ms",
     )

@@ -12,23 +12,30 @@ class SubscriptionSettings:
     """Defaults of subscriptions and limits of their members."""
 
     subscription_hold_ms: int = duration(
-        "subscriptions", 30_000, "How long a member may hold a message, by default.", low=1, high=INT32_MAX
+        "subscriptions",
+        30_000,
+        "How long a member may hold a message before it is redelivered; default for new subscriptions.",
+        low=1,
+        high=INT32_MAX,
     )
     subscription_deliveries_max: int = count(
         "subscriptions",
         5,
-        "Deliveries of a message before it is a dead letter, by default.",
+        "Maximum deliveries of a message before it becomes a dead letter; default for new subscriptions.",
         low=1,
         high=INT32_MAX,
     )
     subscription_window_max: int = count(
         "subscriptions",
         1_000,
-        "The most messages that one member may hold at a time.",
+        "Maximum number of messages that a member may hold.",
         low=1,
         high=INT32_MAX,
     )
     subscription_heartbeat_ms: int = duration(
-        "subscriptions", 30_000, "Members give a sign of life this often; silent three times as long, they are gone.",
-        low=1, high=INT32_MAX,
-    )  # fmt: skip
+        "subscriptions",
+        30_000,
+        "Members must send a heartbeat this often; after three missed intervals they are removed.",
+        low=1,
+        high=INT32_MAX,
+    )

@@ -17,7 +17,7 @@ class TransactionSettings:
     transaction_topic_partitions: int = count(
         "transactions",
         8,
-        "Partitions of the topic that keeps transactional ids; counts when it is first made.",
+        "Number of partitions of the topic that stores transactional ids; applies when the topic is created.",
         low=1,
         high=PARTITIONS_PER_TOPIC_MAX,
         kafka="transaction.state.log.num.partitions",
@@ -25,7 +25,7 @@ class TransactionSettings:
     transaction_ms_max: int = duration(
         "transactions",
         900_000,
-        "The longest that a producer may ask for its transactions to stay open.",
+        "Maximum transaction timeout that a producer may request.",
         low=1,
         high=INT32_MAX,
         kafka="transaction.max.timeout.ms",
@@ -33,7 +33,7 @@ class TransactionSettings:
     transaction_check_ms: int = duration(
         "transactions",
         1_000,
-        "How often transactions are looked over for those that took too long; they are aborted.",
+        "How often transactions are checked for timeout; those that timed out are aborted.",
         low=1,
         high=INT32_MAX,
         kafka="transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -41,13 +41,13 @@ class TransactionSettings:
     transactional_id_expiry_ms: int = duration(
         "transactions",
         7 * _DAY_MS,
-        "How long a transactional id is remembered that nobody uses.",
+        "How long an unused transactional id is retained.",
         low=1,
         kafka="transactional.id.expiration.ms",
     )
     transaction_version: int = count(
         "transactions",
         2,
-        "The newest transaction protocol that clients are told of; 2 fences late requests of each transaction.",
+        "Highest transaction protocol version offered to clients; 2 fences late requests of each transaction.",
         high=2,
     )

@@ -99,7 +99,7 @@ def count(section: str, default: int, meaning: str, **more: Any) -> Any:
 
 
 def port_of(default: int, protocol: str) -> Any:
-    meaning = f"Port of the {protocol} door; 0 takes a free one, off keeps it shut."
+    meaning = f"Port of the {protocol} protocol; 0 picks a free port, off disables it."
     return setting(Kind.PORT, "server", default, meaning, high=65535)
 
 

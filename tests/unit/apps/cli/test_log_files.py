@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from making import DIRECTORY, append, keyed_batch, reopen, sync
+from log_samples import DIRECTORY, append, keyed_batch, reopen, sync
 from penstock.apps.cli.log_files import log as log_command
 from penstock.node.runtime.disk import DiskFiles
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from feeding import connected, create
 from penstock.apps.cli.main import cli
 from penstock.apps.cli.pipeline_project import FILES
 from penstock.apps.cli.pipeline_view import JsonLines, cells
@@ -17,6 +16,7 @@ from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.sessions import CannotStart
 from penstock.testing import Broker, running_broker
+from topic_fixtures import connected, create
 
 
 def run(*words: str) -> Result:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from conditions import WAIT_S_MAX, until
 from penstock import BrokerClient
 from penstock.client import errors
 from penstock.client.queue import Message, Reject
 from penstock.testing import Broker, running_broker
-from waiting import WAIT_S_MAX, until
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from feeding import connected, create, delete, forget, numbered, put
 from penstock.client.access import read_access
 from penstock.client.errors import NotFound, RecordsLost, Unreachable
 from penstock.client.raw.cluster import Cluster
 from penstock.client.raw.fetch import FetchTerms, Span, fetch_span
 from penstock.client.raw.loops import chosen_loops
 from penstock.testing import running_broker
+from topic_fixtures import connected, create, delete, forget, numbered, put
 
 _numbers = itertools.count()
 

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 import penstock
-from feeding import create, numbered, put
 from penstock.apps.cli.main import cli
 from penstock.client.errors import BadArgument, NotFound, NotInstalled, SerializationFailed
 from penstock.client.raw.cluster import Cluster
 from penstock.core.model import Header, NewRecord
 from penstock.testing import Broker
+from topic_fixtures import create, numbered, put
 
 _numbers = itertools.count()
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from making import DIRECTORY, append, keyed_batch, opaque_batch, reopen, sync, with_header
+from log_samples import DIRECTORY, append, keyed_batch, opaque_batch, reopen, sync, with_header
 from penstock.core.errors import TornSegment
 from penstock.core.log import cleaner_state
 from penstock.core.log.compaction import Plan, Result, choose, install, roll_is_due

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from making import DIRECTORY, LIMITS, append, filled_batch, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, LIMITS, append, filled_batch, opaque_batch, reopen, sync
 from penstock.core.errors import Fenced, OffsetOutOfRange, UnknownEpoch
 from penstock.core.log import log as log_module
 from penstock.core.log.log import Log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from making import opaque_batch
+from log_samples import opaque_batch
 from penstock.core.errors import OutOfOrder, StaleProducer
 from penstock.core.log.producers import Producers
 from penstock.core.log.transactions import Transactions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from making import DIRECTORY, LIMITS, append, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, LIMITS, append, opaque_batch, reopen, sync
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.log.log import Log
 from penstock.node.runtime.memory import MemoryFiles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from making import DIRECTORY, append, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import InvalidTransactionState, OutOfOrder, StaleCoordinator, StaleProducer
 from penstock.core.log.log import Log
 from penstock.core.log.transactions import FILE_NAME, Aborted

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from compat.bad_batches import CORRUPT, INVALID_RECORD, INVALID_TIMESTAMP, Case, cases, now_ms
-from making import keyed_batch, opaque_batch, with_header
+from log_samples import keyed_batch, opaque_batch, with_header
 from penstock.core.codecs import GZIP, NONE, ZSTD
 from penstock.core.errors import (
     BrokerError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from making import opaque_batch, with_header
+from log_samples import opaque_batch, with_header
 from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.model import Header, NewRecord, Record

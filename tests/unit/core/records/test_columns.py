@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from making import garbage, keyed_batch
+from log_samples import garbage, keyed_batch
 from penstock.core.errors import CorruptBatch
 from penstock.core.records.batch import stamp
 from penstock.core.records.columns import ColumnLoops, WantedRows, decode_columns

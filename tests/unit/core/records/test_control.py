@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.record import MemoryRecords
 
-from making import opaque_batch
+from log_samples import opaque_batch
 from penstock.core.errors import CorruptBatch
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import (

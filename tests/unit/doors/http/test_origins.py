@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from http_client import Answer, request
-from node_at_hand import SETTINGS, make_topic
+from memory_broker import SETTINGS, make_topic
 from penstock.doors.http.origins import Hosts
 from penstock.wire.http.request import Request
 

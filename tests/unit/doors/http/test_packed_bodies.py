@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
 from http_client import request
-from node_at_hand import make_topic
+from manual_ports import turns
+from memory_broker import make_topic
 from penstock.doors.http.conversation import BODY_BYTES_MAX
 from penstock.doors.http.server import INFLATED_BYTES_AT_ONCE
 

@@ -10,10 +10,10 @@ from wsproto.connection import Connection as Frames
 from wsproto.connection import ConnectionType
 from wsproto.events import CloseConnection, Event, Ping, Pong, TextMessage
 
-from handheld import turns
 from http_client import HttpClient, request
-from making import opaque_batch
-from node_at_hand import make_topic, until
+from log_samples import opaque_batch
+from manual_ports import turns
+from memory_broker import make_topic, until
 from penstock.core.codecs import ZSTD
 from penstock.core.records.compression import compress
 from penstock.doors.http import tail as tails

@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from node_at_hand import make_topic
+from memory_broker import make_topic
 from penstock.core.errors import DiskFailed
 from penstock.core.model import TopicPartition
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset

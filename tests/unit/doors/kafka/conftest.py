@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from in_process import KAFKA_ONLY, Caller, open_doors
+from in_process_client import KAFKA_ONLY, Caller, open_doors
 from penstock.core.model import NewRecord, Storage
 from penstock.core.records.build import build_batch
 from penstock.core.session import Session

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from asking import metadata
-from handheld import turns
-from in_process import Caller, Closed
+from in_process_client import Caller, Closed
+from manual_ports import turns
 from penstock.core.errors import InvalidRequest
 from penstock.doors.kafka.dispatch import Dispatch
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_request, messages
+from request_builders import metadata
 
 from .conftest import Node
 

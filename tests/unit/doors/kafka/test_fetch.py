@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from asking import fetch
-from handheld import turns
-from in_process import Caller, Closed
-from making import filled_batch
+from in_process_client import Caller, Closed
+from log_samples import filled_batch
+from manual_ports import turns
 from penstock.core.errors import DiskFailed
 from penstock.core.records.batch import decode_header, size_at
 from penstock.node.connections.connection import Connection
 from penstock.node.replicas.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode
+from request_builders import fetch
 
 from .conftest import Node
 

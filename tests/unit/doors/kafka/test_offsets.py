@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from asking import epoch_end, list_offsets
-from in_process import Caller
-from making import keyed_batch
+from in_process_client import Caller
+from log_samples import keyed_batch
 from penstock.core.codecs import ZSTD
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import LOOKUP_UNFOLDED_BYTES_MAX
@@ -17,6 +16,7 @@ from penstock.core.model import NewRecord
 from penstock.core.records.build import build_batch
 from penstock.node.replicas.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from request_builders import epoch_end, list_offsets
 
 from .conftest import Busiest, Node
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from asking import produce
-from handheld import turns
-from in_process import Caller
-from making import filled_batch, keyed_batch, with_header
+from in_process_client import Caller
+from log_samples import filled_batch, keyed_batch, with_header
+from manual_ports import turns
 from penstock.core.codecs import GZIP, ZSTD
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX, SLICE_UNITS
@@ -21,6 +20,7 @@ from penstock.node.replicas.replica import Replica
 from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from request_builders import produce
 
 from .conftest import Busiest, Node
 

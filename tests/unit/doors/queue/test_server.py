@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from node_at_hand import make_topic, until
+from memory_broker import make_topic, until
 from penstock.apps.doorways import Doorways
 from penstock.core.model import Header
 from penstock.node.broker import Broker

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from handheld import Hand, PromptWorkers, run, turns
+from manual_ports import Hand, PromptWorkers, run, turns
 from penstock.core.errors import Fenced, NotLeader, Offline, TimedOut, TopicExists, TornSegment, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.machines.catalog.catalog import Catalog

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from handheld import NOW_MS, Hand, PromptWorkers, run
-from making import filled_batch
+from log_samples import filled_batch
+from manual_ports import NOW_MS, Hand, PromptWorkers, run
 from penstock.core.errors import DiskFull
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log import checksummed_file as checked

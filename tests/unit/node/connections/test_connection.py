@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
-from in_process import Line, receive
+from in_process_client import Line, receive
+from manual_ports import turns
 from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
 from penstock.node.connections.connection import Connection

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
-from in_process import Line
+from in_process_client import Line
+from manual_ports import turns
 from penstock.core.errors import BrokerError, Malformed
 from penstock.core.model import Address
 from penstock.node.connections import connection as connection_module

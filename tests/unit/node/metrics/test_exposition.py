@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from handheld import Hand, PromptWorkers, run
+from manual_ports import Hand, PromptWorkers, run
 from penstock.core.model import NewRecord, Storage, TopicPartition
 from penstock.core.records.build import build_batch
 from penstock.node.broker import Broker, start_broker

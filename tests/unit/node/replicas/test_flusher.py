@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from handheld import Hand, append, run, simulate, turns
+from manual_ports import Hand, append, run, simulate, turns
 from penstock.core.errors import (
     NotLeader,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handheld import run, turns
+from manual_ports import run, turns
 from penstock.node.replicas.listeners import Listeners
 
 

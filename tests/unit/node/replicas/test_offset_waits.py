@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from handheld import Waiter, run, simulate
+from manual_ports import Waiter, run, simulate
 from penstock.core.errors import BrokerError, NotLeader, TimedOut
 from penstock.node.replicas.offset_waits import EXPIRY_STEP_S, OffsetWaits
 from sim.machine import Machine

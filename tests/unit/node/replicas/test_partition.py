@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from handheld import NOW_MS, Hand, append, run, turns
-from making import keyed_batch, opaque_batch, with_header
+from log_samples import keyed_batch, opaque_batch, with_header
+from manual_ports import NOW_MS, Hand, append, run, turns
 from penstock.core.errors import (
     AgainstPolicy,
     CorruptBatch,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from handheld import Hand, Waiter, append, run, simulate, turns
-from making import filled_batch
+from log_samples import filled_batch
+from manual_ports import Hand, Waiter, append, run, simulate, turns
 from penstock.core.errors import (
     CorruptBatch,
     DiskFailed,

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from handheld import Hand, PromptWorkers, run
-from making import append, opaque_batch, reopen
+from log_samples import append, opaque_batch, reopen
+from manual_ports import Hand, PromptWorkers, run
 from penstock.core.errors import DiskFailed, OutOfDescriptors
 from penstock.node.replicas.sync import run_sync, sync_log
 from sim.disk import SimDisk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from handheld import Hand, append, run
+from manual_ports import Hand, append, run
 from penstock.node.replicas.upkeep import retain_partition
 
 OS = {"penstock_durability": "os"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handheld import Hand, PromptWorkers, append, run, turns
+from manual_ports import Hand, PromptWorkers, append, run, turns
 from penstock.core.errors import UnknownTopic
 from penstock.node.runtime.meters import ERRORS_TOLD, FSYNC_BOUNDS_S, Histogram, Meters, count_error
 

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from handheld import run, turns
+from manual_ports import run, turns
 from penstock.node.runtime.tasks import Tasks
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
+from conditions import until
+from manual_ports import turns
 from penstock.core.errors import CorruptBatch
 from penstock.node.runtime.workers import ThreadWorkers, run_blocking
-from waiting import until
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from handheld import turns
-from making import filled_batch
-from node_at_hand import make_topic, until, with_broker
+from log_samples import filled_batch
+from manual_ports import turns
+from memory_broker import make_topic, until, with_broker
 from penstock.core.access import (
     CLUSTER,
     Operation,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from node_at_hand import SETTINGS, make_topic, until, with_broker
+from memory_broker import SETTINGS, make_topic, until, with_broker
 from penstock.core.errors import (
     BrokerError,
     DiskFull,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from handheld import turns
-from node_at_hand import make_topic, until, with_broker
+from manual_ports import turns
+from memory_broker import make_topic, until, with_broker
 from penstock.core.errors import BrokerError, OffsetOutOfRange, UnknownTopic
 from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from handheld import NOW_MS, Hand, HeldWorkers, PromptWorkers, run
-from making import filled_batch, garbage, with_header
-from node_at_hand import make_topic, until, with_broker
+from log_samples import filled_batch, garbage, with_header
+from manual_ports import NOW_MS, Hand, HeldWorkers, PromptWorkers, run
+from memory_broker import make_topic, until, with_broker
 from penstock.core.codecs import ZSTD
 from penstock.core.errors import BrokerError, Offline
 from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from inspect import getgeneratorlocals
 from typing import Any
 
 import pytest
@@ -131,7 +132,7 @@ class TestRecords:
             except StopIteration as ended:
                 assert ended.value == encode_response(ApiKey.FETCH, 12, 1, body)
                 break
-            held.append(len(steps.gi_frame.f_locals["parts"]))
+            held.append(len(getgeneratorlocals(steps)["parts"]))
         assert len(held) > 3
         if not file_every:
             assert held == list(range(len(held))), "each slice leaves one part"

@@ -1,4 +1,4 @@
-"""Batches and logs for tests. Never part of the package: nothing here is served to anybody."""
+"""Sample batches and logs for tests."""
 
 from __future__ import annotations
 

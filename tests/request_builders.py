@@ -1,4 +1,4 @@
-"""Requests of Kafka's in few words, for tests that speak with a door. Never sends anything."""
+"""Builders of common Kafka requests, for tests of the Kafka door. Sends nothing."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
 from http_client import HttpClient
-from in_process import Caller, Line, receive
+from in_process_client import Caller, Line, receive
 from kafka_requests import Names, request_of
-from node_at_hand import SETTINGS, until, with_broker
+from manual_ports import turns
+from memory_broker import SETTINGS, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.core.access import Operation, Resource
 from penstock.core.model import NewRecord, TopicPartition

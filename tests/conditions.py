@@ -1,4 +1,4 @@
-"""Waiting for something to become so, however loaded the machine is. Never a pause of a given length."""
+"""Waits until a condition holds, however loaded the machine is. Never sleeps for a fixed time."""
 
 from __future__ import annotations
 

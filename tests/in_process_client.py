@@ -1,6 +1,6 @@
-"""A whole broker and its Kafka door in one process, spoken to through the real codec and no socket.
+"""A client of a broker and its Kafka door in the same process, through the real codec and without a socket.
 
-Never a mock of the door: the connections are the door's own, only the transport under them is a list of bytes.
+The door is not mocked: its connections are real, only the transport under them is a list of bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from handheld import turns
+from manual_ports import turns
 from penstock.apps.doorways import KAFKA, Doorways
 from penstock.node.broker import Broker
 from penstock.node.connections.addresses import Address

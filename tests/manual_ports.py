@@ -1,6 +1,6 @@
-"""What a node takes from the world, held in the test's hand: a clock that is set, workers that wait to be told.
+"""The ports of a node under control of the test: a clock that the test sets, workers that it releases.
 
-Never decides anything by itself: no time passes and no flush happens unless the test says so.
+No time passes and no flush happens unless the test says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from making import filled_batch
+from log_samples import filled_batch
 from penstock.core.errors import BrokerError
 from penstock.core.log.log import LogLimits
 from penstock.core.log.recovery import open_log

@@ -1,7 +1,7 @@
-"""A batch of the Spark sink played by one process: tasks write, the driver settles, and a fate stands at every call.
+"""A batch of the Spark sink in one process: tasks write, the driver commits, and a fault may be injected at every call.
 
-A fate is death before a call, death after it (the answer is lost), or another driver that plays the same batch while
-this one waits. Never asserts what must come out; it says what should, and what did.
+A fault is a crash before a call, a crash after it (the response is lost), or another driver that runs the same batch
+while this one waits. Asserts nothing; reports the expected and the actual outcome.
 """
 
 from __future__ import annotations

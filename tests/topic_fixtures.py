@@ -1,4 +1,4 @@
-"""Topics for tests of reading: made and filled over our own client. Never asserts."""
+"""Creates and fills topics over our own client, for tests of readers. Asserts nothing."""
 
 from __future__ import annotations
 

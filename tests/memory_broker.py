@@ -1,6 +1,6 @@
-"""A whole broker in memory whose flushes are done in the next turn of the loop, for tests of what stands on the waist.
+"""A whole broker in memory whose flushes finish in the next iteration of the loop, for tests above the waist.
 
-Never a mock: only clock and workers are the test's.
+Not a mock: only clock and workers are the test's.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from handheld import Hand, PromptWorkers
-from in_process import KAFKA_ONLY
+from in_process_client import KAFKA_ONLY
+from manual_ports import Hand, PromptWorkers
 from penstock.core.model import Storage
 from penstock.node.broker import Broker, start_broker
 from penstock.node.runtime.memory import MemoryFiles
