@@ -179,6 +179,7 @@ def queue(output: str, workers: int, queue: str, **asked: Any) -> None:
               help="Write the result between the markers of this page, data and charts next to it.")  # fmt: skip
 @click.option(
     "--baseline",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="PYTHON",
     help="Also run the Penstock that this Python interpreter imports, as Baseline.",
 )
@@ -189,7 +190,7 @@ def compare(
     peers: str | None,
     out: Path | None,
     page: Path | None,
-    baseline: str | None,
+    baseline: Path | None,
 ) -> None:
     """Compare Penstock with Kafka, NATS, Redis and RabbitMQ in interleaved runs; missing ones are installed.
 

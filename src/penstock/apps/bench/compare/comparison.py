@@ -74,7 +74,7 @@ def compare_brokers(
     is_quick: bool,
     before: ComparisonResult | None = None,
     is_resumed: bool = False,
-    baseline: str | None = None,
+    baseline: Path | None = None,
 ) -> ComparisonResult:
     """Run the rows against all peers that can be installed, and call `on_row` with the result after each row.
 
@@ -126,7 +126,7 @@ def _choose(rows: Sequence[str], result: ComparisonResult, *, is_resumed: bool) 
 
 
 def _prepare(
-    console: Console, peers: str | None, baseline: str | None
+    console: Console, peers: str | None, baseline: Path | None
 ) -> tuple[list[Contender], dict[str, Peer], dict[str, str]]:
     """The contenders, their versions and settings, and the peers that cannot be installed and why."""
     wanted = None if peers is None else {name.strip().lower() for name in peers.split(",")}

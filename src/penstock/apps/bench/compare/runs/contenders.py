@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from penstock.apps.bench.compare.drivers.amqp import QuorumDriver
@@ -59,9 +60,10 @@ def penstock_contender(launcher: Penstock) -> Contender:
     return Contender(launcher, KafkaDriver, KafkaDriver, QueueDriver, "confluent", work_door="queue")
 
 
-def baseline_contender(python: str) -> Contender:
+def baseline_contender(python: Path) -> Contender:
     """Another version of Penstock, installed in the environment of that interpreter."""
-    return penstock_contender(Penstock(BASELINE, python))
+    # Not resolved: the interpreter of an environment is a symlink to one outside of it.
+    return penstock_contender(Penstock(BASELINE, str(python.absolute())))
 
 
 OURS, BASELINE = "Penstock", "Baseline"
