@@ -18,13 +18,13 @@ ROOT = Path(__file__).resolve().parents[1]
 RUN_S_MAX = 3_600
 
 
-def run_spark(module: str, cpus: Cpus, wanted: dict[str, Any]) -> dict[str, list[float]]:
+def run_spark(module: str, cpus: Cpus, arguments: dict[str, Any]) -> dict[str, list[float]]:
     """Run the module with these arguments; returns its samples. Spark uses all CPUs, including the broker's."""
     paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with on_cpu(cpus.server, cpus.loader):
         done = subprocess.run(
-            [sys.executable, "-m", module, json.dumps(wanted)],
+            [sys.executable, "-m", module, json.dumps(arguments)],
             env=environment, capture_output=True, text=True, timeout=RUN_S_MAX, check=False,
         )  # fmt: skip
     if done.returncode:

@@ -92,8 +92,8 @@ def trigger_ms(query: Any, seconds: float) -> list[float]:
 
 def through_ms(bootstrap: str, topic: str, seconds: float) -> list[float]:
     """Time from when each record was due until a read_committed consumer received it."""
-    asked = {"group.id": "bench", "auto.offset.reset": "latest", "isolation.level": "read_committed"}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **asked})
+    settings = {"group.id": "bench", "auto.offset.reset": "latest", "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe([topic])
     found: list[float] = []
     begin_s = time.monotonic() + WARM_UP_S

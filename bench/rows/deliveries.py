@@ -46,13 +46,13 @@ def measure(session: Session) -> list[Figure]:
             costs_us.append(spent.cpu_s / count * 1e6)
             _check_settled(door, name)
             members.close()
-    beside = f"produce requests, interleaved: {figure('plain', '/s', plain, '').value:,.0f}/s"
+    reference = f"produce requests, interleaved: {figure('plain', '/s', plain, '').value:,.0f}/s"
     return [
         figure(
             f"deliveries to {MEMBERS} members, each acknowledged",
             "deliveries/s",
             rates,
-            beside,
+            reference,
             at_least(RATE_MIN),
         ),
         figure("broker CPU of one delivery", "µs", costs_us, "including batched publishing"),

@@ -57,13 +57,13 @@ def measure(session: Session) -> list[Figure]:
                 costs_us.append(spent.cpu_s / count * 1e6)
             _check_end(server, acked)
         cost = figure("cost", "µs", costs_us, "").value
-        beside = f"{IN_FLIGHT} in flight, {len(VALUE)} bytes; {cost:.0f} µs of broker CPU each"
+        reference = f"{IN_FLIGHT} in flight, {len(VALUE)} bytes; {cost:.0f} µs of broker CPU each"
         figures.append(
             figure(
                 f"publishes, {door.name} door, one connection",
                 "messages/s",
                 rates,
-                beside,
+                reference,
                 at_least(RATE_MIN),
             )
         )

@@ -31,11 +31,11 @@ def measure(session: Session) -> list[Figure]:
         idle.append(with_all[1] - without[1])
         used.append(with_all[2] - without[1])
         alone.append(without[1])
-    beside = f"the Kafka door alone: {figure('alone', 'MB', alone, '').value:.0f} MB"
+    reference = f"the Kafka door alone: {figure('alone', 'MB', alone, '').value:.0f} MB"
     return [
         figure("all doors open: time to ready", "ms", starts, "the Kafka door alone", at_most(START_MS_MAX)),
-        figure("all doors open: memory at ready", "MB", idle, beside, at_most(MEMORY_MB_MAX)),
-        figure("all doors in use: memory", "MB", used, beside, at_most(MEMORY_MB_MAX)),
+        figure("all doors open: memory at ready", "MB", idle, reference, at_most(MEMORY_MB_MAX)),
+        figure("all doors in use: memory", "MB", used, reference, at_most(MEMORY_MB_MAX)),
     ]
 
 

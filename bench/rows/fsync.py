@@ -46,9 +46,9 @@ def measure_latency(session: Session) -> list[Figure]:
             ratios.append(p50s[-1] / plain[-1])
         disk.close()
     flush = figure("plain", "µs", plain, "")
-    beside = f"append + fdatasync of the same bytes, interleaved: p50 {flush.value:.0f} µs"
+    reference = f"append + fdatasync of the same bytes, interleaved: p50 {flush.value:.0f} µs"
     return [
-        figure("ack latency p50, fsync, in flushes", "×", ratios, beside, at_most(FLUSHES_MAX)),
+        figure("ack latency p50, fsync, in flushes", "×", ratios, reference, at_most(FLUSHES_MAX)),
         figure(
             "ack latency p50, fsync",
             "µs",
@@ -90,8 +90,8 @@ def measure_group_commit(session: Session) -> list[Figure]:
             acked += few + many
         check_end(loader, acked)
     single = figure("single", "requests/s", singles, "")
-    beside = f"one in flight: {single.value:,.0f} requests/s"
+    reference = f"one in flight: {single.value:,.0f} requests/s"
     return [
-        figure("1,000 in flight, fsync, against one", "×", gains, beside, at_least(GAIN_MIN)),
-        figure("1,000 in flight, fsync", "requests/s", rates, beside),
+        figure("1,000 in flight, fsync, against one", "×", gains, reference, at_least(GAIN_MIN)),
+        figure("1,000 in flight, fsync", "requests/s", rates, reference),
     ]

@@ -93,9 +93,11 @@ def _restart(
     each_us = [(seconds - empty_ms / 1000) / records * 1e6 for seconds in killed]
     words = f"{len(groups):,} groups × {PARTITIONS} offsets"
     target = None if session.is_quick else at_most(READY_S_MAX)
-    beside = f"an empty broker is ready in {empty_ms:.0f} ms; {records:,} records, {log_bytes / 1e6:.1f} MB"
+    reference = (
+        f"an empty broker is ready in {empty_ms:.0f} ms; {records:,} records, {log_bytes / 1e6:.1f} MB"
+    )
     return [
-        figure(f"{words}: exec to first response, kill -9", "s", killed, beside, target),
+        figure(f"{words}: exec to first response, kill -9", "s", killed, reference, target),
         figure(f"{words}: broker CPU of that", "CPU-s", costs, "including the start of Python"),
         figure(f"{words}: the same after a clean stop", "s", clean, "the log is not verified again", target),
         figure("replay of one group record", "µs", each_us, "beyond the empty start, kill -9"),

@@ -43,10 +43,14 @@ def measure(session: Session) -> list[Figure]:
                 kafka.append(count * BATCH / loader.pipeline_s(frame, response_bytes, count, IN_FLIGHT))
                 acked += 2 * count * BATCH
         check_end(loader, acked)
-    beside = f"the same records in Kafka batches: {figure('kafka', '', kafka, '').value:,.0f}/s"
+    reference = f"the same records in Kafka batches: {figure('kafka', '', kafka, '').value:,.0f}/s"
     return [
         figure(
-            f"messages over HTTP, batches of {BATCH}, fsync", "messages/s", rates, beside, at_least(RATE_MIN)
+            f"messages over HTTP, batches of {BATCH}, fsync",
+            "messages/s",
+            rates,
+            reference,
+            at_least(RATE_MIN),
         ),
         figure("broker CPU of one such message", "µs", costs_us, "20,000/s on one CPU allow 50 µs"),
     ]

@@ -45,7 +45,7 @@ def measure(session: Session) -> list[Figure]:
             ratios.append(rates[-1] / plain[-1])
         check_end(loader, 1 + count * len(plain))
         _check_commits(loader, stored_before + count * len(rates))
-    beside = f"plain produce requests, interleaved: {figure('plain', '/s', plain, '').value:,.0f}/s"
+    reference = f"plain produce requests, interleaved: {figure('plain', '/s', plain, '').value:,.0f}/s"
     return [
         figure(
             "offset commits, one member, fsync",
@@ -54,7 +54,7 @@ def measure(session: Session) -> list[Figure]:
             "1,000 in flight, one partition each",
             at_least(RATE_MIN),
         ),
-        figure("offset commits, against produce", "×", ratios, beside),
+        figure("offset commits, against produce", "×", ratios, reference),
         figure("broker CPU of one offset commit", "µs", costs_us, "5,000/s on one CPU allow 200 µs"),
     ]
 

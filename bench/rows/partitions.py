@@ -53,9 +53,9 @@ def _measure(session: Session, server: BrokerProcess, topics: list[str]) -> list
     server.kill()
     torn_ms = server.start()
     name = f"{total:,} partitions"
-    beside = f"open_files_max is {OPEN_FILES_MAX:,}, plus at most {OTHER_FILES} others"
+    reference = f"open_files_max is {OPEN_FILES_MAX:,}, plus at most {OTHER_FILES} others"
     return [
-        figure(f"{name}: open files", "", [open_files], beside, at_most(OPEN_FILES_MAX + OTHER_FILES)),
+        figure(f"{name}: open files", "", [open_files], reference, at_most(OPEN_FILES_MAX + OTHER_FILES)),
         figure(f"{name}: memory", "MB", [resident_mb], f"{each_kb:.1f} KB each beyond an empty broker"),
         figure(f"{name}: creating them", "s", [created_s], f"{created_s / total * 1e6:.0f} µs each"),
         figure(f"{name}: one record in each", "s", [produced_s], f"{produced_s / total * 1e6:.0f} µs each"),

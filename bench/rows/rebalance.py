@@ -105,13 +105,13 @@ class GroupMembers:
                 continue
             for loader, frame in zip(others[1:], beats[1:], strict=True):
                 loader.send(frame)
-            told = [loader.receive() for loader in others[1:]]
+            notified = [loader.receive() for loader in others[1:]]
             for loader, frame in zip(others, self._joins[1:], strict=True):
                 loader.send(frame)
             joined = [loader.receive() for loader in self._loaders]
             synced = self._ask_all(syncs)
             seconds = (time.perf_counter_ns() - start_ns) / 1e9
-        for frame, response in zip(beats[1:], told, strict=True):
+        for frame, response in zip(beats[1:], notified, strict=True):
             expect(body_of(frame, response).error_code, REBALANCING, "a heartbeat")
         self._check(joined, synced, syncs)
         return seconds

@@ -66,12 +66,12 @@ def _reopen(
             session.step(f"stop and start: {name}")
             server.stop()
             clean.append((server.start() - empty_ms) / 1000)
-    beside = f"beyond an empty start of {empty_ms:.0f} ms"
+    reference = f"beyond an empty start of {empty_ms:.0f} ms"
     bounds = (at_most(CLEAN_S_MAX), at_most(KILLED_S_MAX)) if has_targets else (None, None)
     return [
-        figure(f"{name}: reopen, clean", "s", clean, beside, bounds[0]),
-        figure(f"{name}: reopen, kill -9", "s", killed, f"{beside}; the whole log is verified", bounds[1]),
-        figure(f"{name}: the same from a cold page cache", "s", cold, beside),
+        figure(f"{name}: reopen, clean", "s", clean, reference, bounds[0]),
+        figure(f"{name}: reopen, kill -9", "s", killed, f"{reference}; the whole log is verified", bounds[1]),
+        figure(f"{name}: the same from a cold page cache", "s", cold, reference),
     ]
 
 

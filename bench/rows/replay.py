@@ -35,9 +35,9 @@ def measure(session: Session) -> list[Figure]:
         _replay(server, end_offset, first)
     shares = [ours / theirs for ours, theirs in zip(warm.mb_per_s, ceiling.mb_per_s, strict=True)]
     bare = figure("bare", "MB/s", ceiling.mb_per_s, "").value
-    beside = f"{log_bytes / 1e9:g} GB of 1 KB records, fetches of 1 MiB"
+    reference = f"{log_bytes / 1e9:g} GB of 1 KB records, fetches of 1 MiB"
     return [
-        figure("replay, one reader", "MB/s", warm.mb_per_s, beside),
+        figure("replay, one reader", "MB/s", warm.mb_per_s, reference),
         figure(
             "replay, against bare sendfile", "×", shares, f"to the same reader, interleaved: {bare:,.0f} MB/s"
         ),

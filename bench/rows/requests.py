@@ -42,9 +42,9 @@ def measure_rate(session: Session) -> list[Figure]:
                 acked += count
         check_end(loader, acked)
     ceiling = figure("ceiling", "requests/s", ceilings, "")
-    beside = f"{IN_FLIGHT} in flight, 1 KB; ceiling of the load generator: {ceiling.value:,.0f}/s"
+    reference = f"{IN_FLIGHT} in flight, 1 KB; ceiling of the load generator: {ceiling.value:,.0f}/s"
     return [
-        figure("requests, one connection, os", "requests/s", rates, beside, at_least(RATE_MIN)),
+        figure("requests, one connection, os", "requests/s", rates, reference, at_least(RATE_MIN)),
         figure("broker CPU of one such request", "µs", costs_us, "25,000/s on one CPU allow 40 µs"),
     ]
 
@@ -72,8 +72,8 @@ def measure_latency(session: Session) -> list[Figure]:
                     percentile(sorted(idle.latencies_us(frame, response_bytes, count, nothing)), 0.5)
                 )
     floor = figure("floor", "µs", floors, "")
-    beside = f"a server with a fixed response: p50 {floor.value:.0f} µs"
+    reference = f"a server with a fixed response: p50 {floor.value:.0f} µs"
     return [
-        figure("ack latency p50, os", "µs", p50s, beside, at_most(P50_US_MAX)),
+        figure("ack latency p50, os", "µs", p50s, reference, at_most(P50_US_MAX)),
         figure("ack latency p99, os", "µs", p99s, "the same run"),
     ]

@@ -29,12 +29,17 @@ def measure(session: Session) -> list[Figure]:
             response_bytes = loader.produce(frame)
             loader.pipeline_s(frame, response_bytes, rows // RECORDS // len(PARTITIONS) - 1, 16)
         session.step("spark-lake: both formats, interleaved")
-        wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "rows": rows, "repeats": session.pick(3, 2)}
-        found = run_spark("bench.spark_lakes", session.cpus, wanted)
-    beside = f"{rows:,} records of {VALUE_BYTES} bytes from 2 partitions, local[2], exactly once"
+        arguments = {
+            "bootstrap": server.bootstrap,
+            "topic": TOPIC,
+            "rows": rows,
+            "repeats": session.pick(3, 2),
+        }
+        found = run_spark("bench.spark_lakes", session.cpus, arguments)
+    reference = f"{rows:,} records of {VALUE_BYTES} bytes from 2 partitions, local[2], exactly once"
     return [
-        figure("Spark to Delta, raw values", "rows/s", found[RAW], beside, at_least(ROWS_PER_S_MIN)),
-        figure("Spark to Delta, columns from JSON", "rows/s", found[COLUMNS], beside),
+        figure("Spark to Delta, raw values", "rows/s", found[RAW], reference, at_least(ROWS_PER_S_MIN)),
+        figure("Spark to Delta, columns from JSON", "rows/s", found[COLUMNS], reference),
     ]
 
 

@@ -22,20 +22,20 @@ def measure(session: Session) -> list[Figure]:
             with Loader(server.address) as loader:
                 loader.create_topics([TOPIC, OUT])
             session.step(f"spark-latency: {number + 1}")
-            wanted = {
+            arguments = {
                 "bootstrap": server.bootstrap,
                 "topic": TOPIC,
                 "out": OUT,
                 "seconds": session.pick(20, 10),
             }
-            found = run_spark("bench.spark_latencies", session.cpus, wanted)
+            found = run_spark("bench.spark_latencies", session.cpus, arguments)
         bares.append(percentile(sorted(found[BARE_MS]), 0.5))
         triggers.append(percentile(sorted(found[TRIGGER_MS]), 0.5))
         throughs.append(sorted(found[THROUGH_MS]))
-    beside = f"{RATE:,} records a second, local[2], checkpoint on disk"
+    reference = f"{RATE:,} records a second, local[2], checkpoint on disk"
     p50s, p99s = ([percentile(one, share) for one in throughs] for share in (0.5, 0.99))
     return [
-        figure("Spark, a small batch to noop, median", "ms", triggers, beside, at_most(TRIGGER_MS_MAX)),
+        figure("Spark, a small batch to noop, median", "ms", triggers, reference, at_most(TRIGGER_MS_MAX)),
         figure("the same from Spark's rate source", "ms", bares, "the cost of a batch without Penstock"),
         figure(
             "topic to Spark to topic, exactly once, p50", "ms", p50s,

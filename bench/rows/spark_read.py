@@ -23,19 +23,24 @@ def measure(session: Session) -> list[Figure]:
             response_bytes = loader.produce(frame)
             loader.pipeline_s(frame, response_bytes, rows // RECORDS // len(PARTITIONS) - 1, 16)
         session.step("spark-read: all sources, interleaved")
-        wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "rows": rows, "repeats": session.pick(3, 2)}
-        found = run_spark("bench.spark_reads", session.cpus, {**wanted, "jars": connector_jars()})
+        arguments = {
+            "bootstrap": server.bootstrap,
+            "topic": TOPIC,
+            "rows": rows,
+            "repeats": session.pick(3, 2),
+        }
+        found = run_spark("bench.spark_reads", session.cpus, {**arguments, "jars": connector_jars()})
     return [one for kind in ("batch", "stream") for one in _figures(found, kind, rows)]
 
 
 def _figures(found: dict[str, list[float]], kind: str, rows: int) -> list[Figure]:
     ours, ceiling = found[f"penstock {kind}"], found[f"ceiling {kind}"]
     theirs = found.get(f"kafka {kind}")
-    beside = f"{rows:,} records of {VALUE_BYTES} bytes to noop, local[2]"
+    reference = f"{rows:,} records of {VALUE_BYTES} bytes to noop, local[2]"
     bare = figure("bare", "rows/s", ceiling, "").value
     shares = [one / other for one, other in zip(ours, ceiling, strict=True)]
     figures = [
-        figure(f"Spark {kind} read", "rows/s", ours, beside),
+        figure(f"Spark {kind} read", "rows/s", ours, reference),
         figure(
             f"Spark {kind} read, against Arrow from memory", "×", shares,
             f"the same query over a source that only yields Arrow: {bare:,.0f} rows/s", at_least(0.8),
@@ -44,8 +49,8 @@ def _figures(found: dict[str, list[float]], kind: str, rows: int) -> list[Figure
     if theirs is not None:
         ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
         pace = figure("bare", "rows/s", theirs, "").value
-        beside = f"Spark's Kafka connector, same topic, interleaved: {pace:,.0f} rows/s"
+        reference = f"Spark's Kafka connector, same topic, interleaved: {pace:,.0f} rows/s"
         figures.append(
-            figure(f"Spark {kind} read, against the connector", "×", ratios, beside, at_least(1.0))
+            figure(f"Spark {kind} read, against the connector", "×", ratios, reference, at_least(1.0))
         )
     return figures

@@ -18,21 +18,26 @@ def measure(session: Session) -> list[Figure]:
         with Loader(server.address) as loader:
             loader.create_topics([TOPIC])
         session.step("spark-write: all sinks, interleaved")
-        wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "rows": rows, "repeats": session.pick(3, 2)}
-        found = run_spark("bench.spark_writes", session.cpus, {**wanted, "jars": connector_jars()})
+        arguments = {
+            "bootstrap": server.bootstrap,
+            "topic": TOPIC,
+            "rows": rows,
+            "repeats": session.pick(3, 2),
+        }
+        found = run_spark("bench.spark_writes", session.cpus, {**arguments, "jars": connector_jars()})
     return [one for way in RATIOS_MIN for one in _figures(found, way, rows)]
 
 
 def _figures(found: dict[str, list[float]], way: str, rows: int) -> list[Figure]:
     name = f"Spark write, {way.replace('_', ' ')}"
-    beside = f"{rows:,} rows of {VALUE_BYTES} bytes, local[2]"
-    figures = [figure(name, "rows/s", found[way], beside)]
+    reference = f"{rows:,} rows of {VALUE_BYTES} bytes, local[2]"
+    figures = [figure(name, "rows/s", found[way], reference)]
     if CONNECTOR in found:
         theirs = found[CONNECTOR]
         ratios = [one / other for one, other in zip(found[way], theirs, strict=True)]
         pace = figure("bare", "rows/s", theirs, "").value
-        beside = f"Spark's Kafka connector, at least once, same topic, interleaved: {pace:,.0f} rows/s"
+        reference = f"Spark's Kafka connector, at least once, same topic, interleaved: {pace:,.0f} rows/s"
         figures.append(
-            figure(f"{name}, against the connector", "×", ratios, beside, at_least(RATIOS_MIN[way]))
+            figure(f"{name}, against the connector", "×", ratios, reference, at_least(RATIOS_MIN[way]))
         )
     return figures

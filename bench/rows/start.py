@@ -33,9 +33,9 @@ def measure(session: Session) -> list[Figure]:
                 loader.create_topics([TOPIC])
                 loader.produce(frame)
                 firsts.append((time.perf_counter_ns() - server.process.started_ns) / 1e6)
-    beside = f"python -c pass takes {figure('bare', 'ms', bare, '').value:.0f} ms"
+    reference = f"python -c pass takes {figure('bare', 'ms', bare, '').value:.0f} ms"
     return [
-        figure("exec to ready", "ms", readies, beside, at_most(READY_MS_MAX)),
+        figure("exec to ready", "ms", readies, reference, at_most(READY_MS_MAX)),
         figure("exec to first acked record, fsync", "ms", firsts, "including the creation of its topic"),
         figure("memory of an idle broker", "MB", idle, "resident, at ready", at_most(IDLE_MB_MAX)),
     ]

@@ -62,10 +62,10 @@ def measure(session: Session) -> list[Figure]:
 
 def _figures(version: int, samples: TransactionSamples, plain: float) -> list[Figure]:
     name = f"transactions of {RECORDS} × 1 KB, V{version}, fsync"
-    beside = f"the same batch without a transaction, interleaved: {plain:,.0f}/s"
+    reference = f"the same batch without a transaction, interleaved: {plain:,.0f}/s"
     return [
         figure(name, "transactions/s", samples.rates, "one at a time, one client", at_least(RATE_MIN)),
-        figure(f"{name}, against produce", "×", samples.ratios, beside),
+        figure(f"{name}, against produce", "×", samples.ratios, reference),
         figure(f"broker CPU of one transaction, V{version}", "µs", samples.costs_us, "the same run"),
     ]
 
@@ -81,17 +81,17 @@ def _producer(loader: Loader, transactional_id: str) -> frames.Producer:
 
 def _transactions(by: frames.Producer, batch: bytes, count: int, *, is_v2: bool) -> list[tuple[bytes, ...]]:
     """The requests of each transaction in order. In V2 each has the next epoch, with sequence numbers from zero."""
-    made: list[tuple[bytes, ...]] = []
+    requests: list[tuple[bytes, ...]] = []
     for number in range(count):
         if is_v2:
             now = by._replace(epoch=by.epoch + number)
-            made.append(
+            requests.append(
                 (frames.produce_frame(now, TOPIC, batch, 0, is_v2=True), frames.end_frame(now, is_v2=True))
             )
         else:
             produce = frames.produce_frame(by, TOPIC, batch, number * RECORDS, is_v2=False)
-            made.append((frames.add_frame(by, TOPIC), produce, frames.end_frame(by, is_v2=False)))
-    return made
+            requests.append((frames.add_frame(by, TOPIC), produce, frames.end_frame(by, is_v2=False)))
+    return requests
 
 
 def _run(

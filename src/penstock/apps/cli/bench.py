@@ -95,11 +95,11 @@ def bench() -> None:
 @_config
 @bootstrap_option
 @output_option
-def produce(output: str, **asked: Any) -> None:
+def produce(output: str, **options: Any) -> None:
     """Write messages and wait for all acknowledgements."""
     from penstock.apps.bench.load.producer import produce_load as load
 
-    plan = _plan(**asked)
+    plan = _plan(**options)
     _create_topic(plan)
     _run(load, plan, output)
 
@@ -110,11 +110,11 @@ def produce(output: str, **asked: Any) -> None:
 @_config
 @bootstrap_option
 @output_option
-def consume(output: str, **asked: Any) -> None:
+def consume(output: str, **options: Any) -> None:
     """Read a topic from its start: --count messages, or all of them if there are fewer."""
     from penstock.apps.bench.load.consumer import consume as load
 
-    _run(load, _plan(size=0, **asked), output)
+    _run(load, _plan(size=0, **options), output)
 
 
 @bench.command("e2e")
@@ -129,11 +129,11 @@ def consume(output: str, **asked: Any) -> None:
 @_config
 @bootstrap_option
 @output_option
-def end_to_end(output: str, **asked: Any) -> None:
+def end_to_end(output: str, **options: Any) -> None:
     """Measure the time from when each message was due until a second process has read it."""
     from penstock.apps.bench.load.end_to_end import end_to_end as load
 
-    plan = _plan(**asked)
+    plan = _plan(**options)
     _create_topic(plan)
     _run(load, plan, output)
 
@@ -148,11 +148,11 @@ def end_to_end(output: str, **asked: Any) -> None:
 @queue_option
 @bootstrap_option
 @output_option
-def queue(output: str, workers: int, queue: str, **asked: Any) -> None:
+def queue(output: str, workers: int, queue: str, **options: Any) -> None:
     """Let workers share a subscription and acknowledge each message. Uses Penstock's queue protocol."""
     from penstock.apps.bench.load.workers import work
 
-    plan = _plan(**asked)
+    plan = _plan(**options)
     _create_topic(plan)
     _run(lambda plan, step: work(plan, partial(queue_client, queue), workers, step), plan, output)
 
@@ -234,8 +234,8 @@ def compare(
         console.print(f"written: {name}")
 
 
-def _plan(client: tuple[str, ...], **asked: Any) -> LoadPlan:
-    return LoadPlan(client=parse_pairs(client, "--client-config"), **asked)
+def _plan(client: tuple[str, ...], **options: Any) -> LoadPlan:
+    return LoadPlan(client=parse_pairs(client, "--client-config"), **options)
 
 
 def _create_topic(plan: LoadPlan) -> None:

@@ -23,8 +23,8 @@ def main(host: str, port: str, count: int, topic: str) -> None:
     admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
     value = payload(SIZE)
     producer = Producer({**bootstrap, "linger.ms": 5})
-    asked = {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
-    consumer = Consumer({**bootstrap, **asked})
+    settings = {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({**bootstrap, **settings})
     confirmed = 0
 
     def delivered(error: object, _message: object) -> None:

@@ -32,8 +32,8 @@ def main(host: str, port: str, count: int, stream: str) -> None:
     def consume(messages: int) -> None:
         seen = 0
         while seen < messages:
-            asked = min(AT_ONCE, messages - seen)
-            ((_, entries),) = client.xreadgroup(GROUP, "one", {stream: ">"}, count=asked, block=10_000)
+            wanted = min(AT_ONCE, messages - seen)
+            ((_, entries),) = client.xreadgroup(GROUP, "one", {stream: ">"}, count=wanted, block=10_000)
             client.xack(stream, GROUP, *(entry[0] for entry in entries))
             seen += len(entries)
 

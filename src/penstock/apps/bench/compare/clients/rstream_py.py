@@ -22,10 +22,10 @@ class StreamClient:
     """A producer and a consumer that stay connected during both phases."""
 
     def __init__(self, host: str, port: str, stream: str) -> None:
-        asked = {"host": host, "port": int(port), "username": "guest", "password": "guest"}
+        settings = {"host": host, "port": int(port), "username": "guest", "password": "guest"}
         self._stream = stream
         self._value = payload(SIZE)
-        self._producer, self._consumer = Producer(**asked), Consumer(**asked)
+        self._producer, self._consumer = Producer(**settings), Consumer(**settings)
         self._wanted = self._seen = self._awaited = 0
         self._arrived = asyncio.Event()
         self._is_reading = False

@@ -215,8 +215,8 @@ def end_to_end_us(writer: WriteConnection, reader: ReadConnection, count: int, r
                 if key.data is None:
                     writer.acks.take(writer.link.receive())
                     continue
-                came = reader.messages.take(reader.link.receive())
+                arrived = reader.messages.take(reader.link.receive())
                 now_ns = time.perf_counter_ns()
                 first = len(times_us)
-                times_us += [(now_ns - start_ns - (first + n) * step_ns) / 1000 for n in range(came)]
+                times_us += [(now_ns - start_ns - (first + n) * step_ns) / 1000 for n in range(arrived)]
     return times_us

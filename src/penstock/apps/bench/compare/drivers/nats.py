@@ -19,7 +19,7 @@ PULL_MESSAGES = 2_000
 GROUP = "workers"
 LINES_PER_MESSAGE = 2
 PING = b"PING\r\n"
-"""The server measures the round trip to a new client once, and tolerates that no reply comes."""
+"""The server measures the round trip to a new client once, and tolerates a missing reply."""
 SEAM_BYTES = len(PING) - 1
 
 
@@ -48,10 +48,10 @@ class NatsLink(Link):
         content = json.dumps(body).encode()
         self.send(b"SUB answers 9\r\nUNSUB 9 1\r\n")
         self.send(b"PUB $JS.API.%s answers %d\r\n%s\r\n" % (subject.encode(), len(content), content))
-        words = self.read_line().split()
-        if words[0] not in (b"MSG", b"HMSG"):
-            raise UnexpectedResponse(f"NATS sent {words!r}")
-        response: dict[str, Any] = json.loads(self.read(int(words[-1]) + 2))
+        header = self.read_line().split()
+        if header[0] not in (b"MSG", b"HMSG"):
+            raise UnexpectedResponse(f"NATS sent {header!r}")
+        response: dict[str, Any] = json.loads(self.read(int(header[-1]) + 2))
         if "error" in response:
             raise UnexpectedResponse(f"{subject}: {response['error']}")
         return response
@@ -191,11 +191,11 @@ class NatsReader:
         return self
 
     def take(self, received: memoryview) -> int:
-        came = self._lines.messages(received)
-        self._owed -= came
+        arrived = self._lines.messages(received)
+        self._owed -= arrived
         if self._owed <= PULL_MESSAGES:
             self.start()
-        return came
+        return arrived
 
 
 class NatsWorker:

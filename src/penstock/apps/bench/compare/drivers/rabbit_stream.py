@@ -135,12 +135,12 @@ class RabbitStreamReader:
         return self
 
     def take(self, received: memoryview) -> int:
-        came = 0
+        count = 0
         for response in self._splitter.take(received):
             key, _ = _HEAD.unpack_from(response)
             if key == DELIVER:
-                came += _CHUNK.unpack_from(response)[6]
+                count += _CHUNK.unpack_from(response)[6]
                 self.link.send(self._more)
             elif key != HEARTBEAT:
                 raise UnexpectedResponse(f"RabbitMQ sent {key} to a subscriber")
-        return came
+        return count

@@ -14,9 +14,11 @@ READ_COUNT = 1_000
 GROUP = b"workers"
 
 
-def encode_command(*words: bytes) -> bytes:
+def encode_command(*arguments: bytes) -> bytes:
     """One command encoded as RESP."""
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+    return b"*%d\r\n" % len(arguments) + b"".join(
+        b"$%d\r\n%s\r\n" % (len(argument), argument) for argument in arguments
+    )
 
 
 class RedisLink(Link):
@@ -26,9 +28,9 @@ class RedisLink(Link):
         super().__init__(address)
         self.parser = hiredis.Reader()
 
-    def ask(self, *words: bytes) -> Any:
+    def ask(self, *arguments: bytes) -> Any:
         """Send one command and return its response; not timed."""
-        self.send(encode_command(*words))
+        self.send(encode_command(*arguments))
         while (response := self.parser.gets()) is False:
             self.parser.feed(self.receive())  # type: ignore[arg-type]  # accepts any buffer
         if isinstance(response, Exception):
@@ -108,7 +110,7 @@ class RedisReader:
         self._after = after
 
     def start(self) -> None:
-        words = (
+        arguments = (
             b"XREAD",
             b"COUNT",
             b"%d" % READ_COUNT,
@@ -118,20 +120,20 @@ class RedisReader:
             self._stream,
             self._after,
         )
-        self.link.send(encode_command(*words))
+        self.link.send(encode_command(*arguments))
 
     @property
     def messages(self) -> RedisReader:
         return self
 
     def take(self, received: memoryview) -> int:
-        came = 0
+        count = 0
         for response in self.link.responses(received):
             entries = response[0][1]
             self._after = entries[-1][0]
-            came += len(entries)
+            count += len(entries)
             self.start()
-        return came
+        return count
 
 
 class RedisWorker:
@@ -141,7 +143,7 @@ class RedisWorker:
         self.link = RedisLink(address)
         self._stream = stream
         name, count = b"w%d" % number, b"%d" % window
-        words = (
+        arguments = (
             b"XREADGROUP",
             b"GROUP",
             GROUP,
@@ -154,7 +156,7 @@ class RedisWorker:
             stream,
             b">",
         )
-        self._more = encode_command(*words)
+        self._more = encode_command(*arguments)
 
     def start(self) -> None:
         self.link.send(self._more)
@@ -164,14 +166,14 @@ class RedisWorker:
         return self
 
     def take(self, received: memoryview) -> int:
-        came = 0
+        count = 0
         for response in self.link.responses(received):
             if isinstance(response, int):
                 continue
             entries = response[0][1]
-            came += len(entries)
+            count += len(entries)
             self.link.send(
                 b"".join(encode_command(b"XACK", self._stream, GROUP, entry[0]) for entry in entries)
                 + self._more
             )
-        return came
+        return count

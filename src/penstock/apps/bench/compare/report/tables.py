@@ -42,8 +42,8 @@ def cpu_cell(one: LineResult, name: str) -> str:
     cost_us, per_gb_s = one.cpu_us_per_message(name), one.cpu_s_per_gb(name)
     if cost_us is None:
         return NONE
-    told = f"{format_number(cost_us)} µs" if cost_us < 10_000 else f"{format_number(cost_us / 1000)} ms"
-    return told if per_gb_s is None else f"{told}, {format_number(per_gb_s)} s"
+    text = f"{format_number(cost_us)} µs" if cost_us < 10_000 else f"{format_number(cost_us / 1000)} ms"
+    return text if per_gb_s is None else f"{text}, {format_number(per_gb_s)} s"
 
 
 def verdict(one: LineResult) -> str:
@@ -52,9 +52,9 @@ def verdict(one: LineResult) -> str:
         return _against_bound(one, one.bound_max)
     if one.best_peer is None:
         return "no peer to compare with"
-    told = [_ratio(one, one.best_peer, one.target)]
-    told += [_ratio(one, peer, least) for peer, least in one.over.items() if one.value(peer)]
-    return "; ".join(dict.fromkeys(told))
+    ratios = [_ratio(one, one.best_peer, one.target)]
+    ratios += [_ratio(one, peer, least) for peer, least in one.over.items() if one.value(peer)]
+    return "; ".join(dict.fromkeys(ratios))
 
 
 def _ratio(one: LineResult, peer: str, least: float | None) -> str:
@@ -70,8 +70,8 @@ def _ratio(one: LineResult, peer: str, least: float | None) -> str:
             if sure >= (least or 1)
             else inconclusive
         )
-    told = f"{ratio:.2f} × {peer}" + ("" if one.has_spread(peer) else " (one run)")
-    return told if least is None else f"{told}, {'met' if ratio >= least else 'NOT met'} (≥ {least:g})"
+    text = f"{ratio:.2f} × {peer}" + ("" if one.has_spread(peer) else " (one run)")
+    return text if least is None else f"{text}, {'met' if ratio >= least else 'NOT met'} (≥ {least:g})"
 
 
 def _against_bound(one: LineResult, bound: float) -> str:
@@ -183,10 +183,10 @@ def _missed(one: LineResult) -> bool:
 def _why(one: LineResult) -> str:
     ours = one.cpu_us_per_message(OURS)
     theirs = one.cpu_us_per_message(one.best_peer) if one.best_peer else None
-    told = f" {one.why}" if one.why else ""
+    text = f" {one.why}" if one.why else ""
     if ours is not None and theirs is not None:
-        told += f" CPU time per message: Penstock {format_number(ours)} µs, {one.best_peer} {format_number(theirs)} µs."
-    return told
+        text += f" CPU time per message: Penstock {format_number(ours)} µs, {one.best_peer} {format_number(theirs)} µs."
+    return text
 
 
 def _peers(result: ComparisonResult) -> str:

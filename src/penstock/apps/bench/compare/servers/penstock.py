@@ -33,10 +33,10 @@ class Penstock:
 
     def prepare(self) -> str:
         try:
-            told = subprocess.run([self.python, "-c", VERSION], check=True, capture_output=True, text=True)
+            output = subprocess.run([self.python, "-c", VERSION], check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as error:
             raise CannotInstall(f"{self.python} cannot import penstock: {error}") from error
-        return told.stdout.strip()
+        return output.stdout.strip()
 
     def start(self, home: Path, cpu: int, durability: Durability) -> RunningServer:
         broker = BrokerProcess(
