@@ -15,7 +15,7 @@ from penstock.client.messages import Message, Record
 from penstock.client.rdkafka.consumer import Consumer
 from penstock.client.rdkafka.producer import Producer
 
-logger = logging.getLogger("penstock.client.pipe")
+logger = logging.getLogger("penstock.client.rdkafka.pipe")
 
 WAIT_S = 1.0
 

@@ -32,7 +32,7 @@ from penstock.client.rdkafka.partitioner import APPEARS_S_MAX, PartitionChoice
 from penstock.client.rdkafka.translation import cause, translate
 from penstock.client.serializers import encode, serializer
 
-logger = logging.getLogger("penstock.client.producer")
+logger = logging.getLogger("penstock.client.rdkafka.producer")
 
 POLL_S = 0.1
 REASONS_MAX = 100
