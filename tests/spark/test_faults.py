@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from e2e.disks import loop_disk
-from penstock.spark.pipelines.problems import RunFailed
-from penstock.spark.pipelines.running import started, watch
+from penstock.spark.errors import RunFailed
+from penstock.spark.pipelines.runner import started, watch
 from penstock.testing import Broker, running_broker
 from spark.shop import SCHEMA, Shop, order
 
@@ -90,7 +90,7 @@ def test_a_checkpoint_of_another_query_is_refused(spark: Any, shop: Shop, tmp_pa
         return query.trigger(availableNow=True).start()
 
     assert copy(first).awaitTermination(WAIT_S_MAX)
-    with pytest.raises(Exception, match=rf"reads {first} partition 0.*checkpointLocation of its own"):
+    with pytest.raises(Exception, match=rf"reads {first} partition 0.*its own checkpointLocation"):
         copy(second).awaitTermination(WAIT_S_MAX)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import fastavro
 import pytest
 
+from penstock.spark.errors import ForeignCheckpoint, RunFailed, WrongDefinition
 from penstock.spark.pipelines.analysis import analyse
 from penstock.spark.pipelines.maintenance import compact_table
-from penstock.spark.pipelines.problems import ForeignCheckpoint, RunFailed, WrongDefinition
 from spark.shop import SCHEMA, Shop, order
 
 

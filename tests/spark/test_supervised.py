@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.pipelines.problems import RunFailed
+from penstock.spark.errors import RunFailed
 from penstock.spark.pipelines.state import PipelineState
 from spark.shop import SCHEMA, Shop, order
 

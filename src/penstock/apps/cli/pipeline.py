@@ -189,9 +189,9 @@ def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) 
 def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, again: bool) -> None:
     """Write the rows of a pipeline's table to a topic: order, keys, headers and times as they were."""
     from penstock.apps.cli.pipeline_view import replay_bar
-    from penstock.spark.pipelines.place import spark_for
     from penstock.spark.pipelines.replay import Replay
     from penstock.spark.pipelines.replay import replay as replay_table
+    from penstock.spark.pipelines.session import spark_for
 
     with pipeline_failures():
         project = _load(file)
@@ -209,8 +209,8 @@ def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, ag
 @output_option
 def redrive(name: str, file: Path, dry_run: bool, output: str) -> None:
     """Send a pipeline's dead letters back to the topics they came from, each once."""
-    from penstock.spark.pipelines.place import spark_for
     from penstock.spark.pipelines.redrive import redrive_letters
+    from penstock.spark.pipelines.session import spark_for
 
     with pipeline_failures():
         project = _load(file)
@@ -246,7 +246,7 @@ def _named(project: Project, name: str) -> Pipeline:
 def pipeline_failures() -> Iterator[None]:
     """Every failure of a pipeline as a sentence and an exit code."""
     from penstock.client.errors import ClientError
-    from penstock.spark.pipelines.problems import PipelineError, WrongDefinition
+    from penstock.spark.errors import PipelineError, WrongDefinition
 
     try:
         yield

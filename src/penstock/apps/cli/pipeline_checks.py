@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.spark.errors import ProjectProblem
     from penstock.spark.pipelines.definition import Project
-    from penstock.spark.pipelines.problems import ProjectProblem
 
 
 def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> list[str]:
@@ -27,8 +27,8 @@ def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> lis
 
 def check_file(file: Path, *, is_offline: bool, has_spark: bool) -> tuple[Project, list[str]]:
     """The same from a file. What is wrong in the file does not hide what else is wrong. Raises WrongDefinition."""
-    from penstock.spark.pipelines.loading import WrongProject, load_project
-    from penstock.spark.pipelines.problems import WrongDefinition
+    from penstock.spark.errors import WrongDefinition
+    from penstock.spark.pipelines.loader import WrongProject, load_project
 
     try:
         project = load_project(file)
@@ -47,8 +47,8 @@ def check_file(file: Path, *, is_offline: bool, has_spark: bool) -> tuple[Projec
 
 def _check_topics(project: Project) -> tuple[list[ProjectProblem], list[str]]:
     from penstock.client.errors import ClientError
+    from penstock.spark.errors import ProjectProblem
     from penstock.spark.pipelines.preparation import find_topics
-    from penstock.spark.pipelines.problems import ProjectProblem
 
     try:
         found = find_topics(project, project.pipelines)
@@ -62,7 +62,7 @@ def _check_topics(project: Project) -> tuple[list[ProjectProblem], list[str]]:
 
 def _check_queries(project: Project) -> list[ProjectProblem]:
     from penstock.spark.pipelines.analysis import analysed
-    from penstock.spark.pipelines.place import spark_for
+    from penstock.spark.pipelines.session import spark_for
 
     with spark_for(project) as spark:
         return analysed(spark, project, project.pipelines)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.spark.pipelines.definition import Pipeline, Project
     from penstock.spark.pipelines.progress import Progress
-    from penstock.spark.pipelines.running import RunningPipeline
+    from penstock.spark.pipelines.runner import RunningPipeline
 
 
 class StopSignals:
@@ -44,8 +44,8 @@ def run_pipelines(
     """Run until a signal, or until all have ended. `measure` gets every look as well. Raises PipelineError."""
     from penstock.apps.cli.pipeline_view import view
     from penstock.spark.pipelines.analysis import analyse
-    from penstock.spark.pipelines.place import spark_for
-    from penstock.spark.pipelines.running import claimed, started, watch
+    from penstock.spark.pipelines.runner import claimed, started, watch
+    from penstock.spark.pipelines.session import spark_for
 
     signals = StopSignals()
     signals.arm()

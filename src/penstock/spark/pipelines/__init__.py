@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from penstock.spark.pipelines.loading import Workshop, load_project
-from penstock.spark.pipelines.problems import PipelineError, WrongDefinition
+from penstock.spark.errors import PipelineError, WrongDefinition
+from penstock.spark.pipelines.loader import Workshop, load_project
 
 __all__ = ["PipelineError", "Workshop", "WrongDefinition", "load_project"]

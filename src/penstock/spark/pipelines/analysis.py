@@ -13,20 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.decode import DATE, HEADERS_TYPE, PLACE, RAW, decode
+from penstock.spark.errors import PipelineError, ProjectProblem, WrongDefinition
+from penstock.spark.lake.evolution import plain_schema, refuse_changed
+from penstock.spark.lake.tables import open_table
+from penstock.spark.pipelines.decoder import DATE, HEADERS_TYPE, PLACE, RAW, decode
 from penstock.spark.pipelines.definition import Pipeline, Project, Step
 from penstock.spark.pipelines.keys import with_key_columns
-from penstock.spark.pipelines.lake.evolution import plain_schema, refuse_changed
-from penstock.spark.pipelines.lake.tables import open_table
 from penstock.spark.pipelines.outputs import last_changes, to_records, to_table_rows
-from penstock.spark.pipelines.place import own_session
-from penstock.spark.pipelines.problems import (
-    PipelineError,
-    Problems,
-    ProjectProblem,
-    WrongDefinition,
-    suggestion,
-)
+from penstock.spark.pipelines.problems import Problems, suggestion
+from penstock.spark.pipelines.session import own_session
 from penstock.spark.pipelines.steps import apply_steps
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
+from penstock.spark.errors import ProjectProblem, WrongDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

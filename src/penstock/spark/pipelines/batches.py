@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.spark.errors import BadRows
+from penstock.spark.lake.port import CommitMark
 from penstock.spark.pipelines import dead_letters, routes
 from penstock.spark.pipelines.conflicts import dead_target
 from penstock.spark.pipelines.ddl import split_columns
-from penstock.spark.pipelines.decode import ERROR, decode
+from penstock.spark.pipelines.decoder import ERROR, decode
 from penstock.spark.pipelines.definition import Pipeline, Window
 from penstock.spark.pipelines.keys import with_key_columns
-from penstock.spark.pipelines.lake.port import CommitMark
 from penstock.spark.pipelines.outputs import TableOutput, TopicOutput, to_records, to_table_rows
-from penstock.spark.pipelines.problems import BadRows
 from penstock.spark.pipelines.steps import apply_steps, last_end
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from penstock.spark.pipelines.ddl import split_columns
-from penstock.spark.pipelines.decode import DATE, PLACE, RAW
+from penstock.spark.pipelines.decoder import DATE, PLACE, RAW
 from penstock.spark.pipelines.definition import Decode, Pipeline, Step
 from penstock.spark.pipelines.problems import Problems, suggestion
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines.decode import ERROR, HEADERS_TYPE, NOT_THE_SCHEMA
+from penstock.spark.pipelines.decoder import ERROR, HEADERS_TYPE, NOT_THE_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -190,7 +190,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparkPlace:
+class SparkDefinition:
     """Where Spark runs."""
 
     master: str = item(text, "the master, as in local[*] or spark://host:7077", default="local[*]")
@@ -204,7 +204,7 @@ class Project:
 
     bootstrap: str = item(text, "the broker, as HOST:PORT", default="127.0.0.1:9092")
     state_dir: str = item(text, "the directory of checkpoints", default=".pipelines")
-    spark: SparkPlace = item(nested(SparkPlace), "where Spark runs", default=SparkPlace())
+    spark: SparkDefinition = item(nested(SparkDefinition), "where Spark runs", default=SparkDefinition())
     options: dict[str, str] = item(pairs, "kafka.* options of every source and sink", default_factory=dict)
     pipelines: tuple[Pipeline, ...] = ()
     home: Path = Path()

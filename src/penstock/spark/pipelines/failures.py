@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 
-def in_words(name: str, error: str) -> str:
+def describe_failure(name: str, error: str) -> str:
     """What Spark says, with what to do about it where that is known."""
     said = error.partition(_OF_THE_QUERY)[0].rpartition(_ENDED_BY)[2]
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no words"]

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import LakeTable, Spans
+from penstock.spark.lake.tables import open_table
 from penstock.spark.pipelines.batches import BatchWriter
-from penstock.spark.pipelines.decode import HEADERS_TYPE, PLACE, RAW
+from penstock.spark.pipelines.decoder import HEADERS_TYPE, PLACE, RAW
 from penstock.spark.pipelines.definition import Pipeline
-from penstock.spark.pipelines.lake.port import LakeTable, Spans
-from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 
 if TYPE_CHECKING:

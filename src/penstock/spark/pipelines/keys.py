@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines.decode import ERROR, KEY_ERROR, KEY_ROW
+from penstock.spark.pipelines.decoder import ERROR, KEY_ERROR, KEY_ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from penstock.spark.pipelines.batches import BatchWriter
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import run_history
-from penstock.spark.pipelines.place import own_session
 from penstock.spark.pipelines.preparation import prepare_topics
+from penstock.spark.pipelines.session import own_session
 from penstock.spark.pipelines.state import PipelineClaim
 from penstock.spark.pipelines.steps import output_mode
 from penstock.spark.pipelines.topics import source_options, topic_options

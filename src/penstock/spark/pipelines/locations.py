@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import yaml
 
-from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
+from penstock.spark.errors import ProjectProblem, WrongDefinition
 
 DEPTH_MAX = 50
 """Deeper than any definition; an alias may stand inside of itself."""

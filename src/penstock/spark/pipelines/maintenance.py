@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import Compacted
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import open_existing
-from penstock.spark.pipelines.lake.port import Compacted
-from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 
 
 def compact_table(project: Project, pipeline: Pipeline, *, file_bytes: int, keep_ms: int) -> Compacted:

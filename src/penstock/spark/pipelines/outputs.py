@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.decode import DATE, ERROR, RAW
+from penstock.spark.lake.files import COPY_PREFIX, staged_files, staged_schema
+from penstock.spark.lake.port import CommitMark, LakeTable, Merge
+from penstock.spark.lake.tables import open_table
+from penstock.spark.pipelines.decoder import DATE, ERROR, RAW
 from penstock.spark.pipelines.definition import SinkDefinition
-from penstock.spark.pipelines.lake.files import COPY_PREFIX, staged_files, staged_schema
-from penstock.spark.pipelines.lake.port import CommitMark, LakeTable, Merge
-from penstock.spark.pipelines.lake.tables import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from penstock.client.access import nearest, read_access
 from penstock.client.cluster import Cluster
 from penstock.client.errors import Refused
+from penstock.spark.errors import ProjectProblem
 from penstock.spark.pipelines.conflicts import side_targets
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.problems import ProjectProblem
 from penstock.spark.pipelines.topics import topic_options
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 

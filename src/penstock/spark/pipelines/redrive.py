@@ -6,12 +6,12 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import CommitMark, Spans
 from penstock.spark.pipelines import dead_letters
 from penstock.spark.pipelines.conflicts import dead_target
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import as_source, open_existing
-from penstock.spark.pipelines.lake.port import CommitMark, Spans
-from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.topics import topic_options
 

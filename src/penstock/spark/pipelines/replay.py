@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.decode import PLACE, RAW
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import CommitMark, LakeTable, Spans
+from penstock.spark.pipelines.decoder import PLACE, RAW
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import ReplayPlan, as_source, open_existing
-from penstock.spark.pipelines.lake.port import CommitMark, LakeTable, Spans
 from penstock.spark.pipelines.outputs import TopicOutput
-from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.topics import topic_options
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.spark.errors import AlreadyRunning, ForeignCheckpoint, PipelineError
 from penstock.spark.pipelines.definition import Pipeline
-from penstock.spark.pipelines.problems import AlreadyRunning, ForeignCheckpoint, PipelineError
 
 _IDENTITY = "pipeline.json"
 _STATUS = "status.json"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.spark.errors import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.definition import Dedup, Stateful, Step, Window
 from penstock.spark.pipelines.functions import get_function
-from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

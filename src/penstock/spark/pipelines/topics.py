@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from penstock.client.access import read_access
 from penstock.client.cluster import Cluster
 from penstock.client.offsets import EARLIEST
+from penstock.spark.lake.port import Spans
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.lake.port import Spans
 
 
 def topic_options(project: Project) -> dict[str, str]:

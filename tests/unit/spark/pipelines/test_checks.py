@@ -11,7 +11,7 @@ import pytest
 from penstock.spark.pipelines import WrongDefinition, load_project
 from penstock.spark.pipelines.analysis import spark_message
 from penstock.spark.pipelines.columns import column_names
-from penstock.spark.pipelines.loading import read_project
+from penstock.spark.pipelines.loader import read_project
 from penstock.spark.pipelines.locations import read_lines
 
 DECODE = {"schema": "id bigint, Customer string, `two words` string, at timestamp"}

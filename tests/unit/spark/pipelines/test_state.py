@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.spark.errors import AlreadyRunning, ForeignCheckpoint, PipelineError
 from penstock.spark.pipelines.definition import Pipeline
-from penstock.spark.pipelines.loading import read_project
-from penstock.spark.pipelines.problems import AlreadyRunning, ForeignCheckpoint, PipelineError
+from penstock.spark.pipelines.loader import read_project
 from penstock.spark.pipelines.state import PipelineState
 
 WINDOW: dict[str, Any] = {"size": "1m", "watermark": "10s", "compute": {"n": "count(*)"}}

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.spark.errors import WrongDefinition
 from penstock.spark.pipelines.avro import decode_values, read_avro_schema
 from penstock.spark.pipelines.ddl import split_columns
 from penstock.spark.pipelines.dead_letters import reason
-from penstock.spark.pipelines.failures import in_words
+from penstock.spark.pipelines.failures import describe_failure
 from penstock.spark.pipelines.history import pieces
 from penstock.spark.pipelines.metrics import PipelineMetrics
-from penstock.spark.pipelines.problems import WrongDefinition
 from penstock.spark.pipelines.progress import read_progress, rows_in
 from penstock.spark.pipelines.topics import starting_offsets
 
@@ -169,25 +169,25 @@ def test_live_begins_where_history_ends() -> None:
 
 
 def test_what_spark_says_comes_with_what_to_do() -> None:
-    told = in_words("p", "Job aborted\njava.io.IOException: No space left on device\n at x")
+    told = describe_failure("p", "Job aborted\njava.io.IOException: No space left on device\n at x")
     assert told == (
         "p: java.io.IOException: No space left on device "
         "The disk is full: make space and run it again; it goes on where it stopped."
     )
-    told = in_words(
-        "p", "a\nTraceback\npenstock.spark.pipelines.problems.BadRows: p: rows that cannot be used\nb"
+    told = describe_failure(
+        "p", "a\nTraceback\npenstock.spark.errors.BadRows: p: rows that cannot be used\nb"
     )
     assert told == "p: rows that cannot be used"
-    assert in_words("p", "x\npyspark.errors.AnalysisException: [NO] so\n\tat y") == (
+    assert describe_failure("p", "x\npyspark.errors.AnalysisException: [NO] so\n\tat y") == (
         "p: pyspark.errors.AnalysisException: [NO] so"
     )
     quoted = (
         'raise Unreachable("; ".join(failures))\npenstock.client.errors.Unreachable: no broker answers at x:1'
     )
-    assert in_words("p", quoted).startswith(
+    assert describe_failure("p", quoted).startswith(
         "p: no broker answers at x:1 Nobody answers there: start the broker"
     )
-    assert in_words("p", "") == "p: no words"
+    assert describe_failure("p", "") == "p: no words"
 
 
 def test_the_state_of_a_query_is_not_its_cause() -> None:
@@ -195,9 +195,12 @@ def test_the_state_of_a_query_is_not_its_cause() -> None:
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {cause} SQLSTATE: XXKST\n"
         "=== Streaming Query ===\nIdentifier: p\n\nCurrent State: ACTIVE\nThread State: RUNNABLE\n"
     )
-    told = in_words(
+    told = describe_failure(
         "p", around.format(cause="Job aborted due to stage failure: Task 0 lost\n\tat org.apache")
     )
     assert told == "p: Job aborted due to stage failure: Task 0 lost"
     inside = "Error\njava.lang.IllegalStateException: State is gone\n\tat org.apache.spark.X"
-    assert in_words("p", around.format(cause=inside)) == "p: java.lang.IllegalStateException: State is gone"
+    assert (
+        describe_failure("p", around.format(cause=inside))
+        == "p: java.lang.IllegalStateException: State is gone"
+    )

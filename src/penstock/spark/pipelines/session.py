@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from penstock.spark.errors import PipelineError
 from penstock.spark.pipelines.definition import Project
-from penstock.spark.pipelines.problems import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.client.errors import NotInstalled
-from penstock.spark.pipelines.checking import check_pipeline
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.pipelines.checks import check_pipeline
 from penstock.spark.pipelines.columns import check_named_columns
 from penstock.spark.pipelines.conflicts import check_conflicts
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.locations import Locations, read_lines
-from penstock.spark.pipelines.problems import Problems, ProjectProblem, WrongDefinition
+from penstock.spark.pipelines.problems import Problems
 from penstock.spark.pipelines.shapes import joined, read_shape
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.spark.pipelines import Workshop, WrongDefinition, load_project
-from penstock.spark.pipelines.loading import read_project
+from penstock.spark.pipelines.loader import read_project
 
 LAKE: dict[str, Any] = {
     "source": {"topics": ["orders"]},

@@ -16,14 +16,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.errors import PipelineError, RunFailed, WrongDefinition
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.failures import in_words
+from penstock.spark.pipelines.failures import describe_failure
 from penstock.spark.pipelines.launch import Launched, Launcher
-from penstock.spark.pipelines.problems import PipelineError, RunFailed, WrongDefinition
 from penstock.spark.pipelines.progress import Progress, read_progress, rows_in
 from penstock.spark.pipelines.state import PipelineClaim, PipelineState
 from penstock.spark.pipelines.supervision import ENDED, FAILED, Fault, RestartPolicy, Supervision, fault_of
-from penstock.spark.pipelines.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,7 +156,7 @@ class RunningPipeline:
 
     def _fail(self, error: BaseException, now_ms: int) -> None:
         said = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
-        fault, reason = fault_of(said), in_words(self.pipeline.name, said)
+        fault, reason = fault_of(said), describe_failure(self.pipeline.name, said)
         if isinstance(error, PipelineError):
             fault, reason = Fault.FINAL, str(error)
         elif isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
@@ -282,3 +281,14 @@ def watch(
     failures = [progress.error for progress in looks if progress.state == FAILED]
     if failures:
         raise RunFailed("\n".join(failures))
+
+
+def wait_until(holds: Callable[[], bool], seconds_max: float, poll_s: float = 0.02) -> bool:
+    """Poll until the condition holds; False if it does not within the time limit."""
+    deadline_s = time.monotonic() + seconds_max
+    tick = threading.Event()
+    while not holds():
+        if time.monotonic() > deadline_s:
+            return False
+        tick.wait(poll_s)
+    return True
