@@ -51,7 +51,7 @@ def test_a_broker_that_goes_away_is_named_and_waited_for(spark: Any, tmp_path: P
             broker.kill()
             watch(running, lambda looks: None, lambda: running[0].last.state == "restarting")
             told = running[0].last.error
-            assert re.search(rf"no broker answers at {broker.bootstrap}.* start the broker", told), told
+            assert re.search(rf"no broker answers at {broker.bootstrap}.* Start the broker", told), told
             broker.start()
             shop.put(orders, [order(number) for number in range(30, 40)])
             watch(running, lambda looks: None, lambda: len(ids(shop)) == 40)
@@ -71,7 +71,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(spark: Any, broker: Broker, tmp
             while True:
                 out.write(bytes(1 << 16))
         shop.put(orders, [order(number, customer=os.urandom(WIDE_BYTES).hex()) for number in (2, 3)])
-        with pytest.raises(RunFailed, match=r"No space left on device.* make space and run it again"):
+        with pytest.raises(RunFailed, match=r"No space left on device.* free some space and run it again"):
             shop.run(spark, project)
         ballast.unlink()
         shop.run(spark, project)

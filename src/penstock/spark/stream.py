@@ -137,8 +137,10 @@ class Planner:
             self._publish(known)
         known = self._still_there(known, selected)
         starts = {**known, **self._new_places(known, selected)}
+        # Ends are listed after the topic ids were compared: an offset is used only with the topic it was taken from.
         ends = self._ends_after(starts)
         starts, ends = self._begun_anew(starts, ends)
+        # Offsets that Spark does not have in its checkpoint yet: they become part of this end, and with it durable.
         begins = {place: at for place, at in starts.items() if before.is_initial or known.get(place) != at}
         if not begins and self._target is None:
             ends = self._await_enough(starts, ends)

@@ -162,7 +162,9 @@ def test_records_that_are_gone_end_the_query_or_are_skipped(
     start = strict.initialOffset()
     end = latest(strict, start)
     forget(cluster, topic, 0, 6)
-    with pytest.raises(RecordsLost, match=r"offset 0 was deleted by retention, the log starts at 6.*failOnDataLoss"):
+    with pytest.raises(
+        RecordsLost, match=r"offset 0 was deleted by retention, the log starts at 6.*failOnDataLoss"
+    ):
         spans(strict, start, end)
     assert spans(lenient, start, end) == [Span(topic, 0, 6, 10)]
 

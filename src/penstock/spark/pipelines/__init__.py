@@ -1,4 +1,4 @@
-"""Pipelines from topics to tables and back, declared in a file or in Python. Never imports the node.
+"""Pipelines between topics and tables, declared in YAML or Python. Never imports the node.
 
 >>> from penstock.spark.pipelines import Workshop
 """

@@ -1,7 +1,7 @@
-"""Has Spark look at every schema, rule, step and column before anything starts. Never reads a record.
+"""Lets Spark analyse every schema, rule, step and column before a run. Never reads a record.
 
-Each part of a definition is analysed by itself, so that a problem names the key that causes it and does not hide the
-next one. Only what builds on a wrong part is left out.
+Each part of a definition is analysed separately, so that an error names the key that causes it and does not hide the
+next one. Only parts that depend on an invalid one are skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from penstock.spark.errors import PipelineError, ProjectProblem, WrongDefinition
 from penstock.spark.lake.evolution import plain_schema, refuse_changed
 from penstock.spark.lake.tables import open_table
-from penstock.spark.pipelines.decoder import DATE, HEADERS_TYPE, PLACE, RAW, decode
+from penstock.spark.pipelines.decoder import DATE, HEADERS_TYPE, ORIGIN, RAW, decode
 from penstock.spark.pipelines.definition import Pipeline, Project, Step
 from penstock.spark.pipelines.keys import with_key_columns
 from penstock.spark.pipelines.outputs import last_changes, to_records, to_table_rows
@@ -35,14 +35,14 @@ TOLD_CHARS_MAX = 600
 
 
 def analyse(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]) -> None:
-    """Raises WrongDefinition with everything that is wrong in any of them."""
+    """Raises WrongDefinition with every error in any of the pipelines."""
     found = analysed(spark, project, pipelines)
     if found:
         raise project.locations.located(found)
 
 
 def analysed(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]) -> list[ProjectProblem]:
-    """Everything that Spark finds wrong."""
+    """Every error that Spark finds."""
     problems = Problems()
     for pipeline in pipelines:
         if pipeline.decode.schema != "infer":
@@ -52,7 +52,7 @@ def analysed(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline
 
 
 class _Look:
-    """One pipeline over a batch without rows."""
+    """Analyses one pipeline over an empty batch."""
 
     def __init__(self, spark: SparkSession, home: Path, pipeline: Pipeline, problems: Problems) -> None:
         self._spark = spark
@@ -70,16 +70,16 @@ class _Look:
             self._look_at_sink(rows)
 
     def _after(self, rows: DataFrame, step: Step, where: str) -> DataFrame | None:
-        """Rows behind a step; None when it is wrong."""
+        """The rows after a step; None if the step is invalid."""
         found: list[DataFrame] = []
         with self._noted(where):
             made = apply_steps(rows, [step], self._home)
-            made.schema  # noqa: B018  asking for it is what has Spark look
+            made.schema  # noqa: B018  reading the schema triggers the analysis
             found.append(made)
         return found[0] if found else None
 
     def _decoded(self) -> DataFrame | None:
-        """Columns without rules; each rule is looked at by itself."""
+        """The decoded columns, without rules; each rule is analysed separately."""
         from pyspark.sql import functions as F
 
         how, sink = self._pipeline.decode, self._pipeline.sink
@@ -100,7 +100,7 @@ class _Look:
         return rows
 
     def _look_for(self, names: Sequence[str], rows: DataFrame, where: str) -> None:
-        """Columns that Spark would look up one by one."""
+        """Check that each column exists."""
         for name in names:
             with self._noted(where):
                 rows.select(f"`{name}`").schema  # noqa: B018
@@ -134,14 +134,14 @@ class _Look:
     ) -> bool:
         known = [*rows.columns, *more]
         missing = [name for name in names if name not in known]
-        own = [name for name in known if name not in (*PLACE, *RAW, "_error")]
+        own = [name for name in known if name not in (*ORIGIN, *RAW, "_error")]
         for name in missing:
             path = f"{self._path}.{where}"
             self._problems.add(path, f"there is no column {name!r}.", suggestion(name, own))
         return bool(missing)
 
     def _compare(self, made: DataFrame) -> None:
-        """Rows against the table that is there. Raises SchemaMismatch."""
+        """Compare the rows with an existing table. Raises SchemaMismatch."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         sink = self._pipeline.sink
@@ -159,7 +159,7 @@ class _Look:
 
     @contextmanager
     def _noted(self, where: str) -> Iterator[None]:
-        """Note what goes wrong inside under this path."""
+        """Report errors raised in the block under this path."""
         from pyspark.errors import PySparkException
 
         path = f"{self._path}.{where}"
@@ -186,7 +186,7 @@ _STATE = re.compile(r"\s*SQLSTATE: \w{5}\b")
 
 
 def spark_message(said: str) -> str:
-    """What Spark says without its plan, the query once more, and the stack of the JVM."""
+    """Spark's message without query plan, repeated query and JVM stack trace."""
     for sign in ("JVM stacktrace:", "\n== ", ";\n'", ";\n+-"):
         said = said.partition(sign)[0]
     return " ".join(_STATE.sub("", said).split()).rstrip(";")[:TOLD_CHARS_MAX]

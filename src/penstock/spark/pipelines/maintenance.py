@@ -1,4 +1,4 @@
-"""Tables of pipelines: files written together, old rows and old versions dropped. Never touches what is being read."""
+"""Compacts the table of a pipeline: merges small files, deletes expired rows and old versions. Safe while it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.spark.pipelines.history import open_existing
 
 
 def compact_table(project: Project, pipeline: Pipeline, *, file_bytes: int, keep_ms: int) -> Compacted:
-    """Maintain the table of a pipeline, also while it runs. Needs no Spark."""
+    """Compact the table of a pipeline, even while it runs. Needs no Spark."""
     sink = pipeline.sink
     if sink.table is None:
         problem = ProjectProblem(

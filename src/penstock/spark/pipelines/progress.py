@@ -1,4 +1,4 @@
-"""How a running pipeline is doing, from what Spark tells about its batches. Never asks the broker, never prints."""
+"""Progress of a running pipeline, from Spark's progress reports. Never calls the broker, never prints."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 FROM = "#from"
-"""The source's own word inside an end offset."""
+"""Key of the source's start offsets inside an end offset."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One look at one pipeline."""
+    """A snapshot of one pipeline."""
 
     pipeline: str
     state: str
@@ -27,29 +27,29 @@ class Progress:
     state_bytes: int = 0
     watermark: str = ""
     error: str = ""
-    """Why it failed last; stays when it runs again."""
+    """Reason of the last failure; stays after a restart."""
     failed_at: str = ""
     restarts: int = 0
     since: str = ""
-    """When it came into its state."""
+    """When it entered its state."""
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def rows_in(told: Mapping[str, Any]) -> int:
-    """Offsets that the batch of a report covers. Spark's own count has rows twice that were read for two outputs."""
+    """Number of offsets in the batch. Spark's own count includes rows twice that are read for two outputs."""
     return sum(_covered(source) for source in _sources(told))
 
 
 def _sources(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What tells of the pipeline's one source. A stream whose rows go several ways reads it once for each of them, and
-    Spark reports every one: the first is that of the rows themselves."""
+    """The report of the pipeline's only source. A stream with several routes reads it once per route, and Spark reports
+    each of them: the first one is the main route."""
     return list(told.get("sources") or [])[:1]
 
 
 def _covered(source: Mapping[str, Any]) -> int:
-    """None in a batch that only moves the watermark: it ends where it starts, whatever its end says of a beginning."""
+    """Zero for a batch that only advances the watermark: it ends where it starts, even if its end has start offsets."""
     if source.get("startOffset") is not None and source.get("startOffset") == source.get("endOffset"):
         return 0
     ends = _offsets(source.get("endOffset"))
@@ -62,13 +62,13 @@ def _covered(source: Mapping[str, Any]) -> int:
 
 
 def _first_offsets(told: Any) -> Any:
-    """Where partitions begin that a batch is the first to read: the source notes it beside the end."""
+    """Start offsets of partitions that are new in this batch: the source stores them in the end offset."""
     plain = json.loads(told) if isinstance(told, str) and told.startswith("{") else told
     return plain.get(FROM) if isinstance(plain, Mapping) else None
 
 
 def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_total: int, state: str) -> Progress:
-    """What the last progress report of Spark means; `rows_total` is the count of all batches so far."""
+    """Translate Spark's last progress report; `rows_total` covers all batches so far."""
     if told is None:
         return Progress(pipeline, state, rows_total=rows_total)
     operators = told.get("stateOperators") or []
@@ -90,7 +90,7 @@ def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_total: int
 
 
 def _lag(sources: list[Mapping[str, Any]]) -> dict[str, int]:
-    """Records behind the end of each topic."""
+    """Unread records of each topic."""
     found: dict[str, int] = {}
     for source in sources:
         latest, done = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
@@ -103,7 +103,7 @@ def _lag(sources: list[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _offsets(told: Any) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition, from the text or the mapping that Spark hands on."""
+    """Offsets by topic and partition, from the JSON text or mapping that Spark reports."""
     if isinstance(told, str):
         try:
             told = json.loads(told)

@@ -120,7 +120,7 @@ def test_the_lock_is_looked_at_before_spark_starts(project: str, monkeypatch: py
     monkeypatch.setattr("penstock.spark.sessions.make_session", lambda *_: pytest.fail("Spark was started"))
     with PipelineState(Path(project).parent / ".pipelines" / "revenue").locked():
         done = run("run", "-f", project)
-    assert (done.exit_code, "revenue is run by process" in done.output) == (1, True), done.output
+    assert (done.exit_code, "revenue is already running in process" in done.output) == (1, True), done.output
 
 
 def test_a_spark_that_cannot_start_is_the_status_of_every_pipeline(

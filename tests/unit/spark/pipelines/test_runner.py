@@ -147,7 +147,7 @@ def test_a_pipeline_that_fails_is_restarted_and_the_others_go_on(tmp_path: Path)
         (
             ConnectionRefusedError("refused"),
             None,
-            r"sums: Spark's Java process has ended \(refused\)\. Run it again",
+            r"sums: Spark's Java process has exited \(refused\)\. Run it again",
         ),
         (RuntimeError("no session"), 0, "sums: .*no session"),
     ],
