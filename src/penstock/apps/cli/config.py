@@ -17,16 +17,16 @@ from penstock.node.settings_values import plain_value, show_value
 
 @click.group()
 def config() -> None:
-    """Look at settings."""
+    """Inspect settings."""
 
 
 @config.command()
 @config_file_option
 @output_option
 def explain(config_file: str | None, output: str) -> None:
-    """Show every setting: its value, where the value comes from, its unit and what it means.
+    """Show every setting with its value, source, unit and meaning.
 
-    Reads the same file and environment as `penstock start` does.
+    Reads the same file and environment as `penstock start`.
     """
     try:
         loaded = load_settings(config_file, os.environ)

@@ -1,4 +1,4 @@
-"""`penstock pipeline validate`: everything that can be known to be wrong before a run, in one report. Runs nothing."""
+"""`penstock pipeline validate`: reports every error that can be found before a run. Runs nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> list[str]:
-    """Notes about a project that is right. Raises WrongDefinition with the problems of every check."""
+    """Notes about a valid project. Raises WrongDefinition with the errors of all checks."""
     problems: list[ProjectProblem] = []
     notes: list[str] = []
     if not is_offline:
@@ -26,7 +26,7 @@ def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> lis
 
 
 def check_file(file: Path, *, is_offline: bool, has_spark: bool) -> tuple[Project, list[str]]:
-    """The same from a file. What is wrong in the file does not hide what else is wrong. Raises WrongDefinition."""
+    """Load and check a file. Errors in the file do not hide those of the other checks. Raises WrongDefinition."""
     from penstock.spark.errors import WrongDefinition
     from penstock.spark.pipelines.loader import WrongProject, load_project
 
@@ -53,9 +53,9 @@ def _check_topics(project: Project) -> tuple[list[ProjectProblem], list[str]]:
     try:
         found = find_topics(project, project.pipelines)
     except ClientError as error:
-        remedy = "Start the broker, or leave topics out with --offline."
+        remedy = "Start the broker, or skip the topics with --offline."
         return [ProjectProblem("bootstrap", f"{error}.", remedy)], []
-    notes = [f"the topic {name} does not exist yet; run creates it." for name in found.to_create]
+    notes = [f"topic {name} does not exist yet; run creates it." for name in found.to_create]
     notes += [f"no topic matches the pattern {one} yet." for one in found.unmatched]
     return found.problems, notes
 

@@ -39,9 +39,9 @@ def test_init_writes_a_project_that_is_right(project: str) -> None:
     assert {file.name for file in Path(project).parent.iterdir()} == set(FILES)
     done = run("validate", "--offline", "--no-spark", "-f", project)
     assert done.exit_code == 0, done.output
-    assert "2 pipelines, nothing wrong (topics and queries not checked)" in done.output
+    assert "2 pipelines, no errors (topics and queries not checked)" in done.output
     again = run("init", str(Path(project).parent))
-    assert (again.exit_code, "is there already" in again.output) == (1, True)
+    assert (again.exit_code, "already exists" in again.output) == (1, True)
 
 
 def test_list_and_status(project: str) -> None:
