@@ -234,14 +234,14 @@ def _read_topics(given: RawOptions) -> TopicSelection:
     return TopicSelection(places=tuple(sorted(_read_assign(given.json("assign", _ASSIGN_EXAMPLE)))))
 
 
-def _read_assign(said: Any) -> list[TopicPartition]:
-    if not isinstance(said, dict) or not said or not all(_is_numbers(one) for one in said.values()):
+def _read_assign(raw: Any) -> list[TopicPartition]:
+    if not isinstance(raw, dict) or not raw or not all(_is_numbers(one) for one in raw.values()):
         raise BadArgument(f"assign names no partitions: write {_ASSIGN_EXAMPLE}")
-    return [TopicPartition(topic, number) for topic, numbers in said.items() for number in numbers]
+    return [TopicPartition(topic, number) for topic, numbers in raw.items() for number in numbers]
 
 
-def _is_numbers(said: Any) -> bool:
-    return isinstance(said, list) and bool(said) and all(type(one) is int and one >= 0 for one in said)
+def _is_numbers(raw: Any) -> bool:
+    return isinstance(raw, list) and bool(raw) and all(type(one) is int and one >= 0 for one in raw)
 
 
 def _read_bound(given: RawOptions, end: str, default: int, topics: TopicSelection) -> Bound:
@@ -271,12 +271,12 @@ def _read_bound(given: RawOptions, end: str, default: int, topics: TopicSelectio
 
 
 def _read_places(
-    said: Any, name: str, least: int, example: str, topics: TopicSelection
+    raw: Any, name: str, least: int, example: str, topics: TopicSelection
 ) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
-    if not isinstance(said, dict) or not all(isinstance(one, dict) for one in said.values()):
+    if not isinstance(raw, dict) or not all(isinstance(one, dict) for one in raw.values()):
         raise BadArgument(f"{name} has the wrong form: write {example}")
-    for topic, partitions in said.items():
+    for topic, partitions in raw.items():
         if topics.names and topic not in topics.names:
             raise BadArgument(
                 f"{name} names topic {topic!r}, which is not read.{nearest(topic, topics.names)}"

@@ -109,9 +109,9 @@ def status(file: Path, output: str) -> None:
         looks = []
         for one in project.pipelines:
             state = PipelineState(project.state_of(one))
-            told = state.status() or Progress(one.name, "never ran").plain()
-            is_dead = told["state"] in (STARTING, RUNNING, RESTARTING) and not state.is_running
-            looks.append(Progress(**{**told, "state": "died" if is_dead else told["state"]}))
+            saved = state.status() or Progress(one.name, "never ran").plain()
+            is_dead = saved["state"] in (STARTING, RUNNING, RESTARTING) and not state.is_running
+            looks.append(Progress(**{**saved, "state": "died" if is_dead else saved["state"]}))
     if output == "json":
         click.echo(json.dumps([look.plain() for look in looks]))
     else:

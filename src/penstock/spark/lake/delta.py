@@ -64,8 +64,8 @@ class DeltaLake:
     def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: CommitMark) -> None:
         columns = [name for name in changes.schema.names if name != merge.is_deletion]
         if not self.exists():
-            kept = pa.schema([changes.schema.field(name) for name in columns])
-            DeltaTable.create(str(self._root), Schema.from_arrow(plain_schema(kept)))
+            stored = pa.schema([changes.schema.field(name) for name in columns])
+            DeltaTable.create(str(self._root), Schema.from_arrow(plain_schema(stored)))
         table = self._evolved(pa.schema([changes.schema.field(name) for name in columns]))
         assignments = {f"`{name}`": f"s.`{name}`" for name in columns}
         (

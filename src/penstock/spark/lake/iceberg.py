@@ -68,8 +68,8 @@ class IcebergLake:
             if rows.num_rows:
                 if table.current_snapshot() is not None:
                     transaction.delete(_keys(rows, merge.key), snapshot_properties=_summary(mark))
-                kept = rows.filter(pc.invert(rows[merge.is_deletion])).select(columns)
-                transaction.append(_aligned(kept, transaction), snapshot_properties=_summary(mark))
+                remaining = rows.filter(pc.invert(rows[merge.is_deletion])).select(columns)
+                transaction.append(_aligned(remaining, transaction), snapshot_properties=_summary(mark))
             transaction.set_properties(_summary(mark))
 
     def compact(self, file_bytes: int, keep_ms: int, expire_before_ms: int | None) -> Compacted:

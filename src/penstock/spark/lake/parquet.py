@@ -116,9 +116,9 @@ class ParquetLake:
             pq.write_table(rows, self._root / staged, compression="zstd")
             moves[staged.as_posix()] = (directory / f"compact-{stamp}.parquet").as_posix()
         there = self._completed()
-        kept = [file for file in there.files if file not in files]
+        remaining = [file for file in there.files if file not in files]
         # The compacted file goes first: it is older than the remaining files, and `schema` reads the last one.
-        self._commit(Manifest(there.number + 1, [*moves.values(), *kept], there.marks, moves, files))
+        self._commit(Manifest(there.number + 1, [*moves.values(), *remaining], there.marks, moves, files))
         self._completed()
         return int(count - rows.num_rows)
 

@@ -31,7 +31,7 @@ RECORDS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
     f"timestampType int, headers {HEADERS_TYPE}"
 )
-TOLD_CHARS_MAX = 600
+MESSAGE_CHARS_MAX = 600
 
 
 def analyse(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline]) -> None:
@@ -185,8 +185,8 @@ def _kind(step: Step) -> str:
 _STATE = re.compile(r"\s*SQLSTATE: \w{5}\b")
 
 
-def spark_message(said: str) -> str:
+def spark_message(text: str) -> str:
     """Spark's message without query plan, repeated query and JVM stack trace."""
     for sign in ("JVM stacktrace:", "\n== ", ";\n'", ";\n+-"):
-        said = said.partition(sign)[0]
-    return " ".join(_STATE.sub("", said).split()).rstrip(";")[:TOLD_CHARS_MAX]
+        text = text.partition(sign)[0]
+    return " ".join(_STATE.sub("", text).split()).rstrip(";")[:MESSAGE_CHARS_MAX]

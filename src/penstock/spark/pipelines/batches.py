@@ -145,10 +145,10 @@ class BatchWriter:
             TopicOutput(target.topic, self.topic_options).write(records, mark)
 
     def _write_routes(self, batch: DataFrame, batch_id: int) -> None:
-        kept = batch.persist()
+        cached = batch.persist()
         try:
             if routes.BAD in batch.columns:
-                bad = routes.taken(kept, routes.BAD)
+                bad = routes.taken(cached, routes.BAD)
                 self._refuse_bad(bad)
                 if self.has_dead_letters:
                     self._write_dead(bad, batch_id)
@@ -156,10 +156,10 @@ class BatchWriter:
                 (step.window for step in self.pipeline.steps if step.window and step.window.late), None
             )
             if late is not None:
-                self._write_late(routes.taken(kept, routes.LATE), late, batch_id)
-            self._write_main(routes.taken(kept, routes.MAIN), batch_id)
+                self._write_late(routes.taken(cached, routes.LATE), late, batch_id)
+            self._write_main(routes.taken(cached, routes.MAIN), batch_id)
         finally:
-            kept.unpersist()
+            cached.unpersist()
 
     def _write_late(self, rows: DataFrame, window: Window, batch_id: int) -> None:
         from pyspark.sql import functions as F

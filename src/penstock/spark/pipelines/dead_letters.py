@@ -20,8 +20,10 @@ def explained(bad: DataFrame, columns: list[str]) -> DataFrame:
     """Bad rows with a reason that names the column. Only bad rows are decoded a second time."""
     from pyspark.sql import functions as F
 
-    told = F.udf(lambda value: reason(value, columns), "string")(F.col("_value"))
-    return bad.withColumn(ERROR, F.when(F.col(ERROR) == NOT_THE_SCHEMA, told).otherwise(F.col(ERROR)))
+    explained_reason = F.udf(lambda value: reason(value, columns), "string")(F.col("_value"))
+    return bad.withColumn(
+        ERROR, F.when(F.col(ERROR) == NOT_THE_SCHEMA, explained_reason).otherwise(F.col(ERROR))
+    )
 
 
 def reason(value: bytes | None, columns: list[str]) -> str:
@@ -78,12 +80,12 @@ def as_records(bad: DataFrame, pipeline: str) -> DataFrame:
         "timestamp": F.unix_millis("_timestamp").cast("string"),
         "pipeline": F.lit(pipeline),
     }
-    told = F.array(*[_header(name, value) for name, value in ours.items()])
+    added = F.array(*[_header(name, value) for name, value in ours.items()])
     theirs = F.coalesce(F.col("_headers"), F.array().cast(HEADERS_TYPE))
     return bad.select(
         F.col("_key").alias("key"),
         F.col("_value").alias("value"),
-        F.concat(_without_ours(theirs), told).alias("headers"),
+        F.concat(_without_ours(theirs), added).alias("headers"),
     )
 
 
@@ -120,15 +122,15 @@ def without_our_headers(records: DataFrame) -> DataFrame:
     """Original records of the dead letters in a topic: origin in columns, our headers removed."""
     from pyspark.sql import functions as F
 
-    def told(name: str) -> Column:
+    def header(name: str) -> Column:
         ours = F.filter(F.col("headers"), lambda header: header["key"] == PREFIX + name)
         return F.get(ours, F.lit(0))["value"].cast("string")
 
     return records.select(
-        told("reason").alias("reason"),
-        told("topic").alias("_topic"),
-        told("partition").cast("int").alias("_partition"),
-        told("offset").cast("bigint").alias("_offset"),
+        header("reason").alias("reason"),
+        header("topic").alias("_topic"),
+        header("partition").cast("int").alias("_partition"),
+        header("offset").cast("bigint").alias("_offset"),
         F.col("key"),
         F.col("value"),
         _without_ours(F.col("headers")).alias("headers"),

@@ -37,15 +37,15 @@ class Progress:
         return asdict(self)
 
 
-def rows_in(told: Mapping[str, Any]) -> int:
+def rows_in(report: Mapping[str, Any]) -> int:
     """Number of offsets in the batch. Spark's own count includes rows twice that are read for two outputs."""
-    return sum(_covered(source) for source in _sources(told))
+    return sum(_covered(source) for source in _sources(report))
 
 
-def _sources(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _sources(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The report of the pipeline's only source. A stream with several routes reads it once per route, and Spark reports
     each of them: the first one is the main route."""
-    return list(told.get("sources") or [])[:1]
+    return list(report.get("sources") or [])[:1]
 
 
 def _covered(source: Mapping[str, Any]) -> int:
@@ -61,31 +61,31 @@ def _covered(source: Mapping[str, Any]) -> int:
     return sum(end - begins[topic][number] for topic in ends for number, end in ends[topic].items())
 
 
-def _first_offsets(told: Any) -> Any:
+def _first_offsets(report: Any) -> Any:
     """Start offsets of partitions that are new in this batch: the source stores them in the end offset."""
-    plain = json.loads(told) if isinstance(told, str) and told.startswith("{") else told
+    plain = json.loads(report) if isinstance(report, str) and report.startswith("{") else report
     return plain.get(FROM) if isinstance(plain, Mapping) else None
 
 
-def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_total: int, state: str) -> Progress:
+def read_progress(pipeline: str, report: Mapping[str, Any] | None, rows_total: int, state: str) -> Progress:
     """Translate Spark's last progress report; `rows_total` covers all batches so far."""
-    if told is None:
+    if report is None:
         return Progress(pipeline, state, rows_total=rows_total)
-    operators = told.get("stateOperators") or []
-    rows = rows_in(told)
-    batch_ms = int((told.get("durationMs") or {}).get("triggerExecution", 0))
+    operators = report.get("stateOperators") or []
+    rows = rows_in(report)
+    batch_ms = int((report.get("durationMs") or {}).get("triggerExecution", 0))
     return Progress(
         pipeline=pipeline,
         state=state,
-        batch=int(told.get("batchId", -1)),
+        batch=int(report.get("batchId", -1)),
         rows=rows,
         rows_total=rows_total,
         rows_per_s=round(rows * 1000 / batch_ms, 1) if batch_ms else 0.0,
         batch_ms=batch_ms,
-        lag=_lag(_sources(told)),
+        lag=_lag(_sources(report)),
         state_rows=sum(operator.get("numRowsTotal") or 0 for operator in operators),
         state_bytes=sum(operator.get("memoryUsedBytes") or 0 for operator in operators),
-        watermark=(told.get("eventTime") or {}).get("watermark", ""),
+        watermark=(report.get("eventTime") or {}).get("watermark", ""),
     )
 
 
@@ -102,17 +102,17 @@ def _lag(sources: list[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _offsets(told: Any) -> dict[str, dict[str, int]]:
+def _offsets(report: Any) -> dict[str, dict[str, int]]:
     """Offsets by topic and partition, from the JSON text or mapping that Spark reports."""
-    if isinstance(told, str):
+    if isinstance(report, str):
         try:
-            told = json.loads(told)
+            report = json.loads(report)
         except ValueError:
             return {}
-    if not isinstance(told, Mapping):
+    if not isinstance(report, Mapping):
         return {}
     return {
         topic: {str(number): int(offset) for number, offset in partitions.items()}
-        for topic, partitions in told.items()
+        for topic, partitions in report.items()
         if isinstance(partitions, Mapping) and all(isinstance(one, int) for one in partitions.values())
     }

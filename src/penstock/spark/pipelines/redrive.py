@@ -32,28 +32,28 @@ class Redriven:
 def redrive_letters(spark: SparkSession, project: Project, pipeline: Pipeline, *, is_dry: bool) -> Redriven:
     """Send dead letters that were not sent before. A record that fails again becomes a new dead letter."""
     state = PipelineState(project.state_of(pipeline))
-    kept = state.read(_FILE) or {"id": uuid.uuid4().hex[:12], "number": 0, "from": [], "to": None}
+    saved = state.read(_FILE) or {"id": uuid.uuid4().hex[:12], "number": 0, "from": [], "to": None}
     letters = _Letters(spark, project, pipeline)
-    begin = _spans(kept["from"])
+    begin = _spans(saved["from"])
     # The end is persisted before anything is sent: after a crash the same span is sent under the same mark, and the
     # sink skips it if it was committed.
-    if kept["to"] is None:
+    if saved["to"] is None:
         end = letters.ends(begin)
         if not is_dry:
-            kept["to"] = [[*place, *span] for place, span in end.items()]
-            state.write(_FILE, kept)
+            saved["to"] = [[*place, *span] for place, span in end.items()]
+            state.write(_FILE, saved)
     else:
-        end = _spans(kept["to"])
+        end = _spans(saved["to"])
     if not end:
         return Redriven(0, {})
     records = letters.between(end)
     reasons = {str(row["reason"]): int(row["count"]) for row in records.groupBy("reason").count().collect()}
     if not is_dry:
-        mark = CommitMark(f"redrive-{pipeline.name}:{kept['id']}", kept["number"])
+        mark = CommitMark(f"redrive-{pipeline.name}:{saved['id']}", saved["number"])
         _send(records, topic_options(project), mark)
         done = {**begin, **{place: (low, high) for place, (low, high) in end.items()}}
         flat = [[*place, *span] for place, span in done.items()]
-        state.write(_FILE, {**kept, "number": kept["number"] + 1, "from": flat, "to": None})
+        state.write(_FILE, {**saved, "number": saved["number"] + 1, "from": flat, "to": None})
     return Redriven(sum(reasons.values()), dict(sorted(reasons.items())))
 
 

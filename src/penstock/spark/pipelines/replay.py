@@ -93,8 +93,8 @@ def _records(spark: SparkSession, table: LakeTable, piece: Spans, keep_partition
     ordered = records.repartition(partitions, "topic", "partition").sortWithinPartitions(
         "topic", "partition", "offset"
     )
-    kept = [name for name in ("key", "value", "headers", "timestamp") if name in ordered.columns]
-    return ordered.select(*kept, *(["partition"] if keep_partitions else []))
+    columns = [name for name in ("key", "value", "headers", "timestamp") if name in ordered.columns]
+    return ordered.select(*columns, *(["partition"] if keep_partitions else []))
 
 
 def _from_columns(spark: SparkSession, table: LakeTable, piece: Spans) -> DataFrame:

@@ -81,9 +81,9 @@ class RunningPipeline:
         if self._launched is not None:
             self._take_query(self._launched, now_ms)
         watched = self.supervision
-        told = read_progress(self.pipeline.name, self._report, self.rows_total, watched.state)
+        progress = read_progress(self.pipeline.name, self._report, self.rows_total, watched.state)
         self.last = replace(
-            told,
+            progress,
             error=watched.error,
             restarts=watched.restarts,
             since=iso(watched.since_ms),
