@@ -43,7 +43,7 @@ def quoting_hint(engine: Any, query: str) -> str:
             quoted = f'{quoted[:start]}"{quoted[start:end]}"{quoted[end:]}'
         if _can_be_parsed(engine, quoted):
             names = ", ".join(dict.fromkeys(query[start:end] for start, end in some))
-            return f"\n{names}: reserved in SQL. As the name of a column or topic it needs quotes:\n{quoted}"
+            return f"\n{names}: reserved word in SQL. As the name of a column or topic it needs quotes:\n{quoted}"
     return ""
 
 

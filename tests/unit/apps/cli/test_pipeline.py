@@ -157,4 +157,4 @@ def test_topics_that_are_missing_are_reported_with_their_line(project: str, brok
     )
     done = run("validate", "--no-spark", "-f", project)
     assert done.exit_code == 0, done.output
-    assert "the topic orders.dlq does not exist yet; run creates it." in done.output
+    assert "topic orders.dlq does not exist yet; run creates it." in done.output
