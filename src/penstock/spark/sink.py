@@ -31,7 +31,7 @@ _names: dict[SinkOptions, str] = {}
 """Names under which queries with these options have committed in this process: their stale transactions are aborted."""
 
 
-class Turn(NamedTuple):
+class TaskIdentity(NamedTuple):
     """What a task writes: the writer's name, its batch number (NEVER for one-time names), and the task number."""
 
     name: str
@@ -40,10 +40,10 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report(WriterCommitMessage):
+class TaskReport(WriterCommitMessage):
     """The result a task sends to the driver. Skipped: the batch was already committed when the task started."""
 
-    turn: Turn
+    identity: TaskIdentity
     written: TaskWrites | None = None
     is_skipped: bool = False
 
@@ -54,77 +54,79 @@ class Sink:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write_rows(self, turn: Turn, batches: Iterable[Any]) -> Report:
+    def write_rows(self, identity: TaskIdentity, batches: Iterable[Any]) -> TaskReport:
         """In a task: write the rows in a transaction that stays open, or without one for at-least-once delivery."""
         cluster = cached_cluster(self._options.access)
         # Spark replays a batch whose commit it has not recorded. If our decision for it is durable, writing the rows
         # again would duplicate them.
-        if turn.batch != NEVER:
-            decided = last_batch(cluster, turn.name, self._options.transaction_ms_max)
-            if decided >= turn.batch:
+        if identity.batch != NEVER:
+            decided = last_batch(cluster, identity.name, self._options.transaction_ms_max)
+            if decided >= identity.batch:
                 _drain(batches)
-                return Report(turn, is_skipped=True)
+                return TaskReport(identity, is_skipped=True)
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
         if first is None:
-            return Report(turn)
+            return TaskReport(identity)
         if not self._options.is_exactly_once:
             producer_id, epoch = new_producer(cluster)
             author = Author(producer_id, epoch, is_transactional=False)
             _write(TaskWriter(cluster, self._options.terms, author), first, rows)
-            return Report(turn)
-        return Report(turn, self._write_open(cluster, turn, first, rows))
+            return TaskReport(identity)
+        return TaskReport(identity, self._write_open(cluster, identity, first, rows))
 
-    def _write_open(self, cluster: Cluster, turn: Turn, first: Any, rows: Iterator[Any]) -> TaskWrites:
-        hold = take(cluster, task_name(turn.name, turn.task), self._options.transaction_ms_max)
+    def _write_open(
+        self, cluster: Cluster, identity: TaskIdentity, first: Any, rows: Iterator[Any]
+    ) -> TaskWrites:
+        hold = take(cluster, task_name(identity.name, identity.task), self._options.transaction_ms_max)
         author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)
         try:
             spans = _write(TaskWriter(cluster, self._options.terms, author, hold), first, rows)
-            written = TaskWrites(turn.task, hold, spans)
-            if turn.batch != NEVER:
-                mark(cluster, turn.batch, written, hold)
+            written = TaskWrites(identity.task, hold, spans)
+            if identity.batch != NEVER:
+                mark(cluster, identity.batch, written, hold)
         except BaseException:
             # An open transaction blocks read_committed readers of its partitions until it times out: abort it now.
-            _abort_quietly(cluster, [TaskWrites(turn.task, hold, ())])
+            _abort_quietly(cluster, [TaskWrites(identity.task, hold, ())])
             raise
         return written
 
     def commit_all(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, when all tasks have finished: commit what they wrote."""
-        reports = [one for one in messages if isinstance(one, Report)]
+        reports = [one for one in messages if isinstance(one, TaskReport)]
         written = [one.written for one in reports if one.written is not None]
         if not written and not any(one.is_skipped for one in reports):
             return
         cluster = cached_cluster(self._options.access)
-        turn = reports[0].turn
-        if turn.batch == NEVER:
+        identity = reports[0].identity
+        if identity.batch == NEVER:
             _commit_nameless(cluster, written)
             return
-        decisions = self._decisions(cluster, turn.name)
-        decisions.settle(turn.batch, written)
+        decisions = self._decisions(cluster, identity.name)
+        decisions.settle(identity.batch, written)
         # An earlier process may have used more tasks than this one. Their names are never taken again, so their open
         # transactions would block readers until they time out. Once per process and query is enough.
-        if _names.get(self._options) != turn.name:
+        if _names.get(self._options) != identity.name:
             decisions.sweep(written)
-            _names[self._options] = turn.name
+            _names[self._options] = identity.name
 
     def abort_all(self, messages: Sequence[WriterCommitMessage | None], name: str | None) -> None:
         """On the driver, when a task or the commit failed: abort the batch unless it is already decided.
 
         Tasks without a report may have left a transaction open, or may still be writing: they are fenced.
         """
-        reports = [one for one in messages if isinstance(one, Report)]
+        reports = [one for one in messages if isinstance(one, TaskReport)]
         written = [one.written for one in reports if one.written is not None]
         if not self._options.is_exactly_once or (not reports and name is None):
             return
         cluster = cached_cluster(self._options.access)
-        turn = reports[0].turn if reports else Turn(name or "", NEVER, 0)
-        if turn.batch == NEVER:
+        identity = reports[0].identity if reports else TaskIdentity(name or "", NEVER, 0)
+        if identity.batch == NEVER:
             _abort_quietly(cluster, written)
         else:
-            self._decisions(cluster, turn.name).give_up(turn.batch, written)
+            self._decisions(cluster, identity.name).give_up(identity.batch, written)
         if len(reports) < len(messages):
-            self._decisions(cluster, turn.name).sweep(written)
+            self._decisions(cluster, identity.name).sweep(written)
 
     def _decisions(self, cluster: Cluster, name: str) -> Decisions:
         return Decisions(cluster, name, self._options.transaction_ms_max)
@@ -139,8 +141,8 @@ class JobWriter(DataSourceArrowWriter, Sink):
         self._name = f"{options.prefix}-{name}"
         self._batch = NEVER if options.version is None else options.version
 
-    def write(self, iterator: Iterator[Any]) -> Report:
-        return self.write_rows(Turn(self._name, self._batch, _context().partitionId()), iterator)
+    def write(self, iterator: Iterator[Any]) -> TaskReport:
+        return self.write_rows(TaskIdentity(self._name, self._batch, _context().partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self.commit_all(messages)
@@ -155,7 +157,7 @@ class QueryWriter(DataSourceStreamArrowWriter, Sink):
     def __init__(self, options: SinkOptions) -> None:
         Sink.__init__(self, options)
 
-    def write(self, iterator: Iterator[Any]) -> Report:
+    def write(self, iterator: Iterator[Any]) -> TaskReport:
         context = _context()
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if query is None or batch is None:
@@ -165,7 +167,7 @@ class QueryWriter(DataSourceStreamArrowWriter, Sink):
             )
         number = int(batch) if self._options.is_exactly_once else NEVER
         return self.write_rows(
-            Turn(f"{self._options.prefix}-{query}", number, context.partitionId()), iterator
+            TaskIdentity(f"{self._options.prefix}-{query}", number, context.partitionId()), iterator
         )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

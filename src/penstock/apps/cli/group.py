@@ -154,7 +154,7 @@ def _lag_cells(rows: list[Lag], ages: list[float | None]) -> list[tuple[object, 
     "topics",
     multiple=True,
     metavar="NAME",
-    help="May be repeated.  [default: all topics with committed offsets]",
+    help="Only this topic; may be repeated.  [default: all topics with committed offsets]",
 )
 @click.option("--dry-run", is_flag=True, help="Show the changes without applying them.")
 @bootstrap_option

@@ -41,7 +41,10 @@ def pipeline() -> None:
 @pipeline.command()
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("pipelines"))
 def init(directory: Path) -> None:
-    """Create a small working project: orders to a table, bad ones to a dead-letter topic, revenue to a topic."""
+    """Create a small working project.
+
+    It writes orders to a table, bad ones to a dead-letter topic, and revenue per minute to a topic.
+    """
     from penstock.apps.cli.pipeline_project import write_project
 
     written = write_project(directory)
@@ -191,7 +194,10 @@ def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) 
 @click.option("--by-key", is_flag=True, help="Choose partitions by key instead of keeping them.")
 @click.option("--again", is_flag=True, help="Start from the beginning, even if it was replayed before.")
 def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, again: bool) -> None:
-    """Write the rows of a pipeline's table to a topic, with their order, keys, headers and timestamps."""
+    """Write the rows of a pipeline's table to a topic.
+
+    Order, keys, headers and timestamps are preserved.
+    """
     from penstock.apps.cli.pipeline_view import replay_bar
     from penstock.spark.pipelines.replay import Replay
     from penstock.spark.pipelines.replay import replay as replay_table

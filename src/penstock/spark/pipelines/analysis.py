@@ -47,11 +47,11 @@ def analysed(spark: SparkSession, project: Project, pipelines: Sequence[Pipeline
     for pipeline in pipelines:
         if pipeline.decode.schema != "infer":
             with own_session(spark) as session:
-                _Look(session, project.home, pipeline, problems).look()
+                _PipelineAnalysis(session, project.home, pipeline, problems).run()
     return problems.found
 
 
-class _Look:
+class _PipelineAnalysis:
     """Analyses one pipeline over an empty batch."""
 
     def __init__(self, spark: SparkSession, home: Path, pipeline: Pipeline, problems: Problems) -> None:
@@ -61,18 +61,18 @@ class _Look:
         self._problems = problems
         self._path = f"pipelines.{pipeline.name}"
 
-    def look(self) -> None:
+    def run(self) -> None:
         rows = self._decoded()
         for index, step in enumerate(self._pipeline.steps):
             if rows is not None:
                 rows = self._after(rows, step, f"steps[{index}].{_kind(step)}")
         if rows is not None:
-            self._look_at_sink(rows)
+            self._check_sink(rows)
 
     def _after(self, rows: DataFrame, step: Step, where: str) -> DataFrame | None:
         """The rows after a step; None if the step is invalid."""
         found: list[DataFrame] = []
-        with self._noted(where):
+        with self._reporting(where):
             made = apply_steps(rows, [step], self._home)
             made.schema  # noqa: B018  reading the schema triggers the analysis
             found.append(made)
@@ -84,7 +84,7 @@ class _Look:
 
         how, sink = self._pipeline.decode, self._pipeline.sink
         rows = None
-        with self._noted(f"decode.{'schema_file' if how.format == 'avro' else 'schema'}"):
+        with self._reporting(f"decode.{'schema_file' if how.format == 'avro' else 'schema'}"):
             records = self._spark.createDataFrame([], RECORDS)
             plain = replace(how, required=(), expect={})
             decoded = decode(records, plain, self._home, sink.mode == "upsert", None)
@@ -93,34 +93,34 @@ class _Look:
             decoded.schema  # noqa: B018
             rows = decoded
         if rows is not None:
-            self._look_for(how.required, rows, "decode.required")
+            self._check_columns(how.required, rows, "decode.required")
             for name, rule in how.expect.items():
-                with self._noted(f"decode.expect.{name}"):
+                with self._reporting(f"decode.expect.{name}"):
                     rows.select(F.expr(rule).try_cast("boolean")).schema  # noqa: B018
         return rows
 
-    def _look_for(self, names: Sequence[str], rows: DataFrame, where: str) -> None:
+    def _check_columns(self, names: Sequence[str], rows: DataFrame, where: str) -> None:
         """Check that each column exists."""
         for name in names:
-            with self._noted(where):
+            with self._reporting(where):
                 rows.select(f"`{name}`").schema  # noqa: B018
 
-    def _look_at_sink(self, rows: DataFrame) -> None:
+    def _check_sink(self, rows: DataFrame) -> None:
         from pyspark.sql import functions as F
 
         sink = self._pipeline.sink
         if self._names_missing(sink.key, rows, "sink.key", ()):
             return
         if sink.topic is not None:
-            with self._noted("sink"):
+            with self._reporting("sink"):
                 to_records(rows, sink).schema  # noqa: B018
             return
         if self._names_missing(sink.partition_by, rows, "sink.partition_by", (DATE,)):
             return
         if sink.delete_when:
-            with self._noted("sink.delete_when"):
+            with self._reporting("sink.delete_when"):
                 rows.select(F.expr(sink.delete_when).try_cast("boolean")).schema  # noqa: B018
-        with self._noted("sink.table"):
+        with self._reporting("sink.table"):
             is_raw = self._pipeline.decode.format == "raw"
             made = (
                 last_changes(rows, sink)
@@ -158,7 +158,7 @@ class _Look:
         refuse_changed(place, {name: (there[name], coming[name]) for name in coming if name in there})
 
     @contextmanager
-    def _noted(self, where: str) -> Iterator[None]:
+    def _reporting(self, where: str) -> Iterator[None]:
         """Report errors raised in the block under this path."""
         from pyspark.errors import PySparkException
 

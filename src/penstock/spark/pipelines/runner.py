@@ -62,7 +62,7 @@ class RunningPipeline:
     _starting: Future[Launched] | None = None
     _launched: Launched | None = None
     _report: Mapping[str, Any] | None = None
-    _noted: Progress | None = None
+    _persisted: Progress | None = None
 
     def begin(self) -> None:
         """Start the query in a separate thread, so that a broker that does not answer blocks no other pipeline."""
@@ -91,10 +91,10 @@ class RunningPipeline:
         )
         return self.last
 
-    def note(self) -> None:
+    def persist_status(self) -> None:
         """Persist the last progress for `penstock pipeline status`, if it has changed."""
-        if self.last != self._noted:
-            self._noted = self.last
+        if self.last != self._persisted:
+            self._persisted = self.last
             put_status(self.state, self.last)
 
     def stop(self) -> None:
@@ -106,7 +106,7 @@ class RunningPipeline:
             self._end(self._launched)
         self.supervision.ended(self.clock_ms())
         self.look()
-        self.note()
+        self.persist_status()
 
     def _end(self, launched: Launched) -> None:
         try:
@@ -273,7 +273,7 @@ def watch(
         looks = [one.look() for one in running]
         show(looks)
         for one in running:
-            one.note()
+            one.persist_status()
         if is_stopping() or all(progress.state in ENDED for progress in looks):
             break
         tick.wait(LOOK_S)
