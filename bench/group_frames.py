@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.apps.bench.harness.frames import frame_of
-from penstock.core.machines.consumer_protocol import encode_assignment
+from penstock.core.machines.consumer_group.protocol import encode_assignment
 from penstock.core.machines.record_fields import int16, int32, text
 from penstock.wire.kafka import ApiKey, messages
 

@@ -9,12 +9,19 @@ from penstock.wire.kafka import messages
 NO_ID = bytes(16)
 
 
-def produce(topic: str, batch: bytes | bytearray | memoryview, *, partition: int = 0, acks: int = -1) -> Any:
+def produce(
+    topic: str,
+    batch: bytes | bytearray | memoryview,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    timeout_ms: int = 30_000,
+) -> Any:
     """Produce one batch to one partition, by the topic's name."""
     request = messages.ProduceRequest
     one = request.PartitionProduceData(index=partition, records=memoryview(bytes(batch)))
     topic_data = [request.TopicProduceData(name=topic, partition_data=[one])]
-    return request(transactional_id=None, acks=acks, timeout_ms=1_000, topic_data=topic_data)
+    return request(transactional_id=None, acks=acks, timeout_ms=timeout_ms, topic_data=topic_data)
 
 
 def fetch(

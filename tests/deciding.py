@@ -20,8 +20,8 @@ from penstock.client.cluster import Cluster, Target, TopicPartition, codes_in
 from penstock.client.connection import BrokerConnection
 from penstock.client.errors import ClientError
 from penstock.client.transactions import open_ids, standing, take
+from penstock.core.records.build import open_batch
 from penstock.core.records.packing import Author
-from penstock.core.records.whole import open_batch
 from penstock.spark.decisions import Decisions, TaskWrites, last_batch, mark, task_name
 from penstock.spark.writing import Shape, TaskWriter
 from penstock.wire.kafka import ApiKey, messages

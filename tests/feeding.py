@@ -8,7 +8,7 @@ from typing import Any
 from penstock.client.access import read_access
 from penstock.client.cluster import RETRIABLE, Cluster, Leader, codes_in
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.testing import Broker
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 

@@ -7,13 +7,19 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from penstock.core.errors import BrokerError, MemberIdRequired
-from penstock.core.machines.group_values import JoinCommand, Joined, LeaveCommand, Protocol, SyncCommand
+from penstock.core.machines.classic_group.values import (
+    JoinCommand,
+    Joined,
+    LeaveCommand,
+    Protocol,
+    SyncCommand,
+)
 from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, finish
 from penstock.node.settings import Settings
-from penstock.node.slices import Sliced, finish
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 
@@ -91,10 +97,10 @@ class Node:
         new = NewOffset(TopicPartition("t", 0), offset, -1, "")
         return await self.ask(self.coordination.committed.pend, group, NOBODY, producer, [new])
 
-    async def settle(self, producer_id: int, *, is_commit: bool) -> BrokerError | None:
-        done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self.coordination.committed.settle(producer_id, is_commit=is_commit, settled=done.set_result)
-        return await done
+    async def settle(self, group: str, producer_id: int, *, is_commit: bool) -> BrokerError | None:
+        """End the transaction of this producer on the partition that the group lives on."""
+        index = self.coordination.groups.shard_of(group).partition.index
+        return await self.broker.markers.settle_offsets(index, producer_id, is_commit=is_commit)
 
 
 async def start_node(machine: Machine, **settings: Any) -> Node:
@@ -104,6 +110,8 @@ async def start_node(machine: Machine, **settings: Any) -> Node:
     if broker.catalog.find("t") is None:
         await broker.auto_create_topic("t")
     await broker.coordination.open()
+    for coordinator in (broker.coordination, broker.transactions, broker.subscriptions):
+        await coordinator.loaded()
     return Node(broker)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.errors import BrokerError, MemberIdRequired
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import Decision, Moment, Waiter
-from penstock.core.machines.group_records import GROUP_RECORDS
-from penstock.core.machines.group_values import (
+from penstock.core.machine import Decision, Moment, Waiter
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.records import GROUP_RECORDS
+from penstock.core.machines.classic_group.values import (
     Assigned,
     GroupLimits,
     JoinCommand,

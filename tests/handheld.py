@@ -15,11 +15,11 @@ from making import filled_batch
 from penstock.core.errors import BrokerError
 from penstock.core.log.log import LogLimits
 from penstock.core.log.recovery import open_log
-from penstock.core.machines.catalog_events import Topic
+from penstock.core.machines.catalog.events import Topic
 from penstock.core.ports import Files
 from penstock.core.topic_config import resolve, validate
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
 from sim import loop as simulation
 from sim.chance import SimRng
 from sim.disk import SimDisk
@@ -107,7 +107,14 @@ class Hand:
         self.words: list[str] = []
 
     def partition(self, *, recovery_offset: int = 0, leader_epoch: int = 0, **overrides: str) -> Partition:
-        """A partition of a topic with these settings; `flush_ms="5"` means flush.ms. Needs a running loop."""
+        """One that this node leads."""
+        partition = self.replica(recovery_offset=recovery_offset, **overrides)
+        partition.lead(leader_epoch)
+        return partition
+
+    def replica(self, *, recovery_offset: int = 0, **overrides: str) -> Partition:
+        """A partition without a role, of a topic with these settings; `flush_ms="5"` means flush.ms. Needs a running
+        loop."""
         settings = {key.replace("_", "."): value for key, value in overrides.items()}
         config = resolve({key: validate(key, value) for key, value in settings.items()}, {})
         limits = LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes)
@@ -119,7 +126,7 @@ class Hand:
             now_ms=self.clock.ms,
             report=self.words.append,
         )
-        return Partition(Topic(bytes(16), "orders", 1), 0, log, config, leader_epoch, self.runtime)
+        return Partition(Topic(bytes(16), "orders", 1), 0, log, config, self.runtime)
 
     def batch(self, count: int = 1, size: int = 10, **more: int) -> memoryview:
         """A batch of records of about now."""
@@ -143,7 +150,7 @@ class Waiter:
 def append(hand: Hand, partition: Partition, **more: int) -> Waiter:
     """Append a batch and wait for it as a producer does."""
     waiter = Waiter()
-    partition.when_durable(partition.append(hand.batch(**more)).end_offset, waiter)
+    partition.when_committed(partition.append(hand.batch(**more)).end_offset, waiter)
     return waiter
 
 

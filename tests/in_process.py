@@ -11,8 +11,8 @@ from typing import Any
 
 from handheld import turns
 from penstock.apps.doorways import KAFKA, Doorways
-from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.wire.kafka import decode_response, encode_request
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.node.broker import Broker
 from penstock.wire.kafka import API, ApiKey
 from penstock.wire.kafka.classes import classes_of

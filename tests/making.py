@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.core.codecs import GZIP, ZSTD
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
@@ -16,10 +17,10 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
-from penstock.core.records.compression import GZIP, ZSTD, compress
-from penstock.core.records.records import encode_records
+from penstock.core.records.build import build_batch
+from penstock.core.records.compression import compress
+from penstock.core.records.payload import encode_records
 from penstock.core.records.varint import encode
-from penstock.core.records.whole import build_batch
 
 LIMITS = LogLimits(segment_bytes=1_000, segment_ms=10**12, index_interval_bytes=100)
 DIRECTORY = "topics/orders-0"
@@ -111,11 +112,13 @@ def garbage() -> Iterator[tuple[str, bytearray]]:
 def reopen(
     files: Files, *, recovery_offset: int = 0, limits: LogLimits = LIMITS, now_ms: int = 1_000
 ) -> tuple[Log, list[str]]:
-    """The log as it is found on disk, and what recovery had to say."""
+    """The log as it is found on disk, and what recovery had to say. What need not be synced first is committed."""
     words: list[str] = []
     log = open_log(
         files, DIRECTORY, limits, recovery_offset=recovery_offset, now_ms=now_ms, report=words.append
     )
+    if not log.is_dirty:
+        log.advance(log.synced_offset)
     return log, words
 
 
@@ -124,8 +127,9 @@ def append(log: Log, batch: bytearray, *, epoch: int = 0, now_ms: int = 1_000) -
 
 
 def sync(log: Log) -> None:
-    """Do what the owner does: flush the plan, then publish."""
+    """Do what the owner does on one node: what is synced is committed."""
     plan = log.take_dirty()
     for file in plan.files:
         file.sync()
-    log.publish(plan.mark)
+    log.mark_synced(plan)
+    log.advance(log.synced_offset)

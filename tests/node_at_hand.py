@@ -13,7 +13,7 @@ from handheld import Hand, PromptWorkers
 from in_process import KAFKA_ONLY
 from penstock.core.model import Storage
 from penstock.node.broker import Broker, start_broker
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 
 SETTINGS = Settings(storage=Storage.MEMORY, **KAFKA_ONLY)

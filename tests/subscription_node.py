@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.core.model import NewRecord, Record
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.node.broker import Broker
-from penstock.node.committed_records import read_committed
 from penstock.node.coordinators.live_subscription import Delivered, LiveSubscription
 from penstock.node.coordinators.subscriptions import Wish
+from penstock.node.replicas.committed_records import read_committed
 
 SUBSCRIPTION = "work"
 WISH = Wish(SUBSCRIPTION, "t")

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.transactions import Claim
+from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.model import Isolation, NewRecord, TopicPartition
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
+from penstock.core.records.build import build_batch, open_batch
 from penstock.core.records.control import read_marker
-from penstock.core.records.whole import build_batch, open_batch
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import Committer, NewOffset
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 
 
 def transactional_batch(by: Claim, sequence: int, values: Sequence[bytes]) -> bytearray:
@@ -91,7 +91,7 @@ class Writer:
 
 async def _durable(partition: Partition, offset: int) -> None:
     done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-    partition.when_durable(offset, done.set_result)
+    partition.when_committed(offset, done.set_result)
     error = await done
     if error is not None:
         raise error

@@ -15,7 +15,7 @@ from bench.session import TOPIC, Session
 from penstock.apps.bench.harness.frames import make_batch, produce_frame
 from penstock.apps.bench.harness.link import Address, UnexpectedResponse, gc_disabled
 from penstock.apps.bench.harness.loader import Loader, body_of
-from penstock.core.machines.consumer_protocol import decode_assignment
+from penstock.core.machines.consumer_group.protocol import decode_assignment
 from penstock.wire.kafka import ErrorCode
 
 PARTITIONS = 500

@@ -11,7 +11,7 @@ from bench.spark_lakes import COLUMNS, RAW
 from penstock.apps.bench.harness.frames import FIXED_TIME_MS, produce_frame
 from penstock.apps.bench.harness.loader import Loader
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 
 RECORDS = 5_000
 VALUE_BYTES = 100

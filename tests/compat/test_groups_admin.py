@@ -13,9 +13,9 @@ from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonPlace
 
 from compat.vocabulary import CreateTopic
-from penstock.core.machines.group_records import GROUP_RECORDS
-from penstock.core.machines.offset_records import OFFSET_RECORDS
-from penstock.core.machines.offsets import OffsetCommitted
+from penstock.core.machines.classic_group.records import GROUP_RECORDS
+from penstock.core.machines.offsets.offsets import OffsetCommitted
+from penstock.core.machines.offsets.records import OFFSET_RECORDS
 
 
 @pytest.fixture

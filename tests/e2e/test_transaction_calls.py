@@ -11,9 +11,9 @@ import pytest
 
 from penstock.client.access import Access
 from penstock.client.connection import BrokerConnection
-from penstock.core.machines.transactions import Claim
+from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.model import Address
-from penstock.core.records.whole import open_batches
+from penstock.core.records.build import open_batches
 from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_request, messages
 from transaction_node import transactional_batch

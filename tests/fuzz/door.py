@@ -19,7 +19,7 @@ from making import keyed_batch
 from penstock.apps.doorways import KAFKA, Doorways
 from penstock.core.model import Storage
 from penstock.node.broker import Broker, start_broker
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import API, ApiKey, encode_request, messages
 

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from compat.bad_batches import packed, record
 from compat.raw import MAX_TIMESTAMP, RawConnection, batch
 from hostile.harness import Harness, ProbedBroker
-from penstock.core.records.compression import GZIP
+from penstock.core.codecs import GZIP
 from penstock.wire.kafka import ApiKey, decode_response, encode_request, messages
 
 BROKER_FLAGS = {"storage": "memory"}

@@ -23,7 +23,7 @@ from contract.callers.queue import QueueCaller
 from contract.callers.roster import CALLERS
 from contract.callers.text import TextCaller
 from hostile.harness import Harness
-from penstock.core.records.compression import ZSTD
+from penstock.core.codecs import ZSTD
 from waiting import until
 
 BROKER_FLAGS = {"compaction_check_ms": 100}

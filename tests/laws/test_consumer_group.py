@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError, FencedInstance, FencedMember, UnknownMember
-from penstock.core.machines.assignors import Assignment
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Topic, TopicRemoved, TopicSaved
-from penstock.core.machines.consumer_group import Beat, ConsumerGroup, ConsumerGroupTerms
-from penstock.core.machines.consumer_group_events import (
+from penstock.core.machine import Moment
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Topic, TopicRemoved, TopicSaved
+from penstock.core.machines.consumer_group.assignors import Assignment
+from penstock.core.machines.consumer_group.events import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
@@ -24,10 +24,10 @@ from penstock.core.machines.consumer_group_events import (
     assignment_of,
     partitions_of,
 )
-from penstock.core.machines.consumer_group_records import CONSUMER_GROUP_RECORDS as RECORDS
-from penstock.core.machines.consumer_group_state import ConsumerGroupState
-from penstock.core.machines.consumer_group_targets import Topics, topic_names
-from penstock.core.machines.group_kinds import Moment
+from penstock.core.machines.consumer_group.group import Beat, ConsumerGroup, ConsumerGroupTerms
+from penstock.core.machines.consumer_group.records import CONSUMER_GROUP_RECORDS as RECORDS
+from penstock.core.machines.consumer_group.state import ConsumerGroupState
+from penstock.core.machines.consumer_group.targets import Topics, topic_names
 
 TERMS = ConsumerGroupTerms(
     session_ms=100, heartbeat_ms=10, size_max=4, classic_session_ms_min=1, classic_session_ms_max=1_000

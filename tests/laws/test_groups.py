@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from group_play import Play
 from penstock.core.errors import BrokerError, MemberIdRequired
 from penstock.core.limits import GROUP_COMING_MS
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import NEVER_MS, Decision, Moment, Waiter
-from penstock.core.machines.group_records import GROUP_RECORDS
-from penstock.core.machines.group_state import NEXT, ClassicState
-from penstock.core.machines.group_values import (
+from penstock.core.machine import NEVER_MS, Decision, Moment, Waiter
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.records import GROUP_RECORDS
+from penstock.core.machines.classic_group.state import NEXT, ClassicState
+from penstock.core.machines.classic_group.values import (
     GroupLimits,
     GroupRemoved,
     GroupSaved,

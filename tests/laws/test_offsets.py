@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.offset_records import OFFSET_RECORDS
-from penstock.core.machines.offsets import Committed, Event, Offsets
+from penstock.core.machines.offsets.offsets import Committed, Event, Offsets
+from penstock.core.machines.offsets.records import OFFSET_RECORDS
 from penstock.core.model import TopicPartition
 
 GROUPS = st.sampled_from(["g", "h"])

@@ -88,7 +88,7 @@ class TransactionalLogMachine(LogMachine):
     def stable_offset_agrees(self) -> None:
         if not hasattr(self, "log"):
             return
-        visible = self.log.visible.offset
+        visible = self.log.high_watermark
         found = walk(self.kept, visible)
         stable = self.log.stable()
         expected = min([visible, *found.open.values(), *found.unseen])
@@ -103,7 +103,7 @@ class TransactionalLogMachine(LogMachine):
     def aborted_agree(self) -> None:
         if not hasattr(self, "log"):
             return
-        expected = walk(self.kept, self.log.visible.offset).aborted
+        expected = walk(self.kept, self.log.high_watermark).aborted
         for start in range(self.start, self.end + 1, 3):
             reached = [one for one in expected if one.last_offset >= start]
             if not self.may_drop:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.transaction_records import decode, encode
-from penstock.core.machines.transaction_values import (
+from penstock.core.machines.transactions.records import decode, encode
+from penstock.core.machines.transactions.transactions import Claim, Transactions
+from penstock.core.machines.transactions.values import (
     EPOCH_MAX,
     NEXT,
     PREPARED,
@@ -20,7 +21,6 @@ from penstock.core.machines.transaction_values import (
     TransactionSaved,
     TransactionState,
 )
-from penstock.core.machines.transactions import Claim, Transactions
 
 NAMES = st.sampled_from(["a", "b"])
 TOPIC_IDS = st.sampled_from([b"", bytes(16), bytes(15) + b"1"])

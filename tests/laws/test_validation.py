@@ -17,11 +17,11 @@ from penstock.core.model import Header, NewRecord
 from penstock.core.records import walk_loops
 from penstock.core.records.admission import admit, admit_now
 from penstock.core.records.batch import Buffer, check, check_produced, stamp_checksum
+from penstock.core.records.build import build_batch, open_batch
 from penstock.core.records.columns import WantedRows, decode_columns
 from penstock.core.records.compression import compress
 from penstock.core.records.loops import compiled_loops, load_loops
-from penstock.core.records.records import encode_records
-from penstock.core.records.whole import build_batch, open_batch
+from penstock.core.records.payload import encode_records
 from penstock.core.topic_config import resolve
 
 NOW_MS = 1_700_000_000_000

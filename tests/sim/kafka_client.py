@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from penstock.core.model import NewRecord, Record
 from penstock.core.records.batch import check, decode_header, encode_header, size_at, stamp_checksum
-from penstock.core.records.whole import build_batch, open_batch
+from penstock.core.records.build import build_batch, open_batch
 from penstock.wire.kafka import ApiKey, decode_response, encode_request, messages
 
 ANSWER_S_MAX = 5.0

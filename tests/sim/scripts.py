@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from penstock.core.codecs import GZIP, NONE, ZSTD
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
-from penstock.core.records.compression import GZIP, NONE, ZSTD
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.wire.kafka import ApiKey, encode_request, messages
 from penstock.wire.queue.frames import Frame, MessageType
 from penstock.wire.queue.frames import encode as encode_frame

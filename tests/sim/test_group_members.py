@@ -12,9 +12,9 @@ from functools import partial
 import pytest
 
 from in_process import KAFKA_ONLY
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import Moment
-from penstock.core.machines.group_values import Touched
+from penstock.core.machine import Moment
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.values import Touched
 from penstock.node.settings import Settings
 from sim import node
 from sim.group_member import GROUP, PARTITIONS, REBALANCE_MS, SESSION_MS, SimMember

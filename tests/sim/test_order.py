@@ -18,11 +18,11 @@ import pytest
 from penstock.apps.doorways import Doorways
 from penstock.core.records.batch import BatchHeader, decode_header, size_at
 from penstock.doors.kafka import dispatch
-from penstock.node.addresses import Address
 from penstock.node.broker import start_broker
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.place import Place
 from penstock.node.connections.turns import Turns
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, decode_response, messages
 from penstock.wire.queue.frames import decode

@@ -12,7 +12,7 @@ import pytest
 
 from group_node import Node, start_node
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.node.coordinators.live_subscription import Delivered, LiveSubscription
 from penstock.node.coordinators.subscriptions import Wish
 from sim.loop import SimLoop, run
@@ -91,9 +91,12 @@ class Worker:
 
     def _confirm(self, value: bytes) -> None:
         """Asked a turn later, when it has been written."""
+        shard = self._live.shard
         asyncio.get_running_loop().call_soon(
-            self._live.shard.when_kept,
-            lambda error: self._ledger.confirmed.add(value) if error is None else None,
+            lambda: shard.when_persisted(
+                shard.end_offset,
+                lambda error: self._ledger.confirmed.add(value) if error is None else None,
+            )
         )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from group_node import Node, start_node
 from penstock.core.errors import BrokerError
-from penstock.core.machines.transaction_values import PREPARED
+from penstock.core.machines.transactions.values import PREPARED
 from penstock.core.model import TopicPartition
 from sim.loop import SimLoop, run
 from sim.machine import Machine

@@ -20,8 +20,8 @@ from penstock.client.cluster import Cluster, TopicPartition, codes_in
 from penstock.client.positions import committed
 from penstock.client.transactions import open_ids
 from penstock.core.model import Header, Record
+from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import partition_of
-from penstock.core.records.whole import open_batch
 from penstock.spark.sessions import is_running
 from penstock.spark.sink_options import PRODUCER_OPTIONS, SINK_OPTIONS
 from penstock.testing import Broker

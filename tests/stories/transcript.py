@@ -16,9 +16,9 @@ from in_process import Caller, open_doors
 from making import with_header
 from penstock.apps.doorways import Doorways
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch, open_batches
+from penstock.core.records.build import build_batch, open_batches
 from penstock.node.broker import Broker, start_broker
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode
 from sim import loop as simulation
@@ -44,7 +44,7 @@ class Story:
         runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers)
         self.broker = await start_broker(self.settings, runtime)
         self.doors = open_doors(self.broker)
-        self.say(f"the broker starts, epoch {self.broker.identity.leader_epoch}")
+        self.say(f"the broker starts, epoch {self.broker.identity.run_epoch}")
 
     async def stop(self) -> None:
         await self.doors.close()

@@ -18,7 +18,7 @@ def src(path: str, text: str) -> Source:
         ("core/model.py", "from penstock.node import settings"),
         ("core/model.py", "def f():\n    import penstock.wire.kafka"),
         ("core/log/log.py", "from penstock.core.machines import catalog"),
-        ("core/machines/group.py", "import penstock.core.log"),
+        ("core/machines/classic_group/group.py", "import penstock.core.log"),
         ("doors/kafka/server.py", "from penstock.doors.text import server"),
         ("node/broker.py", "from penstock.doors.kafka import server"),
         ("client/producer.py", "from penstock.node import disk"),
@@ -54,7 +54,7 @@ def test_layers_let_pass(path: str, text: str) -> None:
         "from penstock.node import partition",
         "def f():\n    import penstock.node.coordinators.groups",
         "from penstock.node.settings import Settings",
-        "from penstock.core.machines.catalog import Catalog",
+        "from penstock.core.machines.catalog.catalog import Catalog",
         "from penstock.core.log import segment",
         "def f(waist):\n    return waist._broker.catalog",
         "def f(self):\n    return self._door._waist",
@@ -71,7 +71,7 @@ def test_the_waist_lets_pass() -> None:
     text = """
 from penstock.core.errors import BrokerError
 from penstock.node.connections.connection import Connection
-from penstock.node.session import Session
+from penstock.core.session import Session
 from penstock.node.waist.topics import NewTopic
 from penstock.wire.kafka import messages
 def f(self, new):
@@ -115,7 +115,7 @@ def test_cycles() -> None:
 def test_impurities() -> None:
     assert walls.impurities([src("core/model.py", "import os.path")])
     assert walls.impurities([src("wire/kafka/frames.py", "from socket import socket")])
-    assert not walls.impurities([src("node/disk.py", "import os")])
+    assert not walls.impurities([src("node/runtime/disk.py", "import os")])
 
 
 def test_lengths_and_waivers() -> None:

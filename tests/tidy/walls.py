@@ -18,7 +18,7 @@ BELOW = {
     "node": ("wire", "core"),
     "doors": ("node", "wire", "core"),
     "client": ("wire", "core"),
-    "spark": ("client", "wire", "core.records"),
+    "spark": ("client", "wire", "core.records", "core.codecs"),
     "apps": ("doors", "client", "node", "wire", "core", "spark"),
 }
 """Which rooms a room may import besides itself."""
@@ -30,13 +30,11 @@ DOORS_SEE = (
     "core",
     "wire",
     "doors",
-    "node.addresses",
     "node.connections",
     "node.metrics.exposition",
-    "node.metrics.meters",
-    "node.session",
-    "node.slices",
-    "node.tasks",
+    "node.runtime.meters",
+    "node.runtime.slices",
+    "node.runtime.tasks",
     "node.waist",
 )
 """What a door may import: the waist with its value types, the ground that doors stand on, and of the core values."""

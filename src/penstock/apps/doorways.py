@@ -10,8 +10,8 @@ from functools import partial
 
 from penstock.apps.ready import StartError
 from penstock.doors.kafka.server import KafkaDoor
-from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate
@@ -22,31 +22,31 @@ from penstock.node.waist.waist import Waist
 KAFKA = "kafka"
 
 
-def _queue(waist: Waist, gate: Gate) -> Dialect[Connection]:
+def _queue(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
     from penstock.doors.queue.server import QueueDoor
 
     return QueueDoor(waist)
 
 
-def _text(waist: Waist, gate: Gate) -> Dialect[Connection]:
+def _text(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
     from penstock.doors.text.server import TextDoor
 
     return TextDoor(waist)
 
 
-def _json(waist: Waist, gate: Gate) -> Dialect[Connection]:
+def _json(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
     from penstock.doors.json.server import JsonDoor
 
     return JsonDoor(waist)
 
 
-def _http(waist: Waist, gate: Gate) -> Dialect[Connection]:
+def _http(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
     from penstock.doors.http.server import HttpDoor
 
-    return HttpDoor(waist, gate)
+    return HttpDoor(waist, gate, settings)
 
 
-LATER_DOORS: Mapping[str, Callable[[Waist, Gate], Dialect[Connection]]] = {
+LATER_DOORS: Mapping[str, Callable[[Waist, Gate, Settings], Dialect[Connection]]] = {
     "queue": _queue,
     "text": _text,
     "json": _json,
@@ -64,11 +64,15 @@ class Doorways:
         self.gate = Gate(settings, broker.runtime.meters)
         self.waist = Waist(broker)
         self.kafka = KafkaDoor(self.waist)
-        self.listeners = {KAFKA: Listener(self.gate, settings.port, lambda: self.kafka)}
+        self.listeners = {
+            KAFKA: Listener(self.gate, Address(settings.host, settings.port), lambda: self.kafka)
+        }
         for name, make in LATER_DOORS.items():
             port = getattr(settings, setting_of(name))
             if port is not None:
-                self.listeners[name] = Listener(self.gate, port, partial(make, self.waist, self.gate))
+                self.listeners[name] = Listener(
+                    self.gate, Address(settings.host, port), partial(make, self.waist, self.gate, settings)
+                )
         for name in self.listeners:
             broker.runtime.meters.door(name)  # shown from the start, not from the first client on
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.core.model import Durability, Storage
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 
 
 class StartError(Exception):

@@ -17,15 +17,15 @@ from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
 from penstock.core.ports import Files
-from penstock.node.addresses import Address, advertised_address
 from penstock.node.broker import OWN_NAMES, start_broker
-from penstock.node.clock import SystemClock, SystemRng
-from penstock.node.data_directory import make_private, make_root
-from penstock.node.disk import DirectoryLock, DiskFiles
-from penstock.node.memory import MemoryFiles
-from penstock.node.runtime import Runtime
+from penstock.node.connections.addresses import Address, advertised_address
+from penstock.node.runtime.clock import SystemClock, SystemRng
+from penstock.node.runtime.data_directory import make_private, make_root
+from penstock.node.runtime.disk import DirectoryLock, DiskFiles
+from penstock.node.runtime.memory import MemoryFiles
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.workers import ThreadWorkers
 from penstock.node.settings import Settings
-from penstock.node.workers import ThreadWorkers
 
 logger = logging.getLogger("penstock.serve")
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.core import codecs
 from penstock.core.config_entry import ConfigEntry, Synonym, entry_of, inherited_synonyms
 from penstock.core.errors import InvalidConfig
 from penstock.core.inert_topic_settings import INERT_SETTINGS
 from penstock.core.limits import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from penstock.core.model import Durability
-from penstock.core.records import compression
 from penstock.core.setting import (
     INT32_MAX,
     INT64_MAX,
@@ -198,11 +198,11 @@ _int_of_segment = number(Kind.INT, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
 
 _CODECS: dict[str, int | None] = {
     KEEP_CODEC: None,
-    "uncompressed": compression.NONE,
-    "gzip": compression.GZIP,
-    "snappy": compression.SNAPPY,
-    "lz4": compression.LZ4,
-    "zstd": compression.ZSTD,
+    "uncompressed": codecs.NONE,
+    "gzip": codecs.GZIP,
+    "snappy": codecs.SNAPPY,
+    "lz4": codecs.LZ4,
+    "zstd": codecs.ZSTD,
 }
 
 _HOUR_MS = 3_600_000

@@ -16,43 +16,46 @@ from penstock.core.errors import BrokerError, NotLeader, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
-from penstock.core.machines.catalog import Catalog, make_topic_id
-from penstock.core.machines.catalog_events import (
+from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
+from penstock.core.machines.catalog.events import (
     BrokerConfigSaved,
     Event,
     FeaturesSaved,
     ProducerIdsReserved,
     ResourceConfigSaved,
     Topic,
+    TopicDefaultsSaved,
     TopicRemoved,
     TopicSaved,
 )
-from penstock.core.machines.consumer_group_targets import Topics
+from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.model import TopicRef
 from penstock.core.resource_config import ResourceKind
 from penstock.core.topic_config import TopicConfig
-from penstock.node import checkpoint, metadata
+from penstock.node import checkpoint
 from penstock.node.checkpoint import Identity
-from penstock.node.coordinators.coordination import Coordination
+from penstock.node.cluster import metadata_file
+from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.metadata_file import MetadataFile
+from penstock.node.coordinators.group_coordinator import Coordination
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPIC
 from penstock.node.coordinators.subscriptions import Subscriptions
 from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
 from penstock.node.coordinators.transactions import TransactionCoordinator
-from penstock.node.inherited import inherited_group_settings, inherited_settings, initial_features
 from penstock.node.janitor import Janitor
-from penstock.node.metadata import Metadata
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, finish
 from penstock.node.settings import Settings
-from penstock.node.slices import Sliced, finish
 from penstock.node.topic_creation import NewTopic, TopicCreation
+from penstock.node.topic_defaults import inherited_group_settings, inherited_settings, initial_features
 
 logger = logging.getLogger("penstock.broker")
 
 TOPICS_DIRECTORY = "topics"
-OWN_NAMES = (TOPICS_DIRECTORY, metadata.DIRECTORY, *checkpoint.FILE_NAMES)
+OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES)
 """What a node makes in its data directory."""
 REOPEN_S = 1.0
 """How long after it could not be opened a partition is tried again."""
@@ -71,9 +74,7 @@ class Broker:
         self.runtime = runtime
         self.identity = identity
         self.started_ms = runtime.clock.now_ms()
-        self.catalog = Catalog(
-            inherited_settings(settings), inherited_group_settings(settings), initial_features(settings)
-        )
+        self.catalog = Catalog(inherited_group_settings(settings), initial_features(settings))
         self.creation = TopicCreation(
             settings.default_partitions, identity.node_id, runtime.clock, runtime.rng
         )
@@ -82,8 +83,9 @@ class Broker:
         self._recovery_points = recovery_points
         self._rows: dict[str, list[Partition]] = {}
         self._producer_ids: Iterator[int] = iter(())
-        self._metadata = Metadata(self._open_metadata_log(), self.catalog, runtime, identity.leader_epoch)
-        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata, recovery_points)
+        self._metadata_file = MetadataFile(self._open_metadata_log(), runtime, identity.run_epoch)
+        self._metadata = CatalogHost(self._metadata_file, self.catalog, runtime, self._follow)
+        self._janitor = Janitor(runtime, settings, self.partitions, self._metadata_file, recovery_points)
         self.coordination = Coordination(
             settings,
             runtime,
@@ -91,7 +93,7 @@ class Broker:
             lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
-        self.markers = Markers(self.partition, self.coordination.committed, identity.leader_epoch)
+        self.markers = Markers(self.partition, self.coordination.committed)
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
@@ -100,8 +102,13 @@ class Broker:
     # -- life
 
     async def recover(self) -> None:
-        """Read the catalog, open every log, and make durable what was found before anyone may read it."""
-        removed = await self._metadata.recover()
+        """Read the catalog, open every log, and make durable what was found before anyone may read it.
+
+        Coordinators are read afterwards, in slices: calls for what is not read yet are answered with Loading.
+        """
+        await self._metadata_file.open()
+        removed = await self._metadata.recover(self._recovery_points.get(metadata_file.DIRECTORY, 0))
+        await self.change(self._adopt_topic_defaults)
         for topic in self.catalog.topics:
             finish(self._open_topic(topic))
         await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
@@ -112,7 +119,12 @@ class Broker:
             await self.transactions.open()
         if self.catalog.find(SUBSCRIPTIONS_TOPIC) is not None:
             await self.subscriptions.open()
+        await self._metadata.start(self.identity.node_id)
         self._janitor.start()
+
+    def _adopt_topic_defaults(self, catalog: Catalog) -> Sequence[Event]:
+        configured = inherited_settings(self.settings)
+        return catalog.decide_adopt_topic_defaults(configured, is_shared=self._metadata_file.is_shared)
 
     async def stop(self) -> bool:
         """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
@@ -120,18 +132,19 @@ class Broker:
         await self.transactions.stop()
         await self.coordination.stop()
         await self._janitor.stop()
+        await self._metadata.stop()
         partitions = self.partitions()
         settled = await asyncio.gather(*(partition.settle() for partition in partitions))
         for partition, is_settled in zip(partitions, settled, strict=True):
             directory = partition.log.directory
             # A directory that is gone must not pass for an empty topic at the next start: the point tells them apart.
             if is_settled or not self.runtime.files.names(directory):
-                self._recovery_points[directory] = partition.durable_offset
+                self._recovery_points[directory] = partition.recovery_point
             partition.close(NotLeader("the broker is stopping"))
         is_healthy = all(settled) and self._metadata.is_online
         try:
-            self._metadata.close()
-            self._recovery_points[metadata.DIRECTORY] = self._metadata.log.visible.offset
+            self._metadata_file.close()
+            self._recovery_points[metadata_file.DIRECTORY] = self._metadata_file.end_index
             checkpoint.save_recovery_points(self.runtime.files, self._recovery_points)
             if is_healthy:
                 checkpoint.write_clean_marker(self.runtime.files, self.runtime.clock.now_ms())
@@ -141,7 +154,9 @@ class Broker:
         return is_healthy
 
     def _open_metadata_log(self) -> Log:
-        return self._open_log(metadata.DIRECTORY, metadata.LIMITS, "metadata", is_synced_by_batch=True)
+        return self._open_log(
+            metadata_file.DIRECTORY, metadata_file.LIMITS, "metadata", is_synced_by_batch=True
+        )
 
     def _open_log(
         self, directory: str, limits: LogLimits, name: str, *, is_synced_by_batch: bool = False
@@ -184,8 +199,13 @@ class Broker:
 
     @property
     def metadata_end(self) -> int:
-        """The offset behind the last event of the metadata log; it goes up with every change."""
-        return self._metadata.log.visible.offset
+        """The index behind the last event of the metadata log that took effect here; it goes up with every change."""
+        return self._metadata.index
+
+    @property
+    def metadata_epoch(self) -> int:
+        """The epoch in which this node writes the metadata log."""
+        return self._metadata_file.epoch
 
     @property
     def data_directory(self) -> str:
@@ -229,12 +249,22 @@ class Broker:
             log = self._open_log(directory, limits, f"{topic.name}-{index}")
         except BrokerError as error:
             failure, log = error, Log(self.runtime.files, directory, limits)
-        partition = Partition(topic, index, log, config, self.identity.leader_epoch, self.runtime)
+        partition = Partition(topic, index, log, config, self.runtime)
+        partition.lead(self._leader_epoch(log))
         if failure is not None:
             partition.fail(failure)
             if failure.retriable:
                 asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
         return partition
+
+    def _leader_epoch(self, log: Log) -> int:
+        """The epoch in which this node, which decides by itself, leads a partition from now on.
+
+        It is above every epoch of a run that ended unclean, and durable before the first append in it, because the run
+        epoch is. A log that is ahead of it was written under another identity file: its epochs must not go back.
+        """
+        run_epoch, latest = self.identity.run_epoch, log.epochs.latest
+        return run_epoch if latest <= run_epoch else latest + 1
 
     def _reopen(self, topic: Topic, failed: Partition) -> None:
         """Try again to open a partition that could not be opened for want of descriptors or space."""
@@ -245,12 +275,16 @@ class Broker:
         self.catalog_version += 1
         if partition.failure is None:
             logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
+            partition.start_sync()
 
     # -- what exists
 
     async def change(self, decide: Callable[[Catalog], Sequence[Event] | Sliced[Sequence[Event]]]) -> None:
-        """Change the catalog: `decide` sees its present state; what it returns is durable before it takes effect."""
-        await self._metadata.commit(lambda: decide(self.catalog), self._follow)
+        """Change the catalog: `decide` sees its present state; what it returns is durable before it takes effect.
+
+        It may be asked again, on a later state, when another broker was first.
+        """
+        await self._metadata.change(decide)
 
     def _follow(self, events: Sequence[Event]) -> Sliced[None]:
         """Apply events and do what they mean for the partitions."""
@@ -264,11 +298,12 @@ class Broker:
                 case TopicSaved(topic):
                     yield from self._open_topic(topic)
                     self.subscriptions.follow_topic(topic)
-                case BrokerConfigSaved():
+                case BrokerConfigSaved() | TopicDefaultsSaved():
                     for topic in self.catalog.topics:
                         yield from self._open_topic(topic)
-                case ProducerIdsReserved(upto):
-                    self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
+                case ProducerIdsReserved(upto, owner):
+                    if owner == self.identity.node_id:
+                        self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
                 case ResourceConfigSaved(ResourceKind.GROUP, name):
                     self.coordination.groups.configure(name)
                 case TopicRemoved():
@@ -325,17 +360,17 @@ class Broker:
         """The same, once there is one."""
         producer_id = self.reserved_producer_id()
         while producer_id is None:
-            await self.change(lambda catalog: catalog.decide_reserve_producer_ids())
+            await self.change(lambda catalog: catalog.decide_reserve_producer_ids(self.identity.node_id))
             producer_id = self.reserved_producer_id()
         return producer_id
 
 
 async def start_broker(settings: Settings, runtime: Runtime) -> Broker:
     """Recover a node from its files, or make a new one."""
-    checkpoint.require_identity(runtime.files, (TOPICS_DIRECTORY, metadata.DIRECTORY))
+    checkpoint.require_identity(runtime.files, (TOPICS_DIRECTORY, metadata_file.DIRECTORY))
     was_clean = checkpoint.take_clean_marker(runtime.files)
     identity = checkpoint.load_identity(runtime.files, runtime.rng, settings.node_id, was_clean=was_clean)
-    if identity.leader_epoch and not was_clean:
+    if identity.run_epoch and not was_clean:
         logger.warning("the last run did not stop clean; checking what it may have left torn")
     broker = Broker(settings, runtime, identity, checkpoint.load_recovery_points(runtime.files))
     await broker.recover()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.errors import TornSegment
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.ports import Files, Rng
 
 logger = logging.getLogger("penstock.checkpoint")
@@ -21,15 +21,21 @@ RECOVERY_FILE = "recovery-points.json"
 CLEAN_FILE = "clean-stop.json"
 FILE_NAMES = (IDENTITY_FILE, RECOVERY_FILE, CLEAN_FILE)
 FORMAT = 1
+RUN_EPOCH_KEY = "leader_epoch"
+"""What format 1 calls the run epoch."""
 
 
 class Identity:
-    """Who this node is: the cluster it belongs to, its number, and the leader epoch of this run."""
+    """Who this node is: the cluster it belongs to, its number, and how many runs before this one ended unclean.
 
-    def __init__(self, cluster_id: str, node_id: int, leader_epoch: int) -> None:
+    That number is durable before the run writes anything. As long as one node decides by itself, every epoch that it
+    gives out (of leaders, coordinators, metadata) starts from it.
+    """
+
+    def __init__(self, cluster_id: str, node_id: int, run_epoch: int) -> None:
         self.cluster_id = cluster_id
         self.node_id = node_id
-        self.leader_epoch = leader_epoch
+        self.run_epoch = run_epoch
 
 
 def require_identity(files: Files, data_names: Sequence[str]) -> None:
@@ -49,7 +55,7 @@ def require_identity(files: Files, data_names: Sequence[str]) -> None:
 
 
 def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> Identity:
-    """Read or make the identity. After an unclean stop the leader epoch goes up, so that readers can notice a cut."""
+    """Read or make the identity. After an unclean stop the run epoch goes up, so that readers can notice a cut."""
     content = checked.read(files, IDENTITY_FILE)
     if content is None:
         cluster_id = base64.urlsafe_b64encode(rng.bytes(16)).decode().rstrip("=")
@@ -61,9 +67,10 @@ def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> I
     elif content["node_id"] != node_id:
         raise TornSegment(f"the data directory belongs to node {content['node_id']}, not to node {node_id}")
     else:
-        identity = Identity(content["cluster_id"], node_id, content["leader_epoch"] + (0 if was_clean else 1))
+        identity = Identity(content["cluster_id"], node_id, content[RUN_EPOCH_KEY] + (0 if was_clean else 1))
     if content is None or not was_clean:
-        checked.write(files, IDENTITY_FILE, {"format": FORMAT, **vars(identity)})
+        content = {"cluster_id": identity.cluster_id, "node_id": node_id, RUN_EPOCH_KEY: identity.run_epoch}
+        checked.write(files, IDENTITY_FILE, {"format": FORMAT, **content})
     return identity
 
 

@@ -14,13 +14,14 @@ from weakref import WeakKeyDictionary
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, OutOfDescriptors
 from penstock.node import checkpoint
-from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
-from penstock.node.metadata import Metadata
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
-from penstock.node.tasks import Tasks
-from penstock.node.workers import run_blocking
+from penstock.node.cluster.metadata_file import DIRECTORY as METADATA_DIRECTORY
+from penstock.node.cluster.metadata_file import MetadataFile
+from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.upkeep import compact_partition, retain_partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
+from penstock.node.runtime.workers import run_blocking
+from penstock.node.storage_settings import StorageSettings
 
 logger = logging.getLogger("penstock.janitor")
 
@@ -34,9 +35,9 @@ class Janitor:
     def __init__(
         self,
         runtime: Runtime,
-        settings: Settings,
+        settings: StorageSettings,
         partitions: Callable[[], list[Partition]],
-        metadata: Metadata,
+        metadata: MetadataFile,
         recovery_points: dict[str, int],
     ) -> None:
         self._runtime = runtime
@@ -65,7 +66,7 @@ class Janitor:
         for partition in self._partitions():
             if partition.failure is None:
                 with _or_offline(partition):
-                    partition.retain(self._settings.producer_expiry_ms)
+                    retain_partition(self._runtime, partition, self._settings.producer_expiry_ms)
             await asyncio.sleep(0)
 
     async def compact(self) -> None:
@@ -73,7 +74,7 @@ class Janitor:
         for partition in self._partitions():
             if partition.failure is None:
                 try:
-                    await partition.compact()
+                    await compact_partition(self._runtime, partition)
                 except DiskFailed as error:
                     partition.fail(error)
                 except BrokerError as error:
@@ -87,14 +88,14 @@ class Janitor:
     async def save_points(self) -> None:
         """Save the state of partitions that grew, then the recovery points, so that a crash costs little to
         recover from."""
-        changed = self._metadata.log.visible.offset != self._recovery_points.get(METADATA_DIRECTORY, 0)
+        changed = self._metadata.end_index != self._recovery_points.get(METADATA_DIRECTORY, 0)
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):
                 changed = True
                 await self._save(partition)
         if not changed:
             return
-        self._recovery_points[METADATA_DIRECTORY] = self._metadata.log.visible.offset
+        self._recovery_points[METADATA_DIRECTORY] = self._metadata.end_index
         points = dict(self._recovery_points)
         try:
             await run_blocking(
@@ -104,14 +105,14 @@ class Janitor:
             logger.error("recovery points were not saved; a start after a crash will take longer: %s", error)
 
     async def _save(self, partition: Partition) -> None:
-        """Flush first: where no producer waits for the disk, nothing else would ever move the recovery point."""
+        """Sync first: where no producer waits for the disk, nothing else would ever move the recovery point."""
         written_bytes = partition.log.written_bytes
-        await partition.flush()
+        await partition.sync_dirty()
         if partition.failure is None:
             with _or_offline(partition):
                 partition.log.save_state()
                 self._saved_bytes[partition] = written_bytes
-                self._recovery_points[partition.log.directory] = partition.durable_offset
+                self._recovery_points[partition.log.directory] = partition.recovery_point
 
     def _has_grown(self, partition: Partition) -> bool:
         grown_bytes = partition.log.written_bytes - self._saved_bytes.get(partition, 0)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.node.definitions.values import read_value
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
 from penstock.node.settings_file import GROUPS, NOT_HERE, UnreadableFile, Written, read_pairs, snake_case
-from penstock.node.settings_values import read_value
 
 PREFIX = "PENSTOCK_"
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.core.errors import InvalidAssignment, InvalidReplication, InvalidRequest
-from penstock.core.machines.catalog import Catalog, make_topic_id
-from penstock.core.machines.catalog_events import Event
+from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
+from penstock.core.machines.catalog.events import Event
 from penstock.core.ports import Clock, Rng
-from penstock.node.admission import REPLICAS
+from penstock.node.replicas.admission import REPLICAS
 
 
 class ReplicaAssignment(NamedTuple):

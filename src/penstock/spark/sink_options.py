@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.client.access import Access, nearest, whole_number
 from penstock.client.errors import BadArgument
-from penstock.core.records.compression import CODEC_NAMES
+from penstock.core.codecs import CODEC_NAMES
 from penstock.spark.given import KAFKA, RawOptions
 from penstock.spark.writing import Shape
 

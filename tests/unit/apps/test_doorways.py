@@ -17,6 +17,7 @@ from penstock.apps.ready import StartError
 from penstock.doors.kafka.server import KafkaDoor
 from penstock.node.broker import Broker
 from penstock.node.connections.gate import Gate
+from penstock.node.settings import Settings
 from penstock.node.waist.waist import Waist
 
 FREE = replace(SETTINGS, port=0, text_port=0)
@@ -27,7 +28,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The one further door here is a second one of Kafka's; remembers whenever it is made."""
     made: list[Any] = []
 
-    def make(waist: Waist, gate: Gate) -> KafkaDoor:
+    def make(waist: Waist, gate: Gate, settings: Settings) -> KafkaDoor:
         made.append(KafkaDoor(waist))
         return made[-1]
 

@@ -15,7 +15,7 @@ from penstock.apps.ready import ReadyInfo, StartError
 from penstock.apps.serve import fit_to_descriptors, serve
 from penstock.core.model import Storage
 from penstock.node.checkpoint import CLEAN_FILE, IDENTITY_FILE
-from penstock.node.disk import DirectoryLock
+from penstock.node.runtime.disk import DirectoryLock
 from penstock.node.settings import Settings
 
 

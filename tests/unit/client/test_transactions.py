@@ -25,8 +25,8 @@ from penstock.client.transactions import (
 )
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import decode_header
+from penstock.core.records.build import build_batch, open_batch
 from penstock.core.records.packing import Author, resealed
-from penstock.core.records.whole import build_batch, open_batch
 from penstock.testing import running_broker
 from penstock.wire.kafka import ApiKey, messages
 

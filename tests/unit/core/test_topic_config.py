@@ -6,10 +6,10 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+from penstock.core import codecs
 from penstock.core.errors import InvalidConfig
 from penstock.core.inert_topic_settings import INERT_SETTINGS
 from penstock.core.model import Durability
-from penstock.core.records import compression
 from penstock.core.topic_config import (
     BROKER_SETTINGS,
     SETTINGS,
@@ -229,7 +229,7 @@ def test_every_setting_reaches_the_resolved_config() -> None:
 
 @pytest.mark.parametrize(
     ("word", "codec"),
-    [("uncompressed", compression.NONE), ("gzip", compression.GZIP), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
+    [("uncompressed", codecs.NONE), ("gzip", codecs.GZIP), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
 )
 def test_compression_types_name_codecs(word: str, codec: int) -> None:
     assert resolve({"compression.type": word}, {}).compression_codec == codec

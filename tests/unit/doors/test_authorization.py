@@ -20,11 +20,11 @@ from node_at_hand import SETTINGS, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.core.access import Operation, Resource
 from penstock.core.model import NewRecord, TopicPartition
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
+from penstock.core.session import ANONYMOUS, Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.coordinators.subscriptions import Wish
-from penstock.node.session import ANONYMOUS, Session
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.words import KNOWN
@@ -67,7 +67,7 @@ class Stage:
         await broker.auto_create_topic(TOPIC)
         partition = broker.partition(TOPIC, 0)
         partition.append(memoryview(build_batch([NewRecord(None, b"1")], broker.runtime.clock.now_ms())))
-        await partition.flush()
+        await partition.sync_dirty()
         await broker.coordination.open()
         answers: list[Any] = []
         offset = NewOffset(TopicPartition(TOPIC, 0), 1, -1, "")

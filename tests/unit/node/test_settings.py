@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.node.definition import Definition, Kind
+from penstock.node.definitions.definition import Definition, Kind
+from penstock.node.definitions.values import plain_value, read_value, show_value
 from penstock.node.log_choices import LogLevel
 from penstock.node.settings import DEFINITIONS, SECTIONS, Settings
-from penstock.node.settings_values import plain_value, read_value, show_value
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.name)
@@ -21,9 +21,11 @@ def test_definition(definition: Definition) -> None:
         assert unit in definition.name.split("_"), "the name carries its unit"
 
 
-def test_every_attribute_is_defined_once() -> None:
+def test_every_setting_is_defined_once_in_the_section_of_its_owner() -> None:
     names = [definition.name for definition in DEFINITIONS]
-    assert names == list(Settings.__slots__)
+    sections = [base for base in Settings.__mro__ if base not in (Settings, object)]
+    assert len(sections) > 1 and "__annotations__" not in vars(Settings)
+    assert names == [name for section in reversed(sections) for name in vars(section)["__annotations__"]]
     taken = names + [alias for definition in DEFINITIONS for alias in definition.aliases]
     assert len(taken) == len(set(taken))
     kafka = [definition.kafka for definition in DEFINITIONS if definition.kafka]

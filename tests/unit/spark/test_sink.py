@@ -16,7 +16,7 @@ from penstock.client.batches import read_raw
 from penstock.client.cluster import Cluster, TopicPartition
 from penstock.client.errors import Aborted, NotFound
 from penstock.client.transactions import open_ids, take
-from penstock.core.records.whole import open_batch
+from penstock.core.records.build import open_batch
 from penstock.spark.decisions import NEVER, task_name
 from penstock.spark.sink import Report, Sink, Turn
 from penstock.spark.sink_options import read_sink_options

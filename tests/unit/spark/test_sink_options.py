@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.client.errors import BadArgument
-from penstock.core.records.compression import ZSTD
+from penstock.core.codecs import ZSTD
 from penstock.spark.sink_options import check_columns, read_sink_options
 
 WHERE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "out"}

@@ -16,9 +16,9 @@ from penstock.client.cluster import Cluster, TopicPartition, codes_in
 from penstock.client.errors import BadArgument, NotFound
 from penstock.client.transactions import new_producer
 from penstock.core.model import Header, Record
+from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import partition_of
 from penstock.core.records.packing import Author
-from penstock.core.records.whole import open_batch
 from penstock.spark.writing import Shape, TaskWriter
 from penstock.testing import running_broker
 from penstock.wire.kafka import ApiKey, messages

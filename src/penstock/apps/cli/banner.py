@@ -10,7 +10,7 @@ import click
 from penstock import __version__
 from penstock.apps.ready import ReadyInfo
 from penstock.core.model import Durability, Storage
-from penstock.node.addresses import Address, is_loopback, is_wildcard
+from penstock.node.connections.addresses import Address, is_loopback, is_wildcard
 
 _DURABILITY = {
     Durability.FSYNC: "fsync: acknowledged once it is on disk",

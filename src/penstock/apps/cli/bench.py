@@ -16,7 +16,7 @@ from penstock.apps.bench.load.plan import LoadFailed, LoadPlan, LoadResult, OnSt
 from penstock.apps.cli.failures import LoadStopped
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
 from penstock.apps.cli.queue_client import queue_client, queue_option
-from penstock.node.units import parse_bytes
+from penstock.node.definitions.units import parse_bytes
 
 TOPIC_DEFAULT = "penstock-bench"
 PAGE_COLUMNS = 200

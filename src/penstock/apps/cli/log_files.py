@@ -11,11 +11,11 @@ import click
 from penstock.apps.cli.options import output_option
 from penstock.apps.cli.terminal import counted, say
 from penstock.apps.cli.topic_names import OPEN_FILES_MAX, TopicNames
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.log.inspect import Dumped, Finding, Severity, dump, verify
 from penstock.core.log.segment import segment_bases
 from penstock.core.model import Record
-from penstock.core.records.compression import CODEC_NAMES
-from penstock.node.disk import DiskFiles
+from penstock.node.runtime.disk import DiskFiles
 
 _SHOWN_BYTES_MAX = 200
 

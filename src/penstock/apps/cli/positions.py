@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from penstock.node.units import parse_ms
+from penstock.node.definitions.units import parse_ms
 
 GRAMMAR = "earliest, latest, an offset such as 42, @2026-01-01T00:00, @-1h, or @ with milliseconds since 1970"
 

@@ -15,7 +15,7 @@ from penstock.apps.cli.failures import INTERRUPTED
 from penstock.apps.cli.formats import unescape
 from penstock.apps.cli.options import bootstrap_option, given_once, output_option
 from penstock.apps.cli.terminal import counted, say
-from penstock.node.units import show_bytes
+from penstock.node.definitions.units import show_bytes
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

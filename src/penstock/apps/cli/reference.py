@@ -20,11 +20,11 @@ from penstock.client.options import (
     definitions,
     describe_type,
 )
-from penstock.node.definition import Definition
+from penstock.node.definitions.definition import Definition
+from penstock.node.definitions.values import show_value
 from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import FOREIGN_VARIABLES
-from penstock.node.settings_values import show_value
 
 HELP_COLUMNS = 100
 
@@ -39,13 +39,19 @@ def settings_page() -> str:
         "the default. Sizes: `65536`, `64k`, `1 GiB` (1024s), `1 MB` (1000s). Times: `500ms`, `30s`, `5m`, `2h`,",
         "`7d`, `1w`. An unknown key or a value out of bounds stops the start with exit code 2 and says what is",
         "allowed. `penstock config explain` shows the values in effect and where they come from.",
+        "",
+        "A setting of the scope `topic default` is what topics without their own value inherit. These values belong",
+        "to the cluster and are stored with its topics: a broker that is alone stores its settings at every start,",
+        "brokers that share their metadata take them from there. Topics (`penstock topic`) and changes at run time",
+        "(AlterConfigs for all brokers, as `kafka-configs` sends it) go before them. All other settings are the",
+        "node's own.",
     ]
     for section, title in SECTIONS.items():
         lines += [
             "",
             f"## {title}: `{section}`",
-            "| setting | default | allowed | meaning | other names |",
-            "|---|---|---|---|---|",
+            "| setting | default | allowed | scope | meaning | other names |",
+            "|---|---|---|---|---|---|",
         ]
         lines += [_row(definition) for definition in DEFINITIONS if definition.section == section]
     lines += ["", "## Names of other brokers", "These are understood as well; ours win over them.", ""]
@@ -63,6 +69,7 @@ def _row(definition: Definition) -> str:
         f"`{definition.name}`",
         f"`{default}`" if default else "",
         definition.allowed,
+        definition.scope,
         definition.meaning,
         ", ".join(others),
     )

@@ -12,11 +12,11 @@ import click
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option
 from penstock.apps.ready import ReadyInfo, StartError, remove_ready_file, write_ready_file
-from penstock.node.definition import Definition, Kind
+from penstock.node.definitions.definition import Definition, Kind
+from penstock.node.definitions.values import show_value
 from penstock.node.log_choices import LogFormat
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
-from penstock.node.settings_values import show_value
 
 _METAVARS = {
     Kind.HOST: "HOST",

@@ -13,7 +13,7 @@ import click
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
 from penstock.apps.cli.terminal import counted, say
 from penstock.client.errors import ClientError
-from penstock.node.units import parse_bytes, parse_ms
+from penstock.node.definitions.units import parse_bytes, parse_ms
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin

@@ -12,7 +12,7 @@ import click
 from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.terminal import say
-from penstock.node.units import parse_ms, show_ms
+from penstock.node.definitions.units import parse_ms, show_ms
 
 if TYPE_CHECKING:
     from penstock.apps.cli.txn_admin import OpenTransaction, TransactionAdmin

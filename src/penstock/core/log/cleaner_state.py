@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.core.errors import TornSegment
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.ports import Files
 
 FILE_NAME = "cleaner-offset"

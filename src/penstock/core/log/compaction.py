@@ -134,7 +134,7 @@ def _open_cleaned(files: Files, directory: str, one: Swap) -> Segment:
 
 
 def _cleanable(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -> list[Segment]:
-    limit = min(limit_offset, log.visible.offset)
+    limit = min(limit_offset, log.high_watermark)
     found: list[Segment] = []
     for segment in log.segments[:-1]:
         if segment.next_offset > limit:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from penstock.core.errors import DiskFailed, DiskFull, OutOfDescriptors
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
 
@@ -44,9 +43,11 @@ class Epochs:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def observe(self, epoch: int, offset: int) -> None:
-        """A batch of `epoch` starts at `offset`."""
+        """The log continues in `epoch` at `offset`. An epoch that began there before was left without any record."""
         if self._epochs and epoch <= self._epochs[-1]:
             return
+        while self._starts and self._starts[-1] >= offset:
+            del self._epochs[-1], self._starts[-1]
         self._epochs.append(epoch)
         self._starts.append(offset)
         self.is_behind = True
@@ -58,13 +59,6 @@ class Epochs:
                 self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=sync
             )
             self.is_behind = False
-
-    def save_if_possible(self) -> None:
-        """Save where the caller's own work is done already and must not fail for want of this file."""
-        try:
-            self.save()
-        except (DiskFull, DiskFailed, OutOfDescriptors):
-            self.is_behind = True
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
         """(largest epoch at or before the one asked for, the offset where it ends); (-1, -1) when unknown."""

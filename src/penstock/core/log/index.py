@@ -27,7 +27,7 @@ CHAINED_BYTES = 21
 """Base offset, length, leader epoch, magic and checksum: the start of a batch that the chain runs over."""
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """One entry. The offset is relative to the segment's base."""
 
     offset: int
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
     chain: int
 
 
-START = Entry(0, 0, NO_TIMESTAMP, 0)
+START = IndexEntry(0, 0, NO_TIMESTAMP, 0)
 """What holds where the segment starts, before any entry."""
 
 
@@ -49,33 +49,33 @@ class Index(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def entry(self, at: int) -> Entry: ...
+    def entry(self, at: int) -> IndexEntry: ...
 
-    def last(self) -> Entry:
+    def last(self) -> IndexEntry:
         return self._at(len(self) - 1)
 
-    def before(self, at: int) -> Entry:
+    def before(self, at: int) -> IndexEntry:
         """The entry before a given one."""
         return self._at(at - 1)
 
-    def floor(self, offset: int) -> Entry:
+    def floor(self, offset: int) -> IndexEntry:
         """The last entry at or before a relative offset."""
         return self._at(bisect_right(range(len(self)), offset, key=self._key(0)) - 1)
 
-    def floor_position(self, position: int) -> Entry:
+    def floor_position(self, position: int) -> IndexEntry:
         """The last entry at or before a position."""
         return self._at(bisect_right(range(len(self)), position, key=self._key(1)) - 1)
 
-    def ceil_position(self, position: int) -> Entry | None:
+    def ceil_position(self, position: int) -> IndexEntry | None:
         """The first entry at or behind a position."""
         at = bisect_left(range(len(self)), position, key=self._key(1))
         return self.entry(at) if at < len(self) else None
 
-    def before_time(self, time_ms: int) -> Entry:
+    def before_time(self, time_ms: int) -> IndexEntry:
         """The last entry before which every record is older than `time_ms`."""
         return self._at(bisect_left(range(len(self)), time_ms, key=self._key(2)) - 1)
 
-    def _at(self, at: int) -> Entry:
+    def _at(self, at: int) -> IndexEntry:
         return self.entry(at) if at >= 0 else START
 
     def _key(self, field: int) -> Callable[[int], int]:
@@ -98,20 +98,20 @@ class SparseIndex(Index):
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def entry(self, at: int) -> Entry:
-        return Entry(self._offsets[at], self._positions[at], self._times_ms[at], self._chains[at])
+    def entry(self, at: int) -> IndexEntry:
+        return IndexEntry(self._offsets[at], self._positions[at], self._times_ms[at], self._chains[at])
 
-    def floor(self, offset: int) -> Entry:
+    def floor(self, offset: int) -> IndexEntry:
         return self._at(bisect_right(self._offsets, offset) - 1)
 
-    def floor_position(self, position: int) -> Entry:
+    def floor_position(self, position: int) -> IndexEntry:
         return self._at(bisect_right(self._positions, position) - 1)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: IndexEntry) -> None:
         self._put(entry)
         self.unsaved += encode_entry(entry)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: IndexEntry) -> None:
         self._offsets.append(entry.offset)
         self._positions.append(entry.position)
         self._times_ms.append(entry.time_ms)
@@ -149,7 +149,7 @@ class SavedIndex(Index):
     def __len__(self) -> int:
         return self._count
 
-    def entry(self, at: int) -> Entry:
+    def entry(self, at: int) -> IndexEntry:
         found = decode_entry(self._file.read(at * ENTRY_BYTES, ENTRY_BYTES))
         if found is None:
             raise TornSegment(f"{self._file.path}: entry {at} does not match its checksum")
@@ -159,18 +159,18 @@ class SavedIndex(Index):
         self._file.close()
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: IndexEntry) -> bytes:
     return _CHECKED.pack(*entry, crc32(_ENTRY.pack(*entry)))
 
 
-def decode_entry(raw: bytes) -> Entry | None:
+def decode_entry(raw: bytes) -> IndexEntry | None:
     """One entry, or None when its checksum says that it is not one."""
     if len(raw) != ENTRY_BYTES:
         return None
     offset, position, time_ms, chain, crc = _CHECKED.unpack(raw)
     if crc32(raw[: _ENTRY.size]) != crc:
         return None
-    return Entry(offset, position, time_ms, chain)
+    return IndexEntry(offset, position, time_ms, chain)
 
 
 def decode(content: bytes, segment_bytes: int) -> SparseIndex:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 from penstock.core.errors import CorruptBatch, TornSegment
-from penstock.core.log import checked, cleaner_state, epochs, index
-from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, Entry
+from penstock.core.log import checksummed_file as checked
+from penstock.core.log import cleaner_state, epochs, index
+from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, IndexEntry
 from penstock.core.log.log import START_FILE
 from penstock.core.log.producers import SNAPSHOT_SUFFIX
 from penstock.core.log.segment import INDEX_SUFFIX, Found, Segment, name_of, segment_bases
@@ -180,9 +181,9 @@ def _verify_order(
         yield Finding(Severity.DAMAGED, path, f"at byte {found.position}: the epoch goes back from {epoch}")
 
 
-def _behind(state: Entry, found: Found, base: int) -> Entry:
+def _behind(state: IndexEntry, found: Found, base: int) -> IndexEntry:
     """What an index entry for the place behind a batch has to say."""
-    return Entry(
+    return IndexEntry(
         found.header.next_offset - base,
         found.end,
         max(state.time_ms, found.header.max_timestamp_ms, NO_TIMESTAMP),
@@ -190,14 +191,14 @@ def _behind(state: Entry, found: Found, base: int) -> Entry:
     )
 
 
-def _entries(files: Files, directory: str, base: int) -> list[Entry | None]:
+def _entries(files: Files, directory: str, base: int) -> list[IndexEntry | None]:
     """The index as it stands in its file; None for an entry that its checksum disowns."""
     content = files.read_whole(f"{directory}/{name_of(base, INDEX_SUFFIX)}") or b""
     return [index.decode_entry(content[at : at + ENTRY_BYTES]) for at in range(0, len(content), ENTRY_BYTES)]
 
 
 def _verify_index(
-    path: str, entries: list[Entry | None], found: dict[int, Entry], size: int, *, is_closed: bool
+    path: str, entries: list[IndexEntry | None], found: dict[int, IndexEntry], size: int, *, is_closed: bool
 ) -> Iterator[Finding]:
     """Compare the entries with what was found at their positions; the first contradiction says it all."""
     last_position = 0

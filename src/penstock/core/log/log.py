@@ -1,16 +1,19 @@
 """One partition's log: a row of segments, the last of which is written. Never fsyncs by itself: it says what is dirty.
 
-Who owns the log decides when to flush and publishes what has become durable; readers see only what is published.
+The owner syncs what is dirty and reports it back, and tells the log its high watermark: an offset at a batch boundary,
+before which readers may see everything. Neither follows from the other: on one node the watermark is what was flushed
+here, among several replicas their leader computes it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.core.errors import CorruptBatch, OffsetOutOfRange, TornSegment
-from penstock.core.log import checked
+from penstock.core.errors import CorruptBatch, Fenced, OffsetOutOfRange, TornSegment, UnknownEpoch
+from penstock.core.log import checksummed_file as checked
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.producers import Producers
 from penstock.core.log.segment import Found, Segment, Slice
@@ -24,6 +27,10 @@ OFFSET_SPAN_MAX = 2**31 - 1
 """Offsets inside a segment are stored relative to its base in 32 bits."""
 HINTS_MAX = 256
 """How many readers' next positions a log remembers, so that sequential readers need no search."""
+MARKS_MAX = 1_024
+"""Batch boundaries remembered between the high watermark and the end; the oldest go first, and are searched for."""
+
+_new = tuple.__new__
 
 
 class LogLimits(NamedTuple):
@@ -35,20 +42,21 @@ class LogLimits(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A batch boundary: its offset, and where it lies. It holds until the log is cut again."""
+    """A batch boundary: its offset, and where it lies. It holds until the log is truncated or compacted."""
 
     offset: int
     segment_base: int
     position: int
-    cuts: int = 0
 
 
 class SyncPlan(NamedTuple):
-    """What has to reach the disk, in this order, for everything before `mark` to be durable."""
+    """What has to reach the disk, in this order, for everything before `end_offset` to be durable."""
 
     files: tuple[File, ...]
     directories: tuple[str, ...]
-    mark: Mark
+    end_offset: int
+    cuts: int
+    """How often the log had been truncated: the plan says nothing about a log that was truncated since."""
 
 
 class Log:
@@ -65,8 +73,14 @@ class Log:
         self.epochs = Epochs(files, directory)
         self.transactions = Transactions(files, directory)
         self.producers = Producers(files, directory, self.transactions)
-        self.visible = Mark(0, 0, 0)
-        """What readers may see: everything before it."""
+        self.high_watermark = 0
+        """Readers may see everything before this offset. Told by the owner; see `advance`."""
+        self.high_watermark_mark = Mark(0, 0, 0)
+        """Where the high watermark lies."""
+        self.synced_offset = 0
+        """Everything before it is on stable storage."""
+        self._marks: deque[tuple[int, int, int]] = deque(maxlen=MARKS_MAX)
+        """The last batch boundaries behind the high watermark, as plain tuples of a Mark's fields: one per append."""
         self._active: Segment | None = None
         self._active_since_ms = 0
         self._dirty_files: list[File] = []
@@ -95,15 +109,41 @@ class Log:
         offset = self.end_offset
         stamp(batch, offset, leader_epoch)
         active.append(batch, header, offset, limits.index_interval_bytes)
-        self.end_offset = active.next_offset
+        self.end_offset = end_offset = active.next_offset
+        self._marks.append((end_offset, active.base_offset, active.size))
         if leader_epoch > self.epochs.latest:
             self.epochs.observe(leader_epoch, offset)
-            self.epochs.save_if_possible()
         if header.producer_id >= 0:
             self.producers.observe(header, offset, now_ms, batch)
         if not self._dirty_files or self._dirty_files[-1] is not active.file:
             self._dirty_files.append(active.file)
         return offset
+
+    def append_replicated(
+        self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> int:
+        """Write one checked batch as another replica, the leader in `leader_epoch`, wrote it.
+
+        It must be the next one: then stamping its own offset and epoch again leaves every byte as it is.
+        """
+        if header.base_offset != self.end_offset:
+            raise OffsetOutOfRange(
+                f"{self.directory}: replicated batch starts at {header.base_offset}, the log ends at {self.end_offset}"
+            )
+        if header.leader_epoch > leader_epoch:
+            raise UnknownEpoch(
+                f"{self.directory}: replicated batch has epoch {header.leader_epoch}, the leader's is {leader_epoch}"
+            )
+        if header.leader_epoch < self.epochs.latest:
+            raise Fenced(
+                f"{self.directory}: replicated batch has epoch {header.leader_epoch}, the log has {self.epochs.latest}"
+            )
+        return self.append(batch, header, header.leader_epoch, now_ms)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """From here on the owner leads in `epoch`. Known before the first append, so that whoever asks where the epoch
+        before ended is told right even if nothing is ever written in this one."""
+        self.epochs.observe(epoch, self.end_offset)
 
     def roll(self, now_ms: int) -> Segment:
         """Close the last segment, if any, and start one at the end offset. An empty one is just as good as new."""
@@ -157,7 +197,7 @@ class Log:
         """Write index, producers and epochs as of the end, so that recovery need not read what lies before."""
         if self._active is not None:
             self._active.save_index()
-            self.producers.save(self.end_offset)
+            self.producers.save(self.end_offset, self.high_watermark)
             self.epochs.save()
 
     # -- durability
@@ -173,30 +213,66 @@ class Log:
 
     def end_mark(self) -> Mark:
         if self._active is None:
-            return Mark(self.end_offset, 0, 0, self._cuts)
-        return Mark(self.end_offset, self._active.base_offset, self._active.size, self._cuts)
+            return Mark(self.end_offset, 0, 0)
+        return Mark(self.end_offset, self._active.base_offset, self._active.size)
 
     def take_dirty(self) -> SyncPlan:
         """What must be synced now; from here on it counts as somebody's job."""
-        plan = SyncPlan(tuple(self._dirty_files), tuple(self._dirty_directories), self.end_mark())
+        plan = SyncPlan(tuple(self._dirty_files), tuple(self._dirty_directories), self.end_offset, self._cuts)
         self._dirty_files, self._dirty_directories = [], []
         return plan
 
-    def publish(self, mark: Mark) -> None:
-        """Readers may see everything before `mark` from now on. A mark from before a cut means nothing any more."""
-        if mark.offset > self.visible.offset and mark.cuts == self._cuts:
-            self.visible = mark
+    def mark_synced(self, plan: SyncPlan) -> None:
+        """A plan was carried out. If the log was truncated meanwhile that proves nothing: other records may have taken
+        the place of those that were synced. What the truncation left dirty is in the next plan."""
+        if plan.cuts == self._cuts and plan.end_offset > self.synced_offset:
+            self.synced_offset = plan.end_offset
+
+    # -- what readers may see
+
+    def advance(self, offset: int) -> None:
+        """Set the high watermark to a batch boundary. It never goes back, nor beyond the end."""
+        if offset >= self.end_offset:
+            if self.end_offset <= self.high_watermark:
+                return
+            marks = self._marks
+            mark = _new(Mark, marks[-1]) if marks else self.end_mark()
+            marks.clear()
+        elif offset <= self.high_watermark:
+            return
+        else:
+            mark = self._boundary(offset)
+        self.high_watermark_mark = mark
+        self.high_watermark = mark.offset
+
+    def _boundary(self, offset: int) -> Mark:
+        """The remembered boundary at an offset; marks before it are dropped. Searched for if it was dropped itself."""
+        marks = self._marks
+        found: tuple[int, int, int] | None = None
+        while marks and marks[0][0] <= offset:
+            found = marks.popleft()
+        return (
+            _new(Mark, found) if found is not None and found[0] == offset else self._search_boundary(offset)
+        )
+
+    def _search_boundary(self, offset: int) -> Mark:
+        """The boundary at an offset, or else before the batch that holds it, found through the index."""
+        segment = self.segments[max(0, bisect_right(self._bases, offset) - 1)]
+        found = segment.find(offset, segment.size)
+        if found is None:
+            return Mark(offset, segment.base_offset, segment.size)
+        return Mark(min(offset, found.header.base_offset), segment.base_offset, found.position)
 
     def stable(self) -> Mark:
-        """What readers of committed records may see: everything before it. At most what is visible."""
-        offset = self.transactions.first_unstable(self.visible.offset)
+        """Where readers of committed records stop: at most at the high watermark."""
+        offset = self.transactions.first_unstable(self.high_watermark)
         if offset is None:
-            return self.visible
+            return self.high_watermark_mark
         offset = max(offset, self.start_offset)
-        if offset >= self.visible.offset:
-            return self.visible
-        if self._stable is None or self._stable.offset != offset or self._stable.cuts != self._cuts:
-            self._stable = self.mark_at(offset)._replace(offset=offset)
+        if offset >= self.high_watermark:
+            return self.high_watermark_mark
+        if self._stable is None or self._stable.offset != offset:
+            self._stable = self._search_boundary(offset)._replace(offset=offset)
         return self._stable
 
     # -- reading
@@ -245,17 +321,6 @@ class Log:
         except (CorruptBatch, TornSegment):  # nor can its index be read
             next_offset = segment.next_offset
         return max(offset + 1, next_offset)
-
-    def mark_at(self, offset: int) -> Mark:
-        """The boundary of the batch that holds `offset` (its start), for readers who must stop there."""
-        if offset >= self.visible.offset:
-            return self.visible
-        at = max(0, bisect_right(self._bases, offset) - 1)
-        segment = self.segments[at]
-        found = segment.find(offset, segment.size)
-        if found is None:
-            return Mark(offset, segment.base_offset, segment.size, self._cuts)
-        return Mark(found.header.base_offset, segment.base_offset, found.position, self._cuts)
 
     def find_time(self, time_ms: int, limit: Mark) -> Found | None:
         """The first batch before `limit` that holds a record at or after `time_ms`, with its bytes."""
@@ -321,6 +386,7 @@ class Log:
         """Nothing before `offset` may be read any more; segments that lie wholly before it go away."""
         if offset <= self.start_offset:
             return
+        self.advance(offset)
         self.start_offset = offset
         count = sum(1 for segment in self.segments[:-1] if segment.next_offset <= offset)
         self.drop_first(count)
@@ -335,6 +401,7 @@ class Log:
         del self.segments[:count], self._bases[:count]
         if count:
             self.start_offset = max(self.start_offset, self.segments[0].base_offset)
+            self.advance(self.start_offset)
             self.epochs.cut_start(self.start_offset)
             self.transactions.cut_start(self.start_offset)
             self._hints.clear()
@@ -344,8 +411,8 @@ class Log:
         at = self.segments.index(old[0])
         assert self.segments[at : at + len(old)] == old and self._active not in old
         behind = self.segments[at + len(old)]
-        if self.visible.segment_base < behind.base_offset:
-            self.visible = Mark(self.visible.offset, behind.base_offset, 0, self._cuts)
+        if self.high_watermark_mark.segment_base < behind.base_offset:
+            self.high_watermark_mark = Mark(self.high_watermark, behind.base_offset, 0)
         self.segments[at : at + len(old)] = new
         self._bases[at : at + len(old)] = [segment.base_offset for segment in new]
 
@@ -363,15 +430,24 @@ class Log:
         self.end_offset = offset if self._active is None else self._cut_segment(self._active, offset)
         self._cuts += 1
         self._hints.clear()
-        end = self.end_mark()
-        self.visible = end if end.offset < self.visible.offset else self.visible._replace(cuts=self._cuts)
+        self._stable = None
+        self._forget_behind_end()
         if self.start_offset > self.end_offset:
             self.persist_start(self.end_offset)
             self.start_offset = self.end_offset
         self.epochs.cut_end(self.end_offset)
         self.epochs.save(sync=True)
-        self.rebuild_producers(now_ms, min(self.visible.offset, self.end_offset))
+        self.rebuild_producers(now_ms)
         self._dirty_directories.append(self.directory)
+
+    def _forget_behind_end(self) -> None:
+        """Nothing that was known of the records behind the new end holds any more."""
+        while self._marks and self._marks[-1][0] > self.end_offset:
+            self._marks.pop()
+        self.synced_offset = min(self.synced_offset, self.end_offset)
+        if self.end_offset < self.high_watermark:
+            self.high_watermark = self.end_offset
+            self.high_watermark_mark = self.end_mark()
 
     def _cut_segment(self, segment: Segment, offset: int) -> int:
         found = segment.find(offset, segment.size)
@@ -382,13 +458,9 @@ class Log:
         self._dirty_files = [file for file in self._dirty_files if file is not segment.file] + [segment.file]
         return segment.next_offset
 
-    def rebuild_producers(self, now_ms: int, snapshot_max: int) -> None:
-        """Take the newest snapshot that still holds and replay the batches behind it.
-
-        Where readers do not see everything yet, `snapshot_max` is what they see: a snapshot does not tell of
-        transactions that have ended unseen.
-        """
-        snapshot_offset = self.producers.load(snapshot_max)
+    def rebuild_producers(self, now_ms: int) -> None:
+        """Take the newest snapshot that still holds and replay the batches behind it."""
+        snapshot_offset = self.producers.load(self.end_offset)
         if self.producers.has_dropped:
             self._dirty_directories.append(self.directory)
         if snapshot_offset >= self.end_offset:

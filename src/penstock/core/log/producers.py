@@ -16,7 +16,7 @@ from penstock.core.errors import (
     TornSegment,
 )
 from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.log.transactions import Transactions
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
@@ -184,7 +184,7 @@ class Producers:
 
     # -- snapshots
 
-    def save(self, end_offset: int) -> None:
+    def save(self, end_offset: int, high_watermark: int) -> None:
         """Snapshot the state as of `end_offset` and drop all but the newest snapshots. Not synced: it is checkable.
 
         A state that did not change since the newest snapshot is not written again: the snapshot gets a new name.
@@ -197,7 +197,7 @@ class Producers:
                 [producer_id, one.epoch, one.batches, one.seen_ms, one.coordinator_epoch]
                 for producer_id, one in self.items()
             ]
-            content = {"producers": producers, "transactions": self._transactions.save()}
+            content = {"producers": producers, "transactions": self._transactions.save(high_watermark)}
             checked.write(self._files, path, content, sync=False)
         else:
             self._files.rename(self._snapshot_path(self.snapshot_offset), path)

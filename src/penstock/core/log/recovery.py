@@ -1,7 +1,8 @@
 """Opening a log: trust what is known durable, prove the rest, cut the torn tail. Never drops a byte before it.
 
 Everything before the recovery point was on stable storage when it was recorded. If less than that is found, data that
-was promised is gone and the log refuses to open, because a shorter log must never pass for the whole one.
+was promised is gone and the log refuses to open, because a shorter log must never pass for the whole one. Nothing of an
+opened log may be read before its owner tells it a high watermark.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Callable
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import cleaner_state, swap
-from penstock.core.log.log import Log, LogLimits
+from penstock.core.log.log import Log, LogLimits, Mark
 from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of, segment_bases
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
-from penstock.core.records.batch import MAGIC, MAGIC_AT, check, size_at
+from penstock.core.records.batch import MAGIC, MAGIC_AT, BatchHeader, check, size_at
 
 Report = Callable[[str], None]
 CUT_SUFFIX = ".cut"
@@ -161,11 +162,18 @@ def _settle(log: Log, recovery_offset: int, now_ms: int, report: Report) -> None
             "restore the missing files or delete the topic"
         )
     first = log.segments[0].base_offset if log.segments else 0
-    log.start_offset = min(max(first, _stored_start(log, report)), log.end_offset)
-    if not log.is_dirty:
-        log.publish(log.end_mark())
+    stored = _stored_start(log, report)
+    if stored > log.end_offset:  # left in its file, it would hide records that take these offsets from now on
+        report(
+            f"records were deleted up to offset {stored}, of those before only {log.end_offset} were on disk"
+        )
+        log.persist_start(log.end_offset)
+    log.start_offset = min(max(first, stored), log.end_offset)
+    log.high_watermark = log.start_offset
+    log.high_watermark_mark = Mark(log.start_offset, first, 0)
+    log.synced_offset = recovery_offset if log.is_dirty else log.end_offset
     _load_epochs(log, recovery_offset, report)
-    log.rebuild_producers(now_ms, log.end_offset)
+    log.rebuild_producers(now_ms)
     if last is not None:
         log.settle_age(now_ms)
 
@@ -189,11 +197,20 @@ def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
     if not known or not _epochs_agree(log, recovery_offset):
         log.epochs.clear()
         for found in log.headers_from(log.start_offset):
-            is_first = log.epochs.latest == NO_EPOCH
-            log.epochs.observe(
-                found.header.leader_epoch, log.start_offset if is_first else found.header.base_offset
-            )
+            _observe_epoch(log, found.header)
     log.epochs.cut_start(log.start_offset)
+
+
+def _observe_epoch(log: Log, header: BatchHeader) -> None:
+    """A batch's checksum does not cover its epoch: one that descends is damaged, or the batch before it is."""
+    epochs = log.epochs
+    if header.leader_epoch < epochs.latest:
+        raise TornSegment(
+            f"{log.directory}: the batch at offset {header.base_offset} is of leader epoch {header.leader_epoch}, one "
+            f"before it of epoch {epochs.latest}: one of them is damaged; restore the file or delete the topic"
+        )
+    offset = log.start_offset if epochs.latest == NO_EPOCH else header.base_offset
+    epochs.observe(header.leader_epoch, offset)
 
 
 def _epochs_agree(log: Log, recovery_offset: int) -> bool:

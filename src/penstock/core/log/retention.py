@@ -18,7 +18,7 @@ def expired_count(log: Log, *, now_ms: int, retention_ms: int, retention_bytes: 
     count = 0
     excess_bytes = log.size() - retention_bytes if retention_bytes > NO_LIMIT else NO_LIMIT
     for segment in log.segments[:-1]:
-        if segment.next_offset > log.visible.offset:
+        if segment.next_offset > log.high_watermark:
             break
         if (
             segment.next_offset > log.start_offset
@@ -33,7 +33,7 @@ def expired_count(log: Log, *, now_ms: int, retention_ms: int, retention_bytes: 
 
 def active_is_expired(log: Log, *, now_ms: int, retention_ms: int, retention_bytes: int) -> bool:
     """Whether the last segment should be rolled so that it can go: all others go already and it is too old itself."""
-    if not log.segments or log.segments[-1].size == 0 or log.end_offset > log.visible.offset:
+    if not log.segments or log.segments[-1].size == 0 or log.end_offset > log.high_watermark:
         return False
     others = expired_count(log, now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
     if others < len(log.segments) - 1:

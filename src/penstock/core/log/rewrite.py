@@ -14,14 +14,14 @@ from zlib import crc32
 from penstock.core.errors import CorruptBatch
 from penstock.core.log import cleaner_state, swap
 from penstock.core.log.compaction import Plan, Result, Source
-from penstock.core.log.filtering import Filter, Outcome, open_spans
+from penstock.core.log.compaction_filter import Filter, Outcome, open_spans
 from penstock.core.log.index import CHAINED_BYTES
 from penstock.core.log.log import OFFSET_SPAN_MAX
 from penstock.core.log.segment import Found, Segment
 from penstock.core.log.swap import CLEANED_SUFFIX, Swap
 from penstock.core.ports import Files
 from penstock.core.records.batch import decode_header
-from penstock.core.records.records import RecordSpan
+from penstock.core.records.payload import RecordSpan
 
 KEYS_MAX = 250_000
 """Keys remembered in one round: some 40 MB. More keys take more rounds."""

@@ -13,8 +13,8 @@ from zlib import crc32
 from penstock.core.errors import CorruptBatch, DiskFailed, DiskFull, OutOfDescriptors, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import index as sparse
-from penstock.core.log.index import CHAINED_BYTES, Entry, Index, SavedIndex, SparseIndex
-from penstock.core.log.proven import Proven
+from penstock.core.log.index import CHAINED_BYTES, Index, IndexEntry, SavedIndex, SparseIndex
+from penstock.core.log.verified_ranges import Proven
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP
 from penstock.core.ports import File, Files
 from penstock.core.records.batch import CONTROL, PREFIX_BYTES, BatchHeader, Buffer, checksum, decode_header
@@ -91,7 +91,7 @@ class Segment:
         self._indexed_at = 0
         self._chain = 0
         self._proven = Proven()
-        self._witnesses: list[Entry] = []
+        self._witnesses: list[IndexEntry] = []
         self._written_from = self.size
         """From here on everything was written by this process."""
 
@@ -108,7 +108,7 @@ class Segment:
         if position - self._indexed_at >= (interval or 1):
             index = self._index
             assert isinstance(index, SparseIndex)
-            index.add(Entry(base_offset - self.base_offset, position, self.max_time_ms, self._chain))
+            index.add(IndexEntry(base_offset - self.base_offset, position, self.max_time_ms, self._chain))
             self._indexed_at = position
         if position == 0:
             self.first_time_ms = header.max_timestamp_ms
@@ -258,7 +258,9 @@ class Segment:
         if not isinstance(index, SparseIndex):
             return
         if index.last().position != self.size:
-            index.add(Entry(self.next_offset - self.base_offset, self.size, self.max_time_ms, self._chain))
+            index.add(
+                IndexEntry(self.next_offset - self.base_offset, self.size, self.max_time_ms, self._chain)
+            )
             self._indexed_at = self.size
         if not index.unsaved:
             return
@@ -321,17 +323,17 @@ class Segment:
             return False
         return True
 
-    def _entry(self, search: str, value: int) -> Entry | None:
+    def _entry(self, search: str, value: int) -> IndexEntry | None:
         """Search the index; one whose file is damaged is rebuilt first."""
         try:
-            found: Entry | None = getattr(self.index, search)(value)
+            found: IndexEntry | None = getattr(self.index, search)(value)
         except TornSegment:
             if not isinstance(self._index, SavedIndex):
                 raise
             found = getattr(self._rebuilt_index(), search)(value)
         return found
 
-    def _floor(self, search: str, value: int) -> Entry:
+    def _floor(self, search: str, value: int) -> IndexEntry:
         return self._entry(search, value) or sparse.START
 
     # -- reading
@@ -437,7 +439,7 @@ class Segment:
             "what lies behind the last entry was proven when it was taken in"
         )
 
-    def _chain_over(self, start: Entry, end: int, *, prove: bool) -> int:
+    def _chain_over(self, start: IndexEntry, end: int, *, prove: bool) -> int:
         chain = start.chain
         for found in self.walk(start.position, end, prove=prove):
             chain = crc32(found.raw[:CHAINED_BYTES], chain)

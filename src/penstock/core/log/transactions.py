@@ -45,7 +45,7 @@ class Transactions:
         self._open: dict[int, int] = {}
         """Producer id to first offset; offsets only grow, so the first entry is the earliest."""
         self._ended: deque[tuple[int, int]] = deque()
-        """(offset of the marker, first offset) of transactions whose marker may not be visible yet."""
+        """(offset of the marker, first offset) of transactions whose marker may lie behind the high watermark."""
         self._columns = _columns()
         self._saved_count = -1
         """How many entries the file holds, all of them the same as here; -1: it has to be written anew."""
@@ -81,10 +81,10 @@ class Transactions:
         """Where the producer's open transaction starts; None when it has none."""
         return self._open.get(producer_id)
 
-    def first_unstable(self, visible_offset: int) -> int | None:
-        """Where the earliest transaction starts that readers before `visible_offset` cannot see the end of."""
+    def first_unstable(self, high_watermark: int) -> int | None:
+        """Where the earliest transaction starts whose end lies behind the high watermark, or that has none yet."""
         ended = self._ended
-        while ended and ended[0][0] < visible_offset:
+        while ended and ended[0][0] < high_watermark:
             ended.popleft()
         first = next(iter(self._open.values()), None)
         if ended:
@@ -122,15 +122,22 @@ class Transactions:
 
     # -- keeping
 
-    def save(self) -> dict[str, Any]:
-        """Bring the file up to date, not synced; returns what a snapshot must hold to go on from here."""
+    def save(self, high_watermark: int) -> dict[str, Any]:
+        """Bring the file up to date, not synced; returns what a snapshot must hold to go on from here.
+
+        Transactions that ended behind the high watermark are among it: a log that is opened again does not know how
+        much of it readers have seen.
+        """
         count = self.aborted_count
         if self._saved_count == -1:
             self._rewrite()
         elif self._saved_count < count:
             self._extend()
         self._saved_count = count
-        return {"open": list(self._open.items()), "aborted": count, "checksum": self._checksum}
+        ended = [one for one in self._ended if one[0] >= high_watermark]
+        return {
+            "open": list(self._open.items()), "ended": ended, "aborted": count, "checksum": self._checksum
+        }  # fmt: skip
 
     def _rewrite(self) -> None:
         content = self._encode(0)
@@ -165,6 +172,7 @@ class Transactions:
         if crc32(content) != saved["checksum"] or len(content) != saved["aborted"] * _ENTRY.size:
             raise TornSegment(f"{self._path} does not hold the {saved['aborted']} entries that it should")
         self._open = dict(saved["open"])
+        self._ended.extend((marker, first) for marker, first in saved.get("ended", ()))
         for entry in _ENTRY.iter_unpack(content):
             for column, value in zip(self._columns, entry, strict=True):
                 column.append(value)

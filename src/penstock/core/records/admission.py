@@ -7,6 +7,7 @@ With `penstock.validation=header` only the header is checked.
 
 from __future__ import annotations
 
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, TooLarge
 from penstock.core.limits import (
     BATCH_HEADER_BYTES,
@@ -21,11 +22,11 @@ from penstock.core.records.batch import (
     stamp_append_time,
     stamp_times,
 )
-from penstock.core.records.compression import CODEC_NAMES, decompress, unfolded_bytes_max
+from penstock.core.records.build import recompress
+from penstock.core.records.compression import decompress, unfolded_bytes_max
 from penstock.core.records.loops import load_loops
-from penstock.core.records.records import RECORD_BYTES_MIN
+from penstock.core.records.payload import RECORD_BYTES_MIN
 from penstock.core.records.walk_findings import FINE, OFFSET, TIME, TRAILING, Checked
-from penstock.core.records.whole import recompress
 from penstock.core.topic_config import TimestampType, TopicConfig, Validation
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 from google_crc32c import value as crc32c
 
+from penstock.core.codecs import NONE
 from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
 from penstock.core.records.batch import ATTRIBUTES_AT, BatchHeader, Buffer, decode_header, size_at
-from penstock.core.records.compression import NONE, decompress
+from penstock.core.records.compression import decompress
 from penstock.core.records.control import read_marker
 
 PAYLOAD_BYTES_MAX = 32 << 20

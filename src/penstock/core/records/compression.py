@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import cramjam
 
+from penstock.core.codecs import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.limits import (
     DECOMPRESSED_BYTES_MAX,
@@ -19,11 +20,6 @@ from penstock.core.limits import (
     UNFOLDED_BYTES_MIN,
     UNFOLDED_FACTOR_MAX,
 )
-
-NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-
-CODEC_NAMES: dict[int, str] = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-"""What the three lowest attribute bits of a batch mean; the other values mean nothing."""
 
 Buffer = bytes | bytearray | memoryview
 

@@ -23,8 +23,8 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
-from penstock.core.records.records import encode_records
-from penstock.core.records.whole import open_batch
+from penstock.core.records.build import open_batch
+from penstock.core.records.payload import encode_records
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")

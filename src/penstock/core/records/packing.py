@@ -24,7 +24,7 @@ from penstock.core.records.batch import (
     stamp_checksum,
 )
 from penstock.core.records.compression import compress
-from penstock.core.records.records import encode_headers
+from penstock.core.records.payload import encode_headers
 
 NULL = -1
 """The length of what is not there."""

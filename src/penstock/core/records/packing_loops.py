@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.records.murmur2 import MULTIPLIER, SEED
-from penstock.core.records.records import RECORD_BYTES_MIN
+from penstock.core.records.payload import RECORD_BYTES_MIN
 from penstock.core.records.varint import encode as encode_varint
 
 _WORD_BYTES = 4

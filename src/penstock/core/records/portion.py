@@ -11,10 +11,10 @@ from typing import NamedTuple
 from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.model import Record
 from penstock.core.records.batch import BatchHeader, Buffer
+from penstock.core.records.build import payload_of
 from penstock.core.records.loops import load_loops
-from penstock.core.records.records import decode_each
+from penstock.core.records.payload import decode_each
 from penstock.core.records.walk_findings import FINE, Checked, Spot
-from penstock.core.records.whole import payload_of
 
 _ANY_TIME = -(2**63)
 _seek = load_loops("walk").seek

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError, Damaged, NotNow, words_of
-from penstock.node.metrics.meters import count_error
+from penstock.node.runtime.meters import count_error
 from penstock.wire.http.response import PROBLEM, Response, json_bytes
 
 DOOR = "http"

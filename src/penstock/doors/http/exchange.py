@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import BrokerError
+from penstock.core.session import Session
 from penstock.doors.http.errors import problem_of
 from penstock.doors.http.origins import Origins
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
-from penstock.node.session import Session
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, encode_http_response
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.doors.http.exchange import Exchange
-from penstock.node.slices import CHUNK, Sliced
+from penstock.node.runtime.slices import CHUNK, Sliced
 from penstock.node.waist.group_descriptions import MemberOutline
 from penstock.node.waist.groups import Lag
 from penstock.node.waist.waist import Waist

@@ -11,8 +11,8 @@ from penstock.core.model import Isolation, Record
 from penstock.doors.http.errors import advice_of, problem_of
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
-from penstock.node.metrics.meters import count_error
-from penstock.node.slices import Sliced
+from penstock.node.runtime.meters import count_error
+from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.pages import Page, Pages
 from penstock.node.waist.positions import Edge
 from penstock.node.waist.publisher import Published, Publisher

@@ -7,7 +7,7 @@ import re
 import socket
 from typing import Protocol
 
-from penstock.node.addresses import is_wildcard
+from penstock.node.connections.addresses import is_wildcard
 from penstock.wire.http.request import Request
 
 LOOPBACK_NAME = "localhost"

@@ -15,7 +15,7 @@ from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
 from penstock.doors.http.query import Field
 from penstock.doors.http.tail import TAIL_FIELDS
 from penstock.doors.http.topics import LIST_FIELDS, TopicHandlers
-from penstock.node.slices import Sliced
+from penstock.node.runtime.slices import Sliced
 from penstock.wire.http.request import segments_of
 from penstock.wire.http.response import Response
 

@@ -17,7 +17,7 @@ from penstock.doors.http.groups import GroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import MessageHandlers
 from penstock.doors.http.openapi import describe
-from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins
+from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins, WebSettings
 from penstock.doors.http.query import read_query
 from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
@@ -25,8 +25,8 @@ from penstock.doors.http.topics import TopicHandlers
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.place import Place
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.waist import Waist
 from penstock.wire.http.inflation import CODINGS, Inflation
 from penstock.wire.http.request import Request
@@ -46,13 +46,13 @@ class HttpDoor:
 
     name = DOOR
 
-    def __init__(self, waist: Waist, gate: Gate) -> None:
+    def __init__(self, waist: Waist, gate: Gate, settings: WebSettings) -> None:
         self._waist = waist
         self._body_bytes_max = gate.limits.frame_bytes_max
         self.budget = gate.budget
         self._tasks = Tasks()
-        self._hosts = Hosts(gate.limits)
-        self._origins = Origins(gate.limits)
+        self._hosts = Hosts(settings)
+        self._origins = Origins(settings)
         self._reader = waist.reader()
         self._tails = Tails(waist.topics, self._reader)
         self._health = HealthHandlers(waist)

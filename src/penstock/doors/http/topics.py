@@ -10,7 +10,7 @@ from penstock.core.errors import InvalidRequest
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import Field, Word
-from penstock.node.slices import Sliced
+from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.topics import ConfigChange, ConfigOp, NewTopic, PartitionDetail, Topic
 from penstock.node.waist.waist import Waist
 from penstock.wire.http.messages import read_number, read_object, read_text

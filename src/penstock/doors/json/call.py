@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from penstock.core.errors import BrokerError
+from penstock.core.session import Session
 from penstock.doors.json.errors import error_fields
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
-from penstock.node.session import Session
-from penstock.node.slices import Sliced
+from penstock.node.runtime.slices import Sliced
 from penstock.wire.json.fields import Fields
 from penstock.wire.json.frames import encode_json, encode_object, frame_pieces
 from penstock.wire.json.rows import encode_listing

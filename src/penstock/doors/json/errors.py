@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from penstock.core.errors import BrokerError, leaves, words_of
-from penstock.node.metrics.meters import count_error
+from penstock.node.runtime.meters import count_error
 
 DOOR = "json"
 

@@ -16,7 +16,7 @@ from penstock.core.limits import GROUP_CALL_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from penstock.core.model import NO_EPOCH, TopicPartition
 from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
-from penstock.node.slices import Sliced, chunks, once
+from penstock.node.runtime.slices import Sliced, chunks, once
 from penstock.node.waist.committed import NO_RETENTION, Committed, Committer, OffsetEntry, Outcomes
 from penstock.node.waist.coordinators import CoordinatorKind
 from penstock.node.waist.groups import JOIN_EPOCH, LEAVE_EPOCH, NOTHING, Assignment, Beat, BeatAnswer

@@ -8,7 +8,7 @@ from penstock.core.errors import BrokerError, Malformed
 from penstock.core.model import Isolation, NewRecord, Record
 from penstock.doors.json.call import Call
 from penstock.doors.json.errors import error_fields
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.pages import Page, Pages
 from penstock.node.waist.positions import Edge
 from penstock.node.waist.publisher import Published

@@ -22,8 +22,8 @@ from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import Fields, shown
 from penstock.wire.json.frames import decode_object, encode_object

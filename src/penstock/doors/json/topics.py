@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core.errors import Malformed
 from penstock.doors.json.call import Call
-from penstock.node.slices import Sliced
+from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.topics import NewTopic, Topic
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, shown

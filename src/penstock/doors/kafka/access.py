@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, words_of
+from penstock.core.session import Session
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.checks import check_count
 from penstock.doors.kafka.errors import code_of
-from penstock.node.session import Session
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 

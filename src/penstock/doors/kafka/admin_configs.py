@@ -9,7 +9,7 @@ from penstock.core.errors import BrokerError, InvalidRequest, words_of
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.config_entries import described
 from penstock.doors.kafka.errors import code_of
-from penstock.node.slices import Pace, Sliced, chunks
+from penstock.node.runtime.slices import Pace, Sliced, chunks
 from penstock.node.waist.changes import check_named_once, repeated
 from penstock.node.waist.configs import Alteration, ConfigChange, ConfigKind, ConfigOp, Replacement
 from penstock.node.waist.waist import Waist

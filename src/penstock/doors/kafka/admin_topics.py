@@ -10,7 +10,7 @@ from penstock.core.errors import BrokerError, InvalidRequest, words_of
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.config_entries import CreatedConfigs
 from penstock.doors.kafka.errors import code_of
-from penstock.node.slices import Pace, chunks
+from penstock.node.runtime.slices import Pace, chunks
 from penstock.node.waist.changes import Deadline, check_named_once, repeated
 from penstock.node.waist.config_resources import check_settings_once
 from penstock.node.waist.topics import NO_ID, CreatedTopic, Growth, NewTopic, ReplicaAssignment

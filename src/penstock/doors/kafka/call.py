@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from penstock.core.session import Session
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.place import Place
-from penstock.node.session import Session
-from penstock.node.slices import Sliced, Slices
+from penstock.node.runtime.slices import Sliced, Slices
 from penstock.wire.kafka import KafkaMessage, encode_response, encode_response_sliced
 
 

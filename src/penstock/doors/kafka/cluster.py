@@ -15,7 +15,7 @@ from penstock.core.limits import AUTO_CREATED_TOPICS_MAX, DESCRIBED_PARTITIONS_M
 from penstock.core.model import check_topic_name
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
-from penstock.node.slices import CHUNK, Pace, Sliced, chunks
+from penstock.node.runtime.slices import CHUNK, Pace, Sliced, chunks
 from penstock.node.waist.topics import NO_ID, PartitionState, Topic
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, messages

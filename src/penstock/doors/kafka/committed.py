@@ -10,7 +10,7 @@ from penstock.core.errors import BrokerError, StaleMember, UnknownGroup
 from penstock.core.model import NO_EPOCH, TopicPartition
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.committed import (
     NO_OFFSET,
     NO_RETENTION,

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
-from penstock.node.slices import Sliced, once
+from penstock.node.runtime.slices import Sliced, once
 from penstock.node.waist.group_descriptions import AssignedTopic, ConsumerGroupDescription, ConsumerMember
 from penstock.node.waist.groups import JOIN_EPOCH, Beat, BeatAnswer
 from penstock.node.waist.waist import Waist

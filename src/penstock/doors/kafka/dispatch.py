@@ -31,7 +31,7 @@ from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
 from penstock.node.connections.connection import Connection
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_request, decode_request_header
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError
-from penstock.node.metrics.meters import count_error
+from penstock.node.runtime.meters import count_error
 from penstock.wire.kafka import ErrorCode
 
 DOOR = "kafka"

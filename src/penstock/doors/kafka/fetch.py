@@ -14,7 +14,7 @@ from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX
 from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
-from penstock.node.slices import CHUNK, Sliced, chunks
+from penstock.node.runtime.slices import CHUNK, Sliced, chunks
 from penstock.node.waist.fetch import Fetched, FetchSource, read_small
 from penstock.node.waist.waist import Waist
 from penstock.node.waist.waits import Waits

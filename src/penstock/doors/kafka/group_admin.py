@@ -9,7 +9,7 @@ from penstock.core.access import group_resource
 from penstock.core.errors import BrokerError, UnknownGroup, words_of
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.group_descriptions import ClassicGroupDescription
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.core.errors import BrokerError, InconsistentProtocol, MemberIdRequired, UnknownMember, words_of
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import DOOR, coordinator_code_of
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.cluster import BrokerEndpoint
 from penstock.node.waist.coordinators import CoordinatorKind
 from penstock.node.waist.groups import (

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.core.errors import BrokerError
 from penstock.core.limits import LARGE_ELEMENTS_IN_FLIGHT_MAX, REQUEST_ELEMENTS_MAX
 from penstock.doors.kafka.call import Call
-from penstock.node.slices import Sliced, Slices
+from penstock.node.runtime.slices import Sliced, Slices
 from penstock.wire.kafka import API, decode_request_sliced
 
 ELEMENT_BYTES_MIN = 2

@@ -13,7 +13,7 @@ from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.exact_offsets import ExactOffsets
-from penstock.node.slices import CHUNK, Sliced, chunks
+from penstock.node.runtime.slices import CHUNK, Sliced, chunks
 from penstock.node.waist.positions import Edge, TimedOffset
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages

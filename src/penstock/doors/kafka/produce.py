@@ -10,7 +10,7 @@ from penstock.core.model import Acks
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
-from penstock.node.slices import CHUNK
+from penstock.node.runtime.slices import CHUNK
 from penstock.node.waist.produce import InTransaction, NewBatch, Produced, Written
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, encode_produced, messages

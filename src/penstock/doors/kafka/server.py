@@ -8,7 +8,7 @@ from functools import partial
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.dispatch import Dispatch
 from penstock.doors.kafka.errors import DOOR
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece

@@ -10,7 +10,7 @@ from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of, coordinator_code_of
-from penstock.node.slices import Pace, Sliced, chunks
+from penstock.node.runtime.slices import Pace, Sliced, chunks
 from penstock.node.waist.transactions import GROUPS_TOPIC, STATES, NewMarker, ProducerState, TransactionFilter
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages

@@ -20,7 +20,7 @@ from penstock.core.model import NO_EPOCH, NO_PRODUCER, TopicPartition
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
-from penstock.node.slices import Pace, Sliced, chunks
+from penstock.node.runtime.slices import Pace, Sliced, chunks
 from penstock.node.waist.committed import Committer, OffsetEntry, Outcomes
 from penstock.node.waist.transactions import Claim, OffsetCommit
 from penstock.node.waist.waist import Waist

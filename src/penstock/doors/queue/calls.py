@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from penstock.core.errors import BrokerError, InvalidRequest
+from penstock.core.session import Session
 from penstock.doors.queue.membership import Membership
 from penstock.node.connections.place import Place
-from penstock.node.session import Session
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.subscriptions import Definition, Wish
 from penstock.node.waist.topics import NewTopic
 from penstock.node.waist.waist import Waist

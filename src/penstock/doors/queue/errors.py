@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core import errors
 from penstock.core.errors import BrokerError
 from penstock.core.limits import ERROR_CHARS_MAX
-from penstock.node.metrics.meters import count_error
+from penstock.node.runtime.meters import count_error
 from penstock.wire.queue.properties import Properties
 from penstock.wire.queue.words import CODE, ERROR, FAILURE, FALSE, RETRIABLE, STATUS, TRUE
 

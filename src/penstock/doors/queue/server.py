@@ -11,6 +11,7 @@ from itertools import count
 
 from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.core.model import NO_TIMESTAMP, NewRecord
+from penstock.core.session import Session
 from penstock.doors.queue.calls import Calls
 from penstock.doors.queue.errors import DOOR, error_properties
 from penstock.doors.queue.membership import Membership, Usual
@@ -18,7 +19,6 @@ from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import UNKNOWN, Framing
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
-from penstock.node.session import Session
 from penstock.node.waist.publisher import Published
 from penstock.node.waist.subscriptions import Outcome
 from penstock.node.waist.waist import Waist

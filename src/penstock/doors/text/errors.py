@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from penstock.core.errors import BrokerError, leaves, words_of
-from penstock.node.metrics.meters import count_error
+from penstock.node.runtime.meters import count_error
 from penstock.wire.text.answers import encode_error
 
 DOOR = "text"

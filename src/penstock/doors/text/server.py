@@ -14,7 +14,7 @@ from penstock.doors.text.errors import DOOR, NO_MESSAGE, error_line
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.place import Place
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.positions import Edge
 from penstock.node.waist.publisher import Published
 from penstock.node.waist.reader import Run, Wanted

@@ -16,14 +16,14 @@ from typing import Protocol, cast
 
 from penstock.core.errors import BrokerError, ForeignProtocol
 from penstock.core.log.segment import Slice
+from penstock.core.session import Session
 from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.crowd import Crowd
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
 from penstock.node.connections.place import Place
 from penstock.node.connections.turns import BYTES_PER_UNIT, Turns
-from penstock.node.metrics.meters import Histogram
-from penstock.node.session import Session
+from penstock.node.runtime.meters import Histogram
 
 LINGER_S_MAX = 5.0
 """How long a client whose connection ends has to take the last words."""

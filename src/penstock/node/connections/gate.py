@@ -11,11 +11,11 @@ from collections import Counter
 
 from penstock.core.errors import TimedOut
 from penstock.node.connections.connection import Connection
+from penstock.node.connections.connection_settings import ConnectionSettings
 from penstock.node.connections.crowd import Crowd
 from penstock.node.connections.heap import give_back
 from penstock.node.connections.intake import Budget
-from penstock.node.metrics.meters import Meters
-from penstock.node.settings import Settings
+from penstock.node.runtime.meters import Meters
 
 SWEEP_S_MAX = 5.0
 SWEEP_S_MIN = 0.05
@@ -28,7 +28,7 @@ DEPARTURES_MANY = 500
 class Gate:
     """Every connection of a node."""
 
-    def __init__(self, settings: Settings, meters: Meters | None = None) -> None:
+    def __init__(self, settings: ConnectionSettings, meters: Meters | None = None) -> None:
         self.limits = settings
         self._meters = meters or Meters()
         self.budget = Budget(settings.inflight_bytes_max)

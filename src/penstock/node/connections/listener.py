@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate
@@ -17,9 +17,9 @@ BACKLOG = 1024
 class Listener:
     """A listening socket, and the dialect that is spoken on it."""
 
-    def __init__(self, gate: Gate, port: int, make_dialect: Callable[[], Dialect[Connection]]) -> None:
+    def __init__(self, gate: Gate, address: Address, make_dialect: Callable[[], Dialect[Connection]]) -> None:
         self._gate = gate
-        self._port = port
+        self._address = address
         self._make_dialect = make_dialect
         self._loop = asyncio.get_running_loop()
         self._dialect: Dialect[Connection] | None = None
@@ -34,9 +34,9 @@ class Listener:
 
     async def open(self) -> Address:
         """Take the port; returns the address with its real port. OSError when it cannot."""
-        host = self._gate.limits.host
+        host, port = self._address
         self._server = await self._loop.create_server(
-            self.connect, host, self._port, backlog=BACKLOG, start_serving=False
+            self.connect, host, port, backlog=BACKLOG, start_serving=False
         )
         self._apply_buffer_sizes()
         return Address(host, self._server.sockets[0].getsockname()[1])

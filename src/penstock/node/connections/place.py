@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Protocol
 
 from penstock.node.connections.outbox import Piece
-from penstock.node.metrics.meters import Histogram
+from penstock.node.runtime.meters import Histogram
 
 
 class Line(Protocol):

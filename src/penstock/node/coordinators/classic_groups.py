@@ -9,12 +9,18 @@ from collections.abc import Callable
 from uuid import UUID
 
 from penstock.core.errors import BrokerError, InconsistentProtocol, UnknownMember
-from penstock.core.machines import consumer_group_classic
-from penstock.core.machines.consumer_group import ConsumerGroup
-from penstock.core.machines.consumer_group_targets import Topics
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import AnswerT, Decision, GroupKind, Moment
-from penstock.core.machines.group_values import Assigned, JoinCommand, Joined, LeaveCommand, SyncCommand
+from penstock.core.machine import AnswerT, Decision, GroupKind, Moment
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.values import (
+    Assigned,
+    JoinCommand,
+    Joined,
+    LeaveCommand,
+    SyncCommand,
+)
+from penstock.core.machines.consumer_group import classic_members as consumer_group_classic
+from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.ports import Rng
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups, check_group_id

@@ -7,18 +7,25 @@ through its callback, when what it did is durable. Never raises.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, GroupSubscribed, UnknownGroup, UnstableOffset
-from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment
-from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event
+from penstock.core.errors import (
+    BrokerError,
+    GroupSubscribed,
+    NotCoordinator,
+    UnknownGroup,
+    UnstableOffset,
+)
+from penstock.core.machine import NEVER_MS, Decision, GroupMachine, Moment
+from penstock.core.machines.offsets.offsets import NO_EXPIRY, Committed, Event
 from penstock.core.model import TopicPartition
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups
-from penstock.node.partition import Settled
-from penstock.node.slices import Sliced, chunks
+from penstock.node.coordinators.shard import Stage
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.runtime.slices import Sliced, chunks
 
 logger = logging.getLogger("penstock.groups")
 
@@ -119,6 +126,11 @@ class CommittedOffsets:
                 else:
                     found[place] = machine.find(group_id, place)
             yield len(some) // 4
+        if shard.roster.offsets is not machine:
+            answered(
+                NotCoordinator(f"{shard.partition} was taken over while offsets of {group_id!r} were read")
+            )
+            return
         shard.carry_out(group_id, Decision(answer=found), answered)
 
     def remove(self, group_id: str, wanted: Sequence[TopicPartition], answered: Answered[Outcomes]) -> None:
@@ -171,31 +183,43 @@ class CommittedOffsets:
 
         shard.carry_out(group_id, _each(offsets, decide, seen), answered)
 
-    def settle(self, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
-        """The producer's transaction has ended: its offsets count, or are dropped. May be repeated after a crash.
+    def settle(self, index: int, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
+        """The producer's transaction has ended: its offsets on one partition of the groups' topic count, or are gone.
 
-        Called back once it is durable on every partition, with the first error if there was one: then repeat it.
+        Called back once that is durable, or with what stood in its way: then repeat it. May be repeated after a crash.
         """
-        shards = [shard for shard in self._groups.shards if producer_id in shard.roster.offsets.producers]
-        gathering = _Gathering(len(shards), settled)
-        for shard in shards:
-            events = shard.roster.offsets.decide_settle(producer_id, is_commit=is_commit)
-            shard.keep(events, gathering.one_settled)
+        shards = self._groups.host.shards
+        if not 0 <= index < len(shards):
+            settled(None)
+            return
+        shard = shards[index]
+        try:
+            shard.check_ready()
+        except BrokerError as error:
+            settled(error)
+            return
+        shard.persist_all(shard.roster.offsets.decide_settle(producer_id, is_commit=is_commit), settled)
 
     # -- what ends by itself
 
-    def forget_topics(self, topics: Container[str]) -> Sliced[None]:
+    def forget_topics(self, topics: Collection[str]) -> Sliced[None]:
         """Topics were deleted: later ones of these names start without readers."""
-        for shard in self._groups.shards:
-            machine = shard.roster.offsets
-            for group_ids in chunks(machine.group_ids):
-                events = [
-                    event
-                    for group_id in group_ids
-                    for event in machine.decide_remove_topics(group_id, topics)
-                ]
-                shard.keep(events, _logged)
-                yield len(group_ids) // 2 + len(events)
+        for shard in self._groups.host.shards:
+            if shard.stage is Stage.REPLAYING:
+                shard.gone_topics.update(topics)
+            elif shard.stage is not Stage.RESIGNED:
+                yield from self.forget_topics_of(shard, topics)
+
+    def forget_topics_of(self, shard: GroupShard, topics: Container[str]) -> Sliced[None]:
+        """The same on one shard."""
+        machine = shard.roster.offsets
+        for group_ids in chunks(machine.group_ids):
+            events = [
+                event for group_id in group_ids for event in machine.decide_remove_topics(group_id, topics)
+            ]
+            if events:
+                shard.persist_all(events, _logged)
+            yield len(group_ids) // 2 + len(events)
 
     def expire(self, shard: GroupShard, group_id: str) -> None:
         """Drop a group's offsets that are due, and the group itself if it is empty and has none left."""
@@ -208,7 +232,8 @@ class CommittedOffsets:
         )
         if _is_spent(group, len(machine.of_group(group_id)) - len(events), machine.has_pended(group_id)):
             events += group.decide_remove()
-        shard.keep(events, _logged)
+        if events:
+            shard.persist_all(events, _logged)
 
 
 def _is_spent(group: GroupMachine, offsets_left: int, has_pended: bool) -> bool:
@@ -238,20 +263,3 @@ def _each(
 def _logged(error: BrokerError | None) -> None:
     if error is not None:
         logger.warning("offsets that are over could not be dropped now: %s", error)
-
-
-class _Gathering:
-    """Waits for several shards and tells once."""
-
-    def __init__(self, count: int, settled: Settled) -> None:
-        self._left = count
-        self._settled = settled
-        self._error: BrokerError | None = None
-        if not count:
-            settled(None)
-
-    def one_settled(self, error: BrokerError | None) -> None:
-        self._error = self._error or error
-        self._left -= 1
-        if not self._left:
-            self._settled(self._error)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from uuid import UUID
 
 from penstock.core.errors import BrokerError, UnknownGroup
-from penstock.core.machines.consumer_group import Beat, BeatAnswer, ConsumerGroup
-from penstock.core.machines.consumer_group_events import JOIN_EPOCH
-from penstock.core.machines.consumer_group_targets import Topics
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine, Moment
-from penstock.core.machines.group_upgrade import decide_upgrade
+from penstock.core.machine import Decision, GroupKind, GroupMachine, Moment
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.consumer_group.events import JOIN_EPOCH
+from penstock.core.machines.consumer_group.group import Beat, BeatAnswer, ConsumerGroup
+from penstock.core.machines.consumer_group.targets import Topics
+from penstock.core.machines.consumer_group.upgrade import decide_upgrade
 from penstock.core.ports import Rng
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups, check_group_id

@@ -13,17 +13,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription import DeadLetter
-from penstock.core.machines.subscription_definitions import Definition
-from penstock.core.machines.subscription_events import Feed
+from penstock.core.machines.subscriptions.definitions import Definition
+from penstock.core.machines.subscriptions.events import Feed
+from penstock.core.machines.subscriptions.subscription import DeadLetter
 from penstock.core.model import Header, NewRecord, Record
-from penstock.core.records.whole import build_batch
-from penstock.node.committed_records import every_committed
+from penstock.core.records.build import build_batch
 from penstock.node.coordinators.live_subscription import LiveSubscription
 from penstock.node.coordinators.subscription_feed import REDRIVEN_FOR, SubscriptionFeed
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.committed_records import every_committed
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.dead_letters")
 
@@ -96,7 +96,7 @@ class DeadLetters:
         Which ones is settled before anything is waited for: who comes meanwhile is not durably dying yet.
         """
         some = dict(list(self._waiting.items())[:AT_ONCE])
-        await live.shard.kept()
+        await live.shard.persisted(live.shard.end_offset)
         partition = await self._open_topic(live.definition.dead_letter_topic, TOPIC_CONFIG)
         if live.is_closed:
             return
@@ -116,7 +116,7 @@ class DeadLetters:
             return
         for feed in {letter.feed.machine.feed: letter.feed for letter in some.values()}.values():
             offsets = [origin.offset for origin, letter in some.items() if letter.feed is feed]
-            live.shard.keep(feed.machine.decide_bury(offsets))
+            live.shard.persist(feed.machine.decide_bury(offsets))
             for offset in offsets:
                 origin = Origin(feed.machine.feed, offset)
                 self._waiting.pop(origin, None)
@@ -220,6 +220,6 @@ async def redrive(
     for partition in partitions.values():
         await partition.sync_to(partition.end_offset)
     if upto_offset != definition.redriven_offset and not live.is_closed:
-        live.shard.keep(live.shard.book.decide_redriven(definition.name, upto_offset))
-        await live.shard.kept()
+        live.shard.persist(live.shard.book.decide_redriven(definition.name, upto_offset))
+        await live.shard.persisted(live.shard.end_offset)
     return count

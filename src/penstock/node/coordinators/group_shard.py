@@ -1,7 +1,7 @@
 """One partition of the groups' topic, live: its roster, the calls that wait, the timers. Knows no kind of group.
 
-Every change goes through `carry_out`: append what is kept, apply everything, file the caller if it has to wait, and
-answer once everything that the group has kept so far is durable. A timer per group calls its `decide_tick`.
+Every change goes through `carry_out`: persist and apply, file the caller if it has to wait, and answer once everything
+that was persisted of the group so far is durable. A timer per group calls its `decide_tick`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, NotCoordinator, Rebalancing
-from penstock.core.machines.group_kinds import (
+from penstock.core.machine import (
     NEVER_MS,
     AnswerT,
     Decision,
@@ -23,11 +23,12 @@ from penstock.core.machines.group_kinds import (
     Records,
     Waiter,
 )
-from penstock.core.machines.roster import Roster
+from penstock.core.machines.offsets.roster import Roster
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Sliced
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced
 
 logger = logging.getLogger("penstock.groups")
 
@@ -41,45 +42,59 @@ Answered = Callable[[AnswerT | BrokerError], None]
 """Called once, with the machine's answer or with a BrokerError."""
 
 
-class GroupShard:
+class GroupShard(Shard[Roster]):
     """Owns every group that hashes to its partition."""
 
-    def __init__(self, partition: Partition, roster: Roster, records: Records, runtime: Runtime) -> None:
-        self.partition = partition
-        self.roster = roster
-        self._records = records
-        self._runtime = runtime
-        self._shard: Shard[Any] = Shard(partition, roster, records.encode, records.decode, runtime)
+    def __init__(
+        self,
+        partition: Partition,
+        make_roster: Callable[[], Roster],
+        records: Records,
+        runtime: Runtime,
+        settle_offsets: Callable[[GroupShard], Sliced[None]],
+    ) -> None:
+        super().__init__(partition, make_roster, records, runtime)
+        self._settle_offsets = settle_offsets
+        """Called before this shard serves: drops what is left of topics that are gone."""
+        self.gone_topics: set[str] = set()
+        """Topics that were deleted while the partition was being read."""
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[str, dict[Waiter, Answered[Any]]] = {}
+        self._waiting_calls: dict[str, dict[Waiter, Answered[Any]]] = {}
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self._due: deque[str] = deque()
-        self._kept: dict[str, int] = {}
-        """Group → the offset that must be durable before anything more is said about it."""
 
-    # -- life
+    @property
+    def roster(self) -> Roster:
+        return self.machine
 
-    def recover(self) -> None:
-        """Read the partition; members that were known get a whole session to show up."""
-        self._shard.replay()
-        moment = self.moment()
-        for group in self.roster.groups:
-            self._apply(group.decide_revive(moment).events)
+    # -- leading
+
+    def _resume(self) -> Sliced[None]:
+        """Members that were known get a whole session to show up. No timer runs before all of them have it."""
+        groups = self.roster.groups
+        for group in groups:
+            self._apply(group.decide_revive(self.moment()).events)
+            yield TICK_UNITS
+        yield from self._settle_offsets(self)
+        self.gone_topics.clear()
+        for group in groups:
             self._arm(group)
+            yield 1
 
-    def close(self) -> None:
-        """Answer everybody that waits, because this partition is coordinated no more."""
+    def _let_go(self, error: NotCoordinator) -> None:
+        self.gone_topics.clear()
+        self.release(error)
+
+    def release(self, error: NotCoordinator) -> None:
+        """Answer every call that waits for other members, and stop the timers that they wait for."""
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self._due.clear()
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting_calls = self._waiting_calls, {}
         for calls in waiting.values():
             for answered in calls.values():
-                answered(NotCoordinator(f"{self.partition} is coordinated here no more"))
-
-    def check_ready(self) -> None:
-        self._shard.check_ready()
+                answered(error)
 
     def moment(self) -> Moment:
         return Moment(int(self._loop.time() * 1000), self._runtime.clock.now_ms())
@@ -89,15 +104,14 @@ class GroupShard:
     def carry_out(
         self, group_id: str, decision: Decision[AnswerT], answered: Answered[AnswerT] | None = None
     ) -> None:
-        """Make a decision happen and answer whom it concerns. If it cannot be kept, nothing happens but that answer."""
+        """Make a decision happen and answer whom it concerns; if it cannot be persisted, only that is answered."""
         try:
-            self._keep(group_id, decision.events)
+            self.persist(decision.events, group_id)
         except BrokerError as error:
             if answered is None:
                 raise
             answered(error)
             return
-        self._apply(decision.events)
         if decision.waits is not None:
             assert answered is not None, decision
             self._file(group_id, decision.waits, answered)
@@ -107,58 +121,34 @@ class GroupShard:
             self._reply(group_id, waiter, answer)
         self._settle_timer(group_id)
 
-    def keep(self, events: Sequence[Any], settled: Settled) -> None:
+    def persist_all(self, events: Sequence[Any], settled: Settled) -> None:
         """Make events happen that no member asked for, of any number of groups; call back once they are durable."""
         try:
-            end_offset = self._shard.append(events) if events else 0
+            end_offset = self.persist(events, *{event.group_id: None for event in events})
         except BrokerError as error:
             settled(error)
             return
-        for event in events:
-            self._kept[event.group_id] = end_offset
-        self._apply(events)
-        self.partition.when_durable(end_offset, settled)
-
-    def _keep(self, group_id: str, events: Iterable[Any]) -> None:
-        self._shard.check_ready()
-        kept = [event for event in events if self._records.keeps(event)]
-        if kept:
-            self._kept[group_id] = self._shard.append(kept)
-
-    def _apply(self, events: Iterable[Any]) -> None:
-        for event in events:
-            self.roster.apply(event)
+        self.when_persisted(end_offset, settled)
 
     def _file(self, group_id: str, waiter: Waiter, answered: Answered[Any]) -> None:
         """A call that repeats one still waiting takes its place; the earlier one, whose client gave up, is let go."""
-        calls = self._waiting.setdefault(group_id, {})
+        calls = self._waiting_calls.setdefault(group_id, {})
         earlier = calls.pop(waiter, None)
         calls[waiter] = answered
         if earlier is not None:
             earlier(Rebalancing("the member has asked again meanwhile"))
 
     def _reply(self, group_id: str, waiter: Waiter, answer: Any) -> None:
-        calls = self._waiting.get(group_id, {})
+        calls = self._waiting_calls.get(group_id, {})
         answered = calls.pop(waiter, None)
         if not calls:
-            self._waiting.pop(group_id, None)
+            self._waiting_calls.pop(group_id, None)
         if answered is not None:
             self._tell(group_id, answered, answer)
 
     def _tell(self, group_id: str, answered: Answered[Any], answer: Any) -> None:
-        """Answer once all that is kept of the group is durable: what is said must survive."""
-        self.when_kept(group_id, lambda error: answered(answer if error is None else error))
-
-    def when_kept(self, group_id: str, settled: Callable[[BrokerError | None], None]) -> None:
-        """Call back once everything that was decided about a group so far is durable."""
-        end_offset = self._kept.get(group_id)
-        if end_offset is not None and self.partition.high_watermark >= end_offset:
-            del self._kept[group_id]
-            end_offset = None
-        if end_offset is None:
-            settled(None)
-        else:
-            self.partition.when_durable(end_offset, settled)
+        """Answer once all that was persisted of the group is durable: what is said must survive."""
+        self.when_persisted(group_id, lambda error: answered(answer if error is None else error))
 
     # -- time
 
@@ -203,7 +193,7 @@ class GroupShard:
             self.carry_out(group_id, group.decide_tick(self.moment()))
         except BrokerError as error:
             if error.retriable:
-                logger.warning("a group's timeouts wait for the disk: %s", error, extra={"group": group_id})
+                logger.warning("cannot persist group timeout; retrying: %s", error, extra={"group": group_id})
                 again_ms = self.moment().now_ms + RETRY_MS
                 self._timers[group_id] = (
                     again_ms,
@@ -215,7 +205,7 @@ class GroupShard:
                     error,
                     extra={"partition": str(self.partition)},
                 )
-                self.close()
+                self.release(NotCoordinator(f"{self.partition} is no longer coordinated here"))
 
 
 def _ignore(outcome: object) -> None:

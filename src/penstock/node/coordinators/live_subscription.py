@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from penstock.core.errors import BrokerError, InvalidRequest, NotCoordinator, UnknownMember
-from penstock.core.machines.group_kinds import NEVER_MS, Decision
-from penstock.core.machines.subscription import DeadLetter, Delivery, Outcome
-from penstock.core.machines.subscription_definitions import Definition
-from penstock.core.machines.subscription_events import Freed
+from penstock.core.machine import NEVER_MS, Decision
+from penstock.core.machines.subscriptions.definitions import Definition
+from penstock.core.machines.subscriptions.events import Freed
+from penstock.core.machines.subscriptions.subscription import DeadLetter, Delivery, Outcome
 from penstock.core.model import Record
 from penstock.node.coordinators.subscription_feed import SubscriptionFeed
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
-from penstock.node.partition import Partition, Settled
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.replicas.partition import Partition
 
 logger = logging.getLogger("penstock.subscriptions")
 
@@ -122,6 +123,8 @@ class LiveSubscription:
             self._put_window(member_id, self._windows[member_id])
 
     def _put_window(self, member_id: str, window: int) -> None:
+        if self.is_closed:
+            return  # the shard may host another machine by now
         self.shard.apply(self.feeds[0].machine.decide_join(member_id, window))
         self._turn_soon()
 
@@ -141,7 +144,7 @@ class LiveSubscription:
             self._stall(error)
             settled(error)
             return
-        self.shard.when_kept(settled)
+        self.shard.when_persisted(self.shard.end_offset, settled)
 
     def _stop_listening(self) -> None:
         for feed in self.feeds:
@@ -157,7 +160,9 @@ class LiveSubscription:
     def renew(self, member_id: str, partition: int, offset: int) -> None:
         """A member needs more time for a message that it holds."""
         machine = self._feed(partition).machine
-        self.shard.apply(machine.decide_renew(member_id, [offset], self._now_ms()))
+        events = machine.decide_renew(member_id, [offset], self._now_ms())
+        if not self.is_closed:
+            self.shard.apply(events)
 
     def when_settled(self, settled: Settled) -> None:
         """Call back once everything that members have said so far is durable."""
@@ -174,7 +179,9 @@ class LiveSubscription:
         try:
             self._settle()
         except BrokerError as failure:
-            logger.warning("words of members are lost: %s", failure, extra={"subscription": self.name})
+            logger.warning(
+                "acknowledgements lost during shutdown: %s", failure, extra={"subscription": self.name}
+            )
         self.close(error)
 
     def close(self, error: BrokerError) -> None:
@@ -214,7 +221,7 @@ class LiveSubscription:
     def _tell(self) -> None:
         asking, self._asking = self._asking, []
         for settled in asking:
-            self.shard.when_kept(settled)
+            self.shard.when_persisted(self.shard.end_offset, settled)
 
     def _stall(self, error: BrokerError) -> None:
         """Something cannot be written or read: try again later, or give up for good."""
@@ -253,7 +260,7 @@ class LiveSubscription:
         events = [event for _, decision in decisions for event in decision.events]
         if not events:
             return
-        end_offset = self.shard.keep(events)
+        end_offset = self.shard.persist(events)
         for feed, decision in decisions:
             if any(isinstance(event, Freed) and event.is_ready for event in decision.events):
                 feed.returned_upto = end_offset
@@ -295,7 +302,7 @@ class LiveSubscription:
     def _deal_from(self, feed: SubscriptionFeed, count_max: int, parcels: dict[str, list[Delivered]]) -> None:
         machine = feed.machine
         if machine.ready and self.shard.partition.high_watermark < feed.returned_upto:
-            self.shard.partition.when_durable(feed.returned_upto, lambda _: self._turn_soon())
+            self.shard.when_persisted(feed.returned_upto, lambda _: self._turn_soon())
             return
         if machine.ready and not feed.can_read_again(count_max):
             return

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
-from penstock.core.machines.transaction_values import NO_TOPIC_ID, Enlisted, Transaction
+from penstock.core.machines.transactions.values import NO_TOPIC_ID, Enlisted, Transaction
 from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.tasks import resolver
 
 logger = logging.getLogger("penstock.transactions")
 
@@ -25,27 +26,23 @@ FindPartition = Callable[[str, int], Partition]
 class Markers:
     """Writes the markers of one node."""
 
-    def __init__(
-        self, find_partition: FindPartition, committed: CommittedOffsets, coordinator_epoch: int
-    ) -> None:
+    def __init__(self, find_partition: FindPartition, committed: CommittedOffsets) -> None:
         self._find_partition = find_partition
         self._committed = committed
-        self._coordinator_epoch = coordinator_epoch
 
     def enlist(self, place: TopicPartition) -> Enlisted:
         """The partition that has this name now, to be added to a transaction. Raises UnknownTopic."""
         return Enlisted(*place, self._find_partition(*place).topic_id)
 
-    async def write(self, one: Transaction) -> None:
+    async def write(self, one: Transaction, coordinator_epoch: int) -> None:
         """Write what is missing and wait until it is on disk. Raises if some could not be; the rest is done then."""
-        marker = Marker(one.is_commit, self._coordinator_epoch)
+        marker = Marker(one.is_commit, coordinator_epoch)
         work = [
-            self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
+            self.settle_offsets(place.partition, one.producer_id, is_commit=one.is_commit)
+            if place.topic == GROUPS_TOPIC
+            else self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
             for place in one.places
-            if place.topic != GROUPS_TOPIC
         ]
-        if len(work) < len(one.places):
-            work.append(self.settle_offsets(one.producer_id, is_commit=one.is_commit))
         for error in [await work[0]] if len(work) == 1 else await asyncio.gather(*work):
             if error is not None:
                 raise error
@@ -80,8 +77,8 @@ class Markers:
         appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
         await partition.sync_to(partition.end_offset if appended is None else appended.end_offset)
 
-    async def settle_offsets(self, producer_id: int, *, is_commit: bool) -> BrokerError | None:
-        """End what a producer has pending with the groups; returns what stood in the way."""
+    async def settle_offsets(self, index: int, producer_id: int, *, is_commit: bool) -> BrokerError | None:
+        """End what a producer has pending on one partition of the groups' topic; returns what stood in the way."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self._committed.settle(producer_id, is_commit=is_commit, settled=done.set_result)
+        self._committed.settle(index, producer_id, is_commit=is_commit, settled=resolver(done))
         return await done

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from penstock.core.errors import NotHeld
-from penstock.core.machines.subscription import Available, Claim, Outcome, Subscription
-from penstock.core.machines.subscription_events import MarkState
+from penstock.core.machines.subscriptions.events import MarkState
+from penstock.core.machines.subscriptions.subscription import Available, Claim, Outcome, Subscription
 from penstock.core.model import Record
-from penstock.node.committed_records import read_committed, read_opened
-from penstock.node.partition import Partition
+from penstock.node.replicas.committed_records import read_committed, read_opened
+from penstock.node.replicas.partition import Partition
 
 READ_BYTES = 256 << 10
 """Bytes of the log that are read ahead at a time."""

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 from penstock.core.errors import (
     BrokerError,
@@ -23,17 +22,19 @@ from penstock.core.errors import (
     UnknownTopic,
 )
 from penstock.core.limits import SUBSCRIPTION_NAME_CHARS_MAX
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Topic
-from penstock.core.machines.subscription_definitions import Definition, dead_letter_topic
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Topic
+from penstock.core.machines.subscriptions.definitions import Definition, dead_letter_topic
 from penstock.core.model import check_topic_name
 from penstock.node.coordinators.dead_letters import DeadLetters, redrive
 from penstock.node.coordinators.live_subscription import LiveSubscription
+from penstock.node.coordinators.shard import Stage
+from penstock.node.coordinators.shard_host import ShardHost
+from penstock.node.coordinators.subscription_settings import SubscriptionSettings
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.subscriptions")
 
@@ -46,6 +47,7 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "penstock.durability": "fsync",
 }
 
+STOPPING = "the broker is stopping"
 EARLIEST, LATEST = -2, -1
 """Instead of an offset: from the first message that is there, or only what comes from now on."""
 
@@ -80,7 +82,7 @@ class Subscriptions:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SubscriptionSettings,
         runtime: Runtime,
         open_topic: OpenTopic,
         catalog: Catalog,
@@ -91,7 +93,10 @@ class Subscriptions:
         self._open_topic = open_topic
         self._catalog = catalog
         self._find_partition = find_partition
-        self._shards: list[SubscriptionShard] = []
+        self.host: ShardHost[SubscriptionShard] = ShardHost(
+            lambda: open_topic(TOPIC, TOPIC_PARTITIONS, TOPIC_CONFIG, True),
+            lambda partition: SubscriptionShard(partition, runtime, self._revive, self._close_all),
+        )
         self._live: dict[str, LiveSubscription] = {}
         self._redriving: dict[str, asyncio.Lock] = {}
         self._tasks = Tasks()
@@ -99,26 +104,20 @@ class Subscriptions:
     # -- life
 
     async def open(self) -> None:
-        """Make the topic if it is not there, read it, and go on where it was left. Free when it is open."""
-        if self._shards:
-            return
-        partitions = await self._open_topic(TOPIC, TOPIC_PARTITIONS, TOPIC_CONFIG, True)
-        if self._shards:
-            return
-        self._shards = [SubscriptionShard(partition, self._runtime) for partition in partitions]
-        for shard in self._shards:
-            shard.recover()
-            if shard.partition.failure is None:
-                for definition in shard.book.definitions:
-                    self._revive(shard, definition)
+        """Make the topic if it is not there, start to read it, and go on where it was left. Free when it is open."""
+        await self.host.open()
+
+    async def loaded(self) -> None:
+        """Wait until every partition that is being read has been."""
+        await self.host.loaded()
 
     def _revive(self, shard: SubscriptionShard, definition: Definition) -> None:
         """A subscription to a topic whose deletion was cut short goes now; all others are at work again."""
         topic = self._catalog.find(definition.topic)
         if topic is None or topic.id != definition.topic_id:
-            _keep_or_leave(shard, shard.book.decide_remove(definition.name))
+            _persist_or_leave(shard, shard.book.decide_remove(definition.name))
             return
-        _keep_or_leave(shard, shard.book.decide_extend(definition.name, topic.partition_count))
+        _persist_or_leave(shard, shard.book.decide_extend(definition.name, topic.partition_count))
         self._start(shard, definition, is_recovering=True)
 
     def _start(self, shard: SubscriptionShard, definition: Definition, *, is_recovering: bool) -> None:
@@ -140,20 +139,24 @@ class Subscriptions:
 
     async def stop(self) -> None:
         self.release_members()
+        self.host.resign_all(STOPPING)
         await self._tasks.stop()
 
     def release_members(self) -> None:
         """Tell every member that it ends here, because the broker is stopping."""
         for live in self._live.values():
             if not live.is_closed:
-                live.retire(NotCoordinator("the broker is stopping"))
+                live.retire(NotCoordinator(STOPPING))
+
+    def _close_all(self, shard: SubscriptionShard, error: NotCoordinator) -> None:
+        """The shard is coordinated here no longer."""
+        for name in [name for name, live in self._live.items() if live.shard is shard]:
+            self._let_go(name, error)
 
     def _shard_of(self, name: str) -> SubscriptionShard:
-        if not self._shards:
+        if not self.host.is_open:
             raise UnknownGroup(f"there is no subscription {name!r}; create it first")
-        shard = self._shards[crc32(name.encode()) % len(self._shards)]
-        shard.check_ready()
-        return shard
+        return self.host.of(name)
 
     # -- coming and going
 
@@ -169,9 +172,9 @@ class Subscriptions:
         starts = [] if known else [_start(one, wish.start_offset) for one in self._partitions_of(topic)]
         events = shard.book.decide_create(definition, starts)
         if events:
-            shard.keep(events)
+            shard.persist(events)
             self._start(shard, definition, is_recovering=False)
-        await shard.kept()
+        await shard.persisted(shard.end_offset)
         return bool(events)
 
     def _subscribable(self, name: str) -> Topic:
@@ -196,28 +199,30 @@ class Subscriptions:
     async def remove(self, name: str) -> None:
         """End a subscription; its members are told, nothing is left of it but its dead letters."""
         shard = self._shard_of(name)
-        shard.keep(shard.book.decide_remove(name))
+        end_offset = shard.persist(shard.book.decide_remove(name))
         self._let_go(name, UnknownGroup(f"the subscription {name!r} was deleted"))
-        await shard.kept()
+        await shard.persisted(end_offset)
 
     def _let_go(self, name: str, error: BrokerError) -> None:
         live = self._live.pop(name, None)
-        if live is not None:
+        if live is not None and not live.is_closed:
             live.close(error)
 
     def forget_topics(self, names: Container[str]) -> None:
         """Topics were deleted, and with them the subscriptions to them."""
-        for shard in self._shards:
+        for shard in self.host.shards:
+            if shard.stage < Stage.RESUMING:
+                continue  # it looks for the topics itself once it is read
             for definition in shard.book.definitions:
                 if definition.topic in names:
                     self._let_go(definition.name, UnknownTopic(f"topic {definition.topic!r} was deleted"))
-                    _keep_or_leave(shard, shard.book.decide_remove(definition.name))
+                    _persist_or_leave(shard, shard.book.decide_remove(definition.name))
 
     def follow_topic(self, topic: Topic) -> None:
         """The topic may have more partitions now."""
         for live in self._live.values():
             if live.definition.topic_id == topic.id and len(live.feeds) < topic.partition_count:
-                _keep_or_leave(live.shard, live.shard.book.decide_extend(live.name, topic.partition_count))
+                _persist_or_leave(live.shard, live.shard.book.decide_extend(live.name, topic.partition_count))
                 live.extend(self._partitions_of(topic))
 
     # -- looking and delivering
@@ -225,13 +230,16 @@ class Subscriptions:
     def find(self, name: str) -> LiveSubscription:
         """The subscription of that name, at work; raises UnknownGroup."""
         self._shard_of(name).book.get(name)
-        return self._live[name]
+        live = self._live.get(name)
+        if live is None:
+            raise UnknownGroup(f"the subscription {name!r} has lost its topic and is about to go")
+        return live
 
     def list(self) -> list[Definition]:
         """Every subscription there is, sorted by name."""
-        for shard in self._shards:
+        for shard in self.host.shards:
             shard.check_ready()
-        found = [definition for shard in self._shards for definition in shard.book.definitions]
+        found = [definition for shard in self.host.shards for definition in shard.book.definitions]
         return sorted(found, key=lambda one: one.name)
 
     def progress(self, name: str) -> Sequence[PartitionProgress]:
@@ -271,12 +279,14 @@ def check_subscription_name(name: str) -> str:
     return name
 
 
-def _keep_or_leave(shard: SubscriptionShard, events: Sequence[object]) -> None:
-    """Keep what follows from a change of topics. What cannot be kept now, the next start decides again."""
+def _persist_or_leave(shard: SubscriptionShard, events: Sequence[object]) -> None:
+    """Persist what follows from a change of topics. What cannot be persisted now, the next replay decides again."""
     try:
-        shard.keep(events)
+        shard.persist(events)
     except BrokerError as error:
-        logger.warning("a subscription follows its topic at the next start only: %s", error)
+        logger.warning(
+            "cannot persist that a subscription follows its topic; the next start does it: %s", error
+        )
 
 
 def _start(partition: Partition, offset: int) -> int:

@@ -1,4 +1,4 @@
-"""The transaction coordinator of a node: hosts the machines, keeps their events, has markers written. No protocol here.
+"""The transaction coordinator of a node: what producers ask of it, and what ends by itself. No protocol here.
 
 Transactional ids live on the partitions of the internal topic `__transaction_state`, by a hash. A decision to commit or
 abort is durable before the first marker is written, and is carried out until all markers stand, over restarts if need
@@ -10,28 +10,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from zlib import crc32
 
 from penstock.core.errors import (
     BrokerError,
     CoordinatorUnavailable,
     InvalidRequest,
     InvalidTransactionTimeout,
-    Offline,
     TransactionBusy,
     WrongProducer,
 )
-from penstock.core.machines.transaction_records import decode, encode
-from penstock.core.machines.transaction_values import PREPARED, Event, Transaction, TransactionSaved
-from penstock.core.machines.transactions import Claim, Transactions
+from penstock.core.machines.transactions.transactions import Claim, Transactions
+from penstock.core.machines.transactions.values import PREPARED, Transaction
 from penstock.core.model import NO_PRODUCER, TopicPartition
 from penstock.node.coordinators.groups import OpenTopic
 from penstock.node.coordinators.markers import Markers
-from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
-from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
-from penstock.node.tasks import Tasks
+from penstock.node.coordinators.shard_host import ShardHost
+from penstock.node.coordinators.transaction_settings import TransactionSettings
+from penstock.node.coordinators.transaction_shard import Attempt, TransactionShard
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import resolver
 
 logger = logging.getLogger("penstock.transactions")
 
@@ -43,69 +41,10 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "compression.type": "producer",
     "penstock.durability": "fsync",
 }
-RETRY_S, RETRY_S_MAX = 0.2, 5.0
-"""Markers that could not be written are tried again this much later, and then less and less often."""
 EXPIRY_CHECK_MS = 60_000
 """How often, at most, ids are looked over for those that nobody uses."""
 EXPIRED_AT_ONCE = 500
 """How many transactional ids are forgotten with one batch."""
-
-
-class TransactionShard:
-    """One partition of the topic, its machine, and how much of each transactional id is not durable yet."""
-
-    def __init__(self, partition: Partition, runtime: Runtime) -> None:
-        self.partition = partition
-        self.machine = Transactions()
-        self._shard: Shard[Event] = Shard(partition, self.machine, encode, decode, runtime)
-        self._kept: dict[str, int] = {}
-        self._later: list[Event] = []
-        """Applied, and written with what comes next: nobody waits for it, and a restart would decide the same again."""
-
-    def recover(self) -> None:
-        self._shard.replay()
-
-    def fail(self, bug: BaseException) -> None:
-        """Work on this shard crashed: nothing that it holds can be trusted any more."""
-        self.partition.fail(Offline(f"defect: {bug!r}"))
-
-    def check_ready(self) -> None:
-        self._shard.check_ready()
-
-    def keep(self, events: Sequence[Event]) -> None:
-        """Append and apply. Raises, with nothing applied, when it cannot append."""
-        end_offset = self._shard.append([*self._later, *events])
-        self._later.clear()
-        for event in events:
-            self.machine.apply(event)
-            if isinstance(event, TransactionSaved):
-                self._kept[event.transaction.transactional_id] = end_offset
-
-    def keep_later(self, events: Sequence[Event]) -> None:
-        """Apply now, append with the next that is kept or when `keep_rest` is called: a flush less for every commit."""
-        self.check_ready()
-        for event in events:
-            self.machine.apply(event)
-        self._later += events
-
-    def keep_rest(self) -> None:
-        if self._later:
-            self.keep(())
-
-    def when_kept(self, transactional_id: str, settled: Settled) -> None:
-        """Call back once all that was decided about an id so far is durable; at once, if it is."""
-        end_offset = self._kept.get(transactional_id, 0)
-        if self.partition.high_watermark >= end_offset:
-            self._kept.pop(transactional_id, None)
-        self.partition.when_durable(end_offset, settled)
-
-    async def kept(self, transactional_id: str) -> None:
-        """Wait for the same; raises what went wrong."""
-        done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self.when_kept(transactional_id, done.set_result)
-        error = await done
-        if error is not None:
-            raise error
 
 
 class TransactionCoordinator:
@@ -113,7 +52,7 @@ class TransactionCoordinator:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TransactionSettings,
         runtime: Runtime,
         open_topic: OpenTopic,
         new_producer_id: Callable[[], Awaitable[int]],
@@ -121,54 +60,45 @@ class TransactionCoordinator:
     ) -> None:
         self._settings = settings
         self._runtime = runtime
-        self._open_topic = open_topic
         self._new_producer_id = new_producer_id
         self._markers = markers
-        self._shards: list[TransactionShard] = []
-        self._tasks = Tasks()
-        self._finishing: dict[str, asyncio.Future[None]] = {}
-        """Transactional id to the end of the first attempt at its markers."""
+        self.host: ShardHost[TransactionShard] = ShardHost(
+            lambda: open_topic(TOPIC, settings.transaction_topic_partitions, TOPIC_CONFIG),
+            lambda partition: TransactionShard(partition, markers, runtime),
+        )
         self._sweeping: asyncio.Task[None] | None = None
         self._expired_ms = 0
 
     # -- life
 
     async def open(self) -> None:
-        """Make the topic if it is not there, read it, and go on with what was left undone. Free when it is open."""
-        if self._shards:
-            return
-        count = self._settings.transaction_topic_partitions
-        partitions = await self._open_topic(TOPIC, count, TOPIC_CONFIG)
-        if self._shards:
-            return
-        self._shards = [TransactionShard(partition, self._runtime) for partition in partitions]
-        for shard in self._shards:
-            shard.recover()
-            for one in shard.machine.prepared:
-                self._finish(shard, one.transactional_id)
-        self._sweeping = asyncio.create_task(self._sweep_forever(), name="transactions")
+        """Make the topic if it is not there, start to read it, and go on with what was left undone.
+
+        Free when it is open. Until a partition is read, calls for its ids are answered with Loading.
+        """
+        await self.host.open()
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(self._sweep_forever(), name="transactions")
+
+    async def loaded(self) -> None:
+        """Wait until every partition that is being read has been."""
+        await self.host.loaded()
 
     async def stop(self) -> None:
-        await self._tasks.stop()
-        for shard in self._shards:
-            try:
-                shard.keep_rest()
-            except BrokerError as error:
-                logger.warning("ended transactions are completed once more at the next start: %s", error)
+        for shard in self.host.shards:
+            await shard.stop("the broker is stopping")
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
 
     @property
     def is_open(self) -> bool:
-        return bool(self._shards)
+        return self.host.is_open
 
     def _shard_of(self, transactional_id: str) -> TransactionShard:
-        if not self._shards:
-            raise CoordinatorUnavailable("no producer has asked for a transactional id yet")
-        shard = self._shards[crc32(transactional_id.encode()) % len(self._shards)]
-        shard.check_ready()
-        return shard
+        if not self.host.is_open:
+            raise CoordinatorUnavailable("the transaction coordinator is not running yet")
+        return self.host.of(transactional_id)
 
     # -- producers
 
@@ -187,16 +117,15 @@ class TransactionCoordinator:
             while new_id == NO_PRODUCER and shard.machine.needs_new_id(transactional_id):
                 new_id = await self._new_producer_id()
             now_ms = self._runtime.clock.now_ms()
-            shard.keep(
-                shard.machine.decide_init(
-                    transactional_id, timeout_ms, expected, new_id=new_id, now_ms=now_ms
-                )
+            events = shard.machine.decide_init(
+                transactional_id, timeout_ms, expected, new_id=new_id, now_ms=now_ms
             )
+            shard.persist(events, transactional_id)
             one = shard.machine.get(transactional_id)
-            await shard.kept(transactional_id)
+            await shard.persisted(transactional_id)
             if one.state not in PREPARED:
                 return one.producer_id, one.producer_epoch
-            await self._finish(shard, transactional_id)
+            await _attempted(shard.finish(transactional_id))
         raise TransactionBusy(f"the transaction of {transactional_id!r} is being aborted")
 
     async def add(
@@ -206,7 +135,7 @@ class TransactionCoordinator:
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self._add(transactional_id, by, places, done.set_result, is_v2=is_v2)
+        self._add(transactional_id, by, places, resolver(done), is_v2=is_v2)
         error = await done
         if error is not None:
             raise error
@@ -226,14 +155,14 @@ class TransactionCoordinator:
             enlisted = [self._markers.enlist(place) for place in places]
             events = shard.machine.decide_add(transactional_id, by, enlisted, now_ms=now_ms, is_v2=is_v2)
             if events:
-                shard.keep(events)
+                shard.persist(events, transactional_id)
         except BrokerError as error:
             settled(error)
             return
-        shard.when_kept(transactional_id, settled)
+        shard.when_persisted(transactional_id, settled)
 
     def _known_shard(self, transactional_id: str) -> TransactionShard:
-        if not self._shards:
+        if not self.host.is_open:
             raise WrongProducer(f"there is no transactional id {transactional_id!r}")
         return self._shard_of(transactional_id)
 
@@ -297,53 +226,12 @@ class TransactionCoordinator:
             transactional_id, by, commit=commit, is_v2=is_v2, new_id=new_id, now_ms=now_ms
         )
         if events:
-            shard.keep(events)
+            shard.persist(events, transactional_id)
         one = shard.machine.get(transactional_id)
-        await shard.kept(transactional_id)
+        await shard.persisted(transactional_id)
         if events:
-            await self._finish(shard, transactional_id)
+            await _attempted(shard.finish(transactional_id))
         return one.for_producer
-
-    # -- carrying out decisions
-
-    def _finish(self, shard: TransactionShard, transactional_id: str) -> asyncio.Future[None]:
-        """Have the markers of a decided transaction written, however long it takes; done after the first attempt."""
-        attempt = self._finishing.get(transactional_id)
-        if attempt is None:
-            attempt = self._finishing[transactional_id] = asyncio.get_running_loop().create_future()
-            self._tasks.spawn(self._carry_out(shard, transactional_id, attempt), shard.fail)
-        return attempt
-
-    async def _carry_out(
-        self, shard: TransactionShard, transactional_id: str, attempt: asyncio.Future[None]
-    ) -> None:
-        """Until it is done: a disk may have room again, and an offline partition's topic may be deleted."""
-        pause_s = RETRY_S
-        try:
-            while (error := await self._try(shard, transactional_id)) is not None:
-                logger.warning(
-                    "markers are missing, trying again: %s",
-                    error,
-                    extra={"transactional_id": transactional_id},
-                )
-                _mark_done(attempt)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_S_MAX)
-        finally:
-            del self._finishing[transactional_id]
-            _mark_done(attempt)
-
-    async def _try(self, shard: TransactionShard, transactional_id: str) -> BrokerError | None:
-        """One attempt; returns what stood in its way."""
-        one = shard.machine.get(transactional_id)
-        assert one.state in PREPARED, one
-        try:
-            await shard.kept(transactional_id)
-            await self._markers.write(one)
-            shard.keep_later(shard.machine.decide_complete(transactional_id, self._runtime.clock.now_ms()))
-        except BrokerError as error:
-            return error
-        return None
 
     # -- what ends by itself
 
@@ -358,41 +246,45 @@ class TransactionCoordinator:
         is_expiry_due = now_ms - self._expired_ms >= min(expiry_ms, EXPIRY_CHECK_MS)
         if is_expiry_due:
             self._expired_ms = now_ms
-        for shard in self._shards:
+        for shard in self.host.shards:
+            if not shard.is_ready:
+                continue
             try:
-                shard.check_ready()
-                shard.keep_rest()
+                shard.persist_rest()
                 for one in shard.machine.timed_out(now_ms):
                     logger.info(
                         "aborting a transaction that took too long",
                         extra={"transactional_id": one.transactional_id, "producer_id": one.producer_id},
                     )
-                    shard.keep(shard.machine.decide_fence(one.transactional_id, now_ms))
-                    self._finish(shard, one.transactional_id)
+                    fenced = shard.machine.decide_fence(one.transactional_id, now_ms)
+                    shard.persist(fenced, one.transactional_id)
+                    shard.finish(one.transactional_id)
                 if is_expiry_due:
                     forgotten = shard.machine.decide_expire(now_ms, expiry_ms)
                     for at in range(0, len(forgotten), EXPIRED_AT_ONCE):
-                        shard.keep(forgotten[at : at + EXPIRED_AT_ONCE])
+                        shard.persist(forgotten[at : at + EXPIRED_AT_ONCE])
             except BrokerError as error:
-                logger.warning("transactions are not looked over: %s", error)
+                logger.warning("cannot abort or expire transactions; retrying: %s", error)
 
     # -- looking
 
     def all(self) -> list[Transaction]:
         """Every transactional id, sorted."""
         found: list[Transaction] = []
-        for shard in self._shards:
+        for shard in self.host.shards:
             shard.check_ready()
             found += shard.machine.all
         return sorted(found, key=lambda one: one.transactional_id)
 
     def get(self, transactional_id: str) -> Transaction:
         """What is known of one id; raises UnknownTransaction."""
-        if not self._shards:
+        if not self.host.is_open:
             return Transactions().get(transactional_id)
         return self._shard_of(transactional_id).machine.get(transactional_id)
 
 
-def _mark_done(attempt: asyncio.Future[None]) -> None:
-    if not attempt.done():
-        attempt.set_result(None)
+async def _attempted(attempt: Attempt) -> None:
+    """Wait for the first attempt at a transaction's markers; raises when nobody goes on with it here."""
+    error = await attempt
+    if error is not None:
+        raise error

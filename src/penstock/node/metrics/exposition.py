@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from penstock.core.printable import escape
 from penstock.node.broker import Broker
 from penstock.node.metrics.families import FAMILIES, Family
-from penstock.node.metrics.meters import Histogram
+from penstock.node.runtime.meters import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LINES_PER_PIECE = 500

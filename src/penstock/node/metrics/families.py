@@ -18,8 +18,8 @@ from penstock.core.errors import BrokerError
 from penstock.core.limits import GROUP_SAMPLES_MAX
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
-from penstock.node.metrics.meters import ERRORS_TOLD, Histogram
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.meters import ERRORS_TOLD, Histogram
 
 Value = int | float | Histogram | None
 Samples = Iterator[tuple[tuple[str, ...], Value]]

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from penstock.core.access import CLUSTER, OPERATIONS, Operation, Resource, refusal, topic_resource
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Topic
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import TopicRef
-from penstock.node.session import Session
+from penstock.core.session import Session
 
 
 class Authorizer(Protocol):

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from penstock.core.config_entry import ConfigEntry, Source, Synonym
 from penstock.core.setting import INT32_MAX, Kind
 from penstock.core.topic_config import BROKER_SETTINGS, describe_coarse
-from penstock.node.addresses import Address
-from penstock.node.definition import Definition
-from penstock.node.definition import Kind as NodeKind
-from penstock.node.inherited import kafka_text
+from penstock.node.connections.addresses import Address
+from penstock.node.definitions.definition import Definition
+from penstock.node.definitions.definition import Kind as NodeKind
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
+from penstock.node.topic_defaults import kafka_text
 from penstock.node.waist.broker_facts import Fact, broker_facts
 
 _PROTOCOL = "PLAINTEXT"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.core.limits import OFFSET_METADATA_BYTES_MAX
-from penstock.core.machines.assignors import ASSIGNORS
+from penstock.core.machines.consumer_group.assignors import ASSIGNORS
 from penstock.core.resource_config import GROUP_BOUNDS, HEARTBEAT_MS, SESSION_MS
 from penstock.core.setting import Kind
-from penstock.node.admission import REPLICAS
+from penstock.node.replicas.admission import REPLICAS
 from penstock.node.settings import Settings
 
 _MINUTE_MS = 60_000

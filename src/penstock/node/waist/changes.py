@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.core.errors import BrokerError, InvalidRequest, TimedOut
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
 from penstock.node.broker import Broker
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
 
 T = TypeVar("T")
 
@@ -112,6 +112,7 @@ class _Trial:
         self.after = catalog
 
     def run(self, catalog: Catalog) -> Sliced[list[Event]]:
+        """May be run again, on a later state: only the last run counts."""
         self.after = draft = catalog.draft()
         self.errors = []
         events: list[Event] = []

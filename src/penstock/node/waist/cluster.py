@@ -8,9 +8,9 @@ from typing import NamedTuple
 from penstock.core.access import CLUSTER, Operation, topic_resource
 from penstock.core.errors import InvalidRequest, UnknownBroker, UnknownTopic
 from penstock.core.features import FeatureUpdate
-from penstock.node.addresses import Address
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.session import Session
+from penstock.node.connections.addresses import Address
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.changes import Changes
 from penstock.node.waist.routes import Routes
@@ -109,7 +109,7 @@ class ClusterVerbs:
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
         broker, identity = self._broker, self._broker.identity
         now_ms = broker.runtime.clock.now_ms()
-        return Quorum(identity.node_id, identity.leader_epoch, broker.metadata_end, now_ms)
+        return Quorum(identity.node_id, broker.metadata_epoch, broker.metadata_end, now_ms)
 
     def unregister(self, session: Session, broker_id: int) -> None:
         """Remove a broker from the cluster; the only one stays."""

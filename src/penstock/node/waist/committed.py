@@ -11,15 +11,15 @@ from typing import NamedTuple
 from penstock.core.access import Operation, group_resource, topic_resource
 from penstock.core.errors import BrokerError, TopicForbidden, UnknownTopic
 from penstock.core.limits import OFFSETS_PER_BATCH_MAX
-from penstock.core.machines.offsets import NO_OFFSET as NO_OFFSET
-from penstock.core.machines.offsets import Committed as Committed
+from penstock.core.machines.offsets.offsets import NO_OFFSET as NO_OFFSET
+from penstock.core.machines.offsets.offsets import Committed as Committed
 from penstock.core.model import TopicPartition, TopicRef
+from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION as NO_RETENTION
 from penstock.node.coordinators.committed import Committer as Committer
 from penstock.node.coordinators.committed import NewOffset
-from penstock.node.session import Session
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 

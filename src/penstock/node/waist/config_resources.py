@@ -11,12 +11,12 @@ from typing import Protocol
 
 from penstock.core.config_entry import ConfigEntry
 from penstock.core.errors import InvalidRequest
-from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
-from penstock.core.machines.catalog_events import Event
+from penstock.core.machines.catalog.catalog import Catalog, ConfigChange, ConfigOp
+from penstock.core.machines.catalog.events import Event
 from penstock.core.model import check_topic_name
 from penstock.core.resource_config import ResourceKind
-from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.connections.addresses import Address
 from penstock.node.log_levels import check_logger_level, logger_levels, set_logger_level
 from penstock.node.waist.broker_configs import FIXED, changed_for_one, fixed_entries, logger_entries
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from penstock.core.access import CLUSTER, Operation, Resource, group_resource, topic_resource
 from penstock.core.config_entry import ConfigEntry as ConfigEntry
 from penstock.core.errors import BrokerError
-from penstock.core.machines.catalog import ConfigChange as ConfigChange
-from penstock.core.machines.catalog import ConfigOp as ConfigOp
-from penstock.node.addresses import Address
+from penstock.core.machines.catalog.catalog import ConfigChange as ConfigChange
+from penstock.core.machines.catalog.catalog import ConfigOp as ConfigOp
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.session import Session
-from penstock.node.slices import Pace
+from penstock.node.connections.addresses import Address
+from penstock.node.runtime.slices import Pace
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.changes import Changes, Step
 from penstock.node.waist.config_resources import (

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from enum import Enum
 
 from penstock.core.access import CLUSTER, Operation, Resource, group_resource, transactional_id_resource
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.session import Session
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.cluster import BrokerEndpoint, ClusterVerbs
 

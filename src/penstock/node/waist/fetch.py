@@ -11,8 +11,8 @@ from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
 from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.model import NO_EPOCH, Isolation, TopicRef
-from penstock.node.metrics.meters import Traffic
-from penstock.node.session import Session
+from penstock.core.session import Session
+from penstock.node.runtime.meters import Traffic
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 from penstock.node.waist.waits import Waitable

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.core.errors import InconsistentProtocol, UnknownTopicId
-from penstock.core.machines.assignors import Assignment
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.consumer_group import ConsumerGroup
-from penstock.core.machines.consumer_group_events import ConsumerGroupMember
-from penstock.core.machines.consumer_group_targets import preferred_assignor
-from penstock.core.machines.consumer_protocol import decode_assignment
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import GroupKind, GroupMachine
-from penstock.core.machines.group_state import ClassicState
+from penstock.core.machine import GroupKind, GroupMachine
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.state import ClassicState
+from penstock.core.machines.consumer_group.assignors import Assignment
+from penstock.core.machines.consumer_group.events import ConsumerGroupMember
+from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.machines.consumer_group.protocol import decode_assignment
+from penstock.core.machines.consumer_group.targets import preferred_assignor
 
 
 class ClassicMember(NamedTuple):

@@ -5,34 +5,33 @@ A verb with a callback calls it exactly once, with the answer or with a BrokerEr
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.core.access import CLUSTER, Operation, group_resource, topic_resource
 from penstock.core.errors import BrokerError, TopicForbidden, UnknownGroup
-from penstock.core.machines.assignors import NOTHING as NOTHING
-from penstock.core.machines.assignors import Assignment as Assignment
-from penstock.core.machines.consumer_group import Beat as Beat
-from penstock.core.machines.consumer_group import BeatAnswer as BeatAnswer
-from penstock.core.machines.consumer_group import ConsumerGroup
-from penstock.core.machines.consumer_group_events import JOIN_EPOCH as JOIN_EPOCH
-from penstock.core.machines.consumer_group_events import LEAVE_EPOCH as LEAVE_EPOCH
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import GroupMachine
-from penstock.core.machines.group_values import Assigned as Assigned
-from penstock.core.machines.group_values import JoinCommand as JoinCommand
-from penstock.core.machines.group_values import Joined as Joined
-from penstock.core.machines.group_values import LeaveCommand as LeaveCommand
-from penstock.core.machines.group_values import Protocol as Protocol
-from penstock.core.machines.group_values import SyncCommand as SyncCommand
+from penstock.core.machine import GroupMachine
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.values import Assigned as Assigned
+from penstock.core.machines.classic_group.values import JoinCommand as JoinCommand
+from penstock.core.machines.classic_group.values import Joined as Joined
+from penstock.core.machines.classic_group.values import LeaveCommand as LeaveCommand
+from penstock.core.machines.classic_group.values import Protocol as Protocol
+from penstock.core.machines.classic_group.values import SyncCommand as SyncCommand
+from penstock.core.machines.consumer_group.assignors import NOTHING as NOTHING
+from penstock.core.machines.consumer_group.assignors import Assignment as Assignment
+from penstock.core.machines.consumer_group.events import JOIN_EPOCH as JOIN_EPOCH
+from penstock.core.machines.consumer_group.events import LEAVE_EPOCH as LEAVE_EPOCH
+from penstock.core.machines.consumer_group.group import Beat as Beat
+from penstock.core.machines.consumer_group.group import BeatAnswer as BeatAnswer
+from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.coordinators.coordination import Coordination
+from penstock.node.coordinators.group_coordinator import Coordination
 from penstock.node.coordinators.groups import ListedGroup as ListedGroup
 from penstock.node.lag import Lag as Lag
 from penstock.node.lag import lag_of
-from penstock.node.session import Session
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.group_descriptions import (
     AssignedTopic,
@@ -232,16 +231,7 @@ class GroupVerbs:
         group = groups.find(group_id)
         if group is None:
             raise UnknownGroup(f"there is no group {group_id!r}")
-        told: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-
-        def settled(error: BrokerError | None) -> None:
-            if not told.done():
-                told.set_result(error)
-
-        groups.shard_of(group_id).when_kept(group_id, settled)
-        error = await told
-        if error is not None:
-            raise error
+        await groups.shard_of(group_id).persisted(group_id)
         return group
 
     # -- removing

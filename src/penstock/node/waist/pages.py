@@ -13,7 +13,7 @@ from typing import NamedTuple
 from penstock.core.errors import BrokerError
 from penstock.core.model import Record
 from penstock.core.records.portion import payload_bytes
-from penstock.node.session import Session
+from penstock.core.session import Session
 from penstock.node.waist.reader import Reader, Run, Wanted
 from penstock.node.waist.waits import Client
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation
 from penstock.core.errors import BrokerError, InvalidAssignment, UnknownTopic
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.session import Session
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Isolation, TopicRef
-from penstock.node.committed_records import end_of
-from penstock.node.partition import Partition
-from penstock.node.session import Session
-from penstock.node.times import TimedOffset as TimedOffset
+from penstock.core.session import Session
+from penstock.node.replicas.committed_records import end_of
+from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.times import TimedOffset as TimedOffset
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 

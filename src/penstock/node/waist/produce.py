@@ -13,44 +13,48 @@ from typing import NamedTuple
 
 from penstock.core.access import Operation, transactional_id_resource
 from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic, WrongProducer
-from penstock.core.machines.transactions import Claim
-from penstock.core.model import TopicPartition, TopicRef
+from penstock.core.machines.transactions.transactions import Claim
+from penstock.core.model import Acks, TopicPartition, TopicRef
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
-from penstock.node.admission import Admitted
+from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.connections.turns import BYTES_PER_UNIT
-from penstock.node.partition import Appended, Partition, Settled
-from penstock.node.session import Session
-from penstock.node.slices import CHUNK, Sliced, finish
+from penstock.node.replicas.admission import Admitted
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.replicas.partition import Appended, Partition
+from penstock.node.runtime.slices import CHUNK, Sliced, finish
+from penstock.node.runtime.workers import forget_variables
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
-from penstock.node.workers import forget_variables
 
 Hold = Callable[[], Callable[[], None]]
 """Called when a write cannot take effect at once; calls what it returns once it has."""
 
 
 class Written:
-    """A batch that was appended. Not acknowledged before it is as durable as its topic promises."""
+    """A batch that was appended. It is acknowledged once it is flushed or committed, as its producer asked for."""
 
-    __slots__ = ("_end_offset", "_partition", "append_time_ms", "base_offset", "start_offset")
+    __slots__ = ("_end_offset", "_is_for_all", "_partition", "append_time_ms", "base_offset", "start_offset")
 
-    def __init__(self, partition: Partition, appended: Appended) -> None:
+    def __init__(self, partition: Partition, appended: Appended, acks: int) -> None:
         self._partition = partition
+        self._is_for_all = acks == Acks.ALL
         self.base_offset, self._end_offset, self.append_time_ms = appended
         self.start_offset = partition.start_offset
         """Where the partition's log starts."""
 
     @property
     def is_acknowledged(self) -> bool:
-        return self._partition.high_watermark >= self._end_offset
+        partition = self._partition
+        reached = partition.high_watermark if self._is_for_all else partition.flushed_offset
+        return reached >= self._end_offset
 
     def when_acknowledged(self, settled: Settled, timeout_ms: int = 0) -> None:
-        """Call back once with None, or with what kept the batch from becoming durable.
-
-        `timeout_ms` is how long the producer waits, 0 for ever; partitions do not take a deadline yet.
-        """
-        self._partition.when_durable(self._end_offset, settled)
+        """Call back once with None, with what kept the batch from being acknowledged, or with TimedOut after
+        `timeout_ms`, unless that is 0 or less. The batch stays in the log then."""
+        partition = self._partition
+        when = partition.when_committed if self._is_for_all else partition.when_flushed
+        when(self._end_offset, settled, timeout_ms)
 
 
 class NewBatch:
@@ -109,7 +113,7 @@ class ProduceVerbs:
         admitted = partition.admission.now(batch, acks)
         if admitted is None:
             return None
-        return Written(partition, partition.append_admitted(admitted))
+        return Written(partition, partition.append_admitted(admitted), acks)
 
     def append_all(
         self,
@@ -330,7 +334,8 @@ class _Production:
                 return self._doubt
             if isinstance(admitted, BrokerError):  # raised again, it would hold its batch in a cycle
                 return admitted
-            return Written(partition, partition.append_admitted(admitted, in_transaction=is_within))
+            appended = partition.append_admitted(admitted, in_transaction=is_within)
+            return Written(partition, appended, self._acks)
         except BrokerError as error:
             return error
 

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from penstock.core.access import Operation
 from penstock.core.errors import BrokerError, Offline, Refused, TopicExists, UnknownTopic
 from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_SHEAF_MAX
-from penstock.core.model import NewRecord, check_topic_name
+from penstock.core.model import Acks, NewRecord, check_topic_name
+from penstock.core.records.build import build_batch
 from penstock.core.records.murmur2 import partition_of
-from penstock.core.records.whole import build_batch
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.partition import Partition
-from penstock.node.session import Session
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.produce import Hold, Written, check_written_by_clients
 from penstock.node.waist.routes import Routes
@@ -248,7 +248,8 @@ class Publisher:
         self, partition: Partition, records: list[NewRecord], settled: list[Settled], now_ms: int
     ) -> None:
         try:
-            written = Written(partition, partition.append(memoryview(build_batch(records, now_ms))))
+            appended = partition.append(memoryview(build_batch(records, now_ms)), Acks.ALL)
+            written = Written(partition, appended, Acks.ALL)
         except Refused as error:
             if len(records) == 1:
                 settled[0](error)

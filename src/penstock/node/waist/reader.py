@@ -15,10 +15,10 @@ from penstock.core.errors import BrokerError
 from penstock.core.limits import FETCH_BYTES_MAX
 from penstock.core.model import Isolation, Record
 from penstock.core.records.portion import payload_bytes
-from penstock.node.committed_records import end_of, read_records
-from penstock.node.partition import Partition
-from penstock.node.payloads import Opened
-from penstock.node.session import Session
+from penstock.core.session import Session
+from penstock.node.replicas.committed_records import end_of, read_records
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.payloads import Opened
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.positions import Edge, find_in
 from penstock.node.waist.routes import Routes

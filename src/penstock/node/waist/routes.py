@@ -7,7 +7,7 @@ NotCoordinator here, or forward the call.
 from __future__ import annotations
 
 from penstock.node.broker import Broker
-from penstock.node.coordinators.coordination import Coordination
+from penstock.node.coordinators.group_coordinator import Coordination
 from penstock.node.coordinators.subscriptions import Subscriptions
 from penstock.node.coordinators.transactions import TransactionCoordinator
 

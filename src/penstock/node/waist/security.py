@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.access import CLUSTER, Operation
 from penstock.core.errors import SecurityDisabled
-from penstock.node.session import Session
+from penstock.core.session import Session
 from penstock.node.waist.authorization import Authorization
 
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from penstock.core.access import Operation, group_resource
 from penstock.core.errors import InvalidRequest
-from penstock.core.machines.subscription import Outcome as Outcome
-from penstock.core.machines.subscription_definitions import Definition as Definition
+from penstock.core.machines.subscriptions.definitions import Definition as Definition
+from penstock.core.machines.subscriptions.subscription import Outcome as Outcome
+from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.live_subscription import Delivered as Delivered
 from penstock.node.coordinators.live_subscription import LiveSubscription, Recipient
 from penstock.node.coordinators.subscriptions import PartitionProgress as PartitionProgress
 from penstock.node.coordinators.subscriptions import Subscriptions
 from penstock.node.coordinators.subscriptions import Wish as Wish
-from penstock.node.partition import Settled
-from penstock.node.session import Session
+from penstock.node.replicas.offset_waits import Settled
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 

@@ -21,16 +21,16 @@ from penstock.core.errors import (
     UnknownTopicId,
 )
 from penstock.core.limits import PARTITIONS_PER_CALL_MAX
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog import ConfigChange as ConfigChange
-from penstock.core.machines.catalog import ConfigOp as ConfigOp
-from penstock.core.machines.catalog_events import Event, TopicSaved
-from penstock.core.machines.catalog_events import Topic as Topic
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.catalog import ConfigChange as ConfigChange
+from penstock.core.machines.catalog.catalog import ConfigOp as ConfigOp
+from penstock.core.machines.catalog.events import Event, TopicSaved
+from penstock.core.machines.catalog.events import Topic as Topic
 from penstock.core.model import TopicRef
-from penstock.node.admission import REPLICAS
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.session import Session
-from penstock.node.slices import Pace
+from penstock.node.replicas.admission import REPLICAS
+from penstock.node.runtime.slices import Pace
 from penstock.node.topic_creation import NewTopic as NewTopic
 from penstock.node.topic_creation import ReplicaAssignment as ReplicaAssignment
 from penstock.node.waist.authorization import Authorization

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation, group_resource, topic_resource, transactional_id_resource
 from penstock.core.errors import BrokerError, InvalidGroup, InvalidRequest, UnknownTopic
-from penstock.core.machines.topic_regex import matching_topics
-from penstock.core.machines.transaction_values import Transaction as Transaction
-from penstock.core.machines.transaction_values import TransactionState
-from penstock.core.machines.transactions import Claim as Claim
+from penstock.core.machines.consumer_group.topic_regex import matching_topics
+from penstock.core.machines.transactions.transactions import Claim as Claim
+from penstock.core.machines.transactions.values import Transaction as Transaction
+from penstock.core.machines.transactions.values import TransactionState
 from penstock.core.model import NO_EPOCH, NO_PRODUCER, TopicPartition
 from penstock.core.records.control import Marker
+from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators import groups
 from penstock.node.coordinators.committed import NewOffset
-from penstock.node.partition import Partition
-from penstock.node.session import Session
-from penstock.node.slices import Sliced, chunks
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.committed import (
     AnsweredEach,
@@ -267,7 +267,9 @@ class TransactionVerbs:
             self.authorize_broker(session)
         markers = self._broker.markers
         if place.topic == GROUPS_TOPIC:
-            error = await markers.settle_offsets(new.producer_id, is_commit=new.marker.is_commit)
+            error = await markers.settle_offsets(
+                place.partition, new.producer_id, is_commit=new.marker.is_commit
+            )
             if error is not None:
                 raise error
             return

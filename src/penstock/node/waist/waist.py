@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.node.broker import Broker
+from penstock.node.runtime.workers import run_blocking
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.cluster import ClusterVerbs
 from penstock.node.waist.committed import CommittedVerbs
@@ -21,7 +22,6 @@ from penstock.node.waist.security import SecurityVerbs
 from penstock.node.waist.subscriptions import SubscriptionVerbs
 from penstock.node.waist.topics import TopicVerbs
 from penstock.node.waist.transactions import TransactionVerbs
-from penstock.node.workers import run_blocking
 
 if TYPE_CHECKING:
     from penstock.node.waist.publisher import Publisher

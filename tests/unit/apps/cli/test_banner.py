@@ -7,7 +7,7 @@ from dataclasses import replace
 from penstock.apps.cli.banner import banner_lines, warnings
 from penstock.apps.ready import ReadyInfo
 from penstock.core.model import Durability, Storage
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 
 LOCAL = ReadyInfo(
     host="127.0.0.1",

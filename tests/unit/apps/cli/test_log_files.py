@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from making import DIRECTORY, append, keyed_batch, reopen, sync
 from penstock.apps.cli.log_files import log as log_command
-from penstock.node.disk import DiskFiles
+from penstock.node.runtime.disk import DiskFiles
 
 
 def data_directory(root: Path) -> Path:

@@ -99,6 +99,7 @@ def test_explain(tmp_path: Path) -> None:
     assert (rows["data_dir"]["value"], rows["data_dir"]["source"]) == ("/data", f"file {file}: logDir")
     assert (rows["port"]["value"], rows["port"]["source"]) == (1, "environment PENSTOCK_PORT")
     assert (rows["segment_bytes"]["value"], rows["segment_bytes"]["unit"]) == (2**30, "bytes")
+    assert (rows["segment_bytes"]["scope"], rows["port"]["scope"]) == ("topic default", "node")
     table = run("config", "explain")
     assert table.exit_code == 0
     assert all(definition.name in table.output for definition in DEFINITIONS)

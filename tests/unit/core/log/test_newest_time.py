@@ -6,8 +6,8 @@ from penstock.core.log.log import Log, LogLimits, Mark
 from penstock.core.log.recovery import open_log
 from penstock.core.model import NO_TIMESTAMP, NewRecord
 from penstock.core.records.batch import decode_header
-from penstock.core.records.whole import build_batch
-from penstock.node.memory import MemoryFiles
+from penstock.core.records.build import build_batch
+from penstock.node.runtime.memory import MemoryFiles
 
 LIMITS = LogLimits(300, 2**60, 64)
 

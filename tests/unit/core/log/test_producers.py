@@ -9,7 +9,7 @@ from penstock.core.errors import OutOfOrder, StaleProducer
 from penstock.core.log.producers import Producers
 from penstock.core.log.transactions import Transactions
 from penstock.core.records.batch import BatchHeader, decode_header
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def header(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> BatchHeader:
@@ -69,7 +69,7 @@ def test_snapshots_come_back_whole_and_damaged_ones_do_not_count() -> None:
     made = Producers(files, "p", Transactions(files, "p"))
     for number in range(3):
         made.observe(header(number), number, 1_000, b"")
-        made.save(number + 1)
+        made.save(number + 1, 0)
     assert files.names("p") == [f"{2:020d}.snapshot", f"{3:020d}.snapshot"]
     content = bytearray(files.read_whole(f"p/{3:020d}.snapshot") or b"")
     content[12] ^= 4
@@ -84,14 +84,14 @@ def test_an_unchanged_state_is_renamed_and_not_written_again() -> None:
     files = MemoryFiles()
     made = Producers(files, "p", Transactions(files, "p"))
     made.observe(header(0), 0, 1_000, b"")
-    made.save(1)
+    made.save(1, 0)
     inner = files._contents[f"p/{1:020d}.snapshot"]
-    made.save(100)
+    made.save(100, 0)
     assert files.names("p") == [f"{100:020d}.snapshot"]
     assert files._contents[f"p/{100:020d}.snapshot"] is inner
     again = Producers(files, "p", Transactions(files, "p"))
     assert again.load(100) == 100 and len(again) == 1
-    again.save(200)
+    again.save(200, 0)
     assert files._contents[f"p/{200:020d}.snapshot"] is inner
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.core.machines.group_records import GROUP_RECORDS
-from penstock.core.machines.group_values import GroupRemoved, GroupSaved, SavedGroup, SavedMember
-from penstock.core.machines.offset_records import OFFSET_RECORDS
-from penstock.core.machines.offsets import Committed, OffsetCommitted, OffsetPended, OffsetRemoved
+from penstock.core.machines.classic_group.records import GROUP_RECORDS
+from penstock.core.machines.classic_group.values import GroupRemoved, GroupSaved, SavedGroup, SavedMember
+from penstock.core.machines.offsets.offsets import Committed, OffsetCommitted, OffsetPended, OffsetRemoved
+from penstock.core.machines.offsets.records import OFFSET_RECORDS
 from penstock.core.model import TopicPartition
 
 

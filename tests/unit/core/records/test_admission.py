@@ -8,6 +8,7 @@ import pytest
 
 from compat.bad_batches import CORRUPT, INVALID_RECORD, INVALID_TIMESTAMP, Case, cases, now_ms
 from making import keyed_batch, opaque_batch, with_header
+from penstock.core.codecs import GZIP, NONE, ZSTD
 from penstock.core.errors import (
     BrokerError,
     CorruptBatch,
@@ -19,8 +20,7 @@ from penstock.core.errors import (
 from penstock.core.limits import LOOP_PACKED_BYTES_MAX, LOOP_UNFOLDED_BYTES_MAX
 from penstock.core.records.admission import admit, admit_now
 from penstock.core.records.batch import LOG_APPEND_TIME, check, check_produced
-from penstock.core.records.compression import GZIP, NONE, ZSTD
-from penstock.core.records.whole import open_batch
+from penstock.core.records.build import open_batch
 from penstock.core.topic_config import TopicConfig, resolve, validate
 
 NOW_MS = 1_000_000

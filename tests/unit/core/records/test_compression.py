@@ -13,19 +13,10 @@ import kafka.codec
 import pytest
 
 from penstock.core import limits
+from penstock.core.codecs import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.records import compression
-from penstock.core.records.compression import (
-    CODEC_NAMES,
-    GZIP,
-    LZ4,
-    SNAPPY,
-    ZSTD,
-    check_codec,
-    compress,
-    decompress,
-    unfolded_bytes_max,
-)
+from penstock.core.records.compression import check_codec, compress, decompress, unfolded_bytes_max
 
 CODECS = (GZIP, SNAPPY, LZ4, ZSTD)
 PLENTY = 64 * 2**20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.codecs import GZIP
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import check, stamp, stamp_append_time
-from penstock.core.records.compression import GZIP
+from penstock.core.records.build import build_batch
 from penstock.core.records.lookup import first_at_or_after
-from penstock.core.records.whole import build_batch
 
 
 def batch_of(*times_ms: int) -> bytearray:

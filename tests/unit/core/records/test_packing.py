@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.loops import compiled_loops
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.model import Header, Record
 from penstock.core.records import packing_loops
 from penstock.core.records.batch import LOG_APPEND_TIME, check_produced, decode_header, stamp_append_time
-from penstock.core.records.compression import CODEC_NAMES
+from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import murmur2, partition_of
 from penstock.core.records.packing import Author, Growing, Rows, absent, blobs_of, header_blobs, resealed
 from penstock.core.records.routing import PartitionRouter, grouped
-from penstock.core.records.whole import open_batch
 
 
 def both_loops() -> list[Any]:

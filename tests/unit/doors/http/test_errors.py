@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import BrokerError, MemberIdRequired, NotNow, leaves
 from penstock.doors.http.errors import STATUSES, problem_of
-from penstock.node.metrics.meters import ERRORS_TOLD
+from penstock.node.runtime.meters import ERRORS_TOLD
 
 
 def test_the_table_is_the_tree() -> None:

@@ -67,7 +67,7 @@ async def commit(stage: Stage, group: str, offset: int) -> None:
     outcomes: list[Any] = []
     new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
     coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-    await coordination.groups.shard_of(group).partition.flush()
+    await coordination.groups.shard_of(group).partition.sync_dirty()
     assert outcomes == [[None]]
 
 

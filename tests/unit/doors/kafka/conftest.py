@@ -12,16 +12,16 @@ import pytest
 
 from in_process import KAFKA_ONLY, Caller, open_doors
 from penstock.core.model import NewRecord, Storage
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
+from penstock.core.session import Session
 from penstock.doors.kafka.call import Call
 from penstock.node.broker import Broker, start_broker
-from penstock.node.clock import SystemClock, SystemRng
-from penstock.node.memory import MemoryFiles
-from penstock.node.runtime import Runtime
-from penstock.node.session import Session
+from penstock.node.runtime.clock import SystemClock, SystemRng
+from penstock.node.runtime.memory import MemoryFiles
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.workers import ThreadWorkers
 from penstock.node.settings import Settings
 from penstock.node.waist.waist import Waist
-from penstock.node.workers import ThreadWorkers
 from penstock.wire.kafka import (
     decode_request,
     decode_request_header,
@@ -132,7 +132,7 @@ class Node:
             for number in range(count):
                 batch = build_batch([NewRecord(None, b"%d" % number)], self.broker.runtime.clock.now_ms())
                 partition.append(memoryview(batch))
-            await partition.flush()
+            await partition.sync_dirty()
 
         self.run(write())
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.core.machines.catalog import ConfigOp
+from penstock.core.machines.catalog.catalog import ConfigOp
 from penstock.core.topic_config import BROKER_SETTINGS
 from penstock.core.topic_config import SETTINGS as TOPIC_SETTINGS
 from penstock.doors.kafka.admin_configs import ConfigHandlers
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 from penstock.node.settings import DEFINITIONS
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.machines.catalog_events import Topic
+from penstock.core.machines.catalog.events import Topic
 from penstock.doors.kafka.admin_topics import TopicHandlers
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 

@@ -14,7 +14,7 @@ from making import filled_batch
 from penstock.core.errors import DiskFailed
 from penstock.core.records.batch import decode_header, size_at
 from penstock.node.connections.connection import Connection
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode
 
 from .conftest import Node
@@ -114,7 +114,7 @@ def test_it_waits_for_data(orders: Node) -> None:
         return only(await caller.answer())
 
     assert offsets(bytes(orders.talk(talk).records)) == [0]
-    assert not owner(orders)._listeners
+    assert not owner(orders)._watermark_listeners.listening
 
 
 def test_it_waits_for_enough_data(orders: Node) -> None:
@@ -175,9 +175,9 @@ def test_a_wait_ends_when_the_disk_fails(orders: Node) -> None:
 def test_a_client_that_leaves_takes_its_wait_along(orders: Node) -> None:
     async def talk(caller: Caller) -> None:
         caller.send(FETCH, 12, fetch(("orders", 0, 0), wait_ms=60_000))
-        assert owner(orders)._listeners
+        assert owner(orders)._watermark_listeners.listening
         await caller.hang_up()
-        assert not owner(orders)._listeners
+        assert not owner(orders)._watermark_listeners.listening
         timers = [handle for handle in asyncio.get_running_loop()._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
         assert not any("WaitingFetch" in repr(timer) for timer in timers)
 

@@ -10,12 +10,12 @@ import pytest
 from asking import epoch_end, list_offsets
 from in_process import Caller
 from making import keyed_batch
+from penstock.core.codecs import ZSTD
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import LOOKUP_UNFOLDED_BYTES_MAX
 from penstock.core.model import NewRecord
-from penstock.core.records.compression import ZSTD
-from penstock.core.records.whole import build_batch
-from penstock.node.partition import Partition
+from penstock.core.records.build import build_batch
+from penstock.node.replicas.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 from .conftest import Busiest, Node

@@ -9,7 +9,7 @@ import pytest
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import ADMIN_ENTRIES_MAX
 from penstock.doors.kafka.placement import METADATA_TOPIC, PlacementHandlers
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
 from .conftest import SETTINGS, Node

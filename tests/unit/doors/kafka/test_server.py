@@ -14,7 +14,7 @@ from asking import fetch, metadata
 from handheld import turns
 from in_process import Caller, open_doors
 from penstock.apps.doorways import KAFKA, Doorways
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey
 

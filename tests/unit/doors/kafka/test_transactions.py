@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from penstock.core import errors
-from penstock.core.machines.transactions import Claim
+from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
+from penstock.core.session import Session
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
 from penstock.doors.kafka.transactions import TransactionHandlers, produce_code_of, transaction_code_of
-from penstock.node.session import Session
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
 from .conftest import SETTINGS, Node
@@ -92,7 +92,7 @@ def write(node: Node, by: Claim, sequence: int = 0, topic: str = "orders") -> No
     async def append() -> None:
         partition = node.broker.partition(topic, 0)
         partition.append(memoryview(batch), in_transaction=True)
-        await partition.flush()
+        await partition.sync_dirty()
 
     node.run(append())
 
@@ -283,11 +283,9 @@ class TestEnd:
         write(orders, by)
 
         async def decide_only() -> None:
-            (shard,) = [
-                one for one in orders.broker.transactions._shards if one.machine.find("pay") is not None
-            ]
-            shard.keep(shard.machine.decide_end("pay", by, commit=True, is_v2=False, new_id=-1, now_ms=5))
-            await shard.kept("pay")
+            shard = orders.broker.transactions.host.of("pay")
+            events = shard.machine.decide_end("pay", by, commit=True, is_v2=False, new_id=-1, now_ms=5)
+            await shard.persisted(shard.persist(events, "pay"))
 
         orders.run(decide_only())
         assert orders.broker.partition("orders", 0).last_stable_offset == 0

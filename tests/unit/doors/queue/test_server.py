@@ -12,7 +12,7 @@ from node_at_hand import make_topic, until
 from penstock.apps.doorways import Doorways
 from penstock.core.model import Header
 from penstock.node.broker import Broker
-from penstock.node.committed_records import read_committed
+from penstock.node.replicas.committed_records import read_committed
 from penstock.wire.queue.frames import Frame, MessageType, encode
 from penstock.wire.queue.words import KNOWN
 from queue_peer import Peer, at_the_queue_door

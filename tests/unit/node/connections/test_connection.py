@@ -21,7 +21,7 @@ from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.intake import Budget
 from penstock.node.connections.place import Place
 from penstock.node.connections.turns import UNITS_PER_TURN
-from penstock.node.disk import DiskFiles
+from penstock.node.runtime.disk import DiskFiles
 
 
 @dataclass

@@ -12,6 +12,7 @@ import pytest
 from handheld import turns
 from in_process import Line
 from penstock.core.errors import BrokerError, Malformed
+from penstock.core.model import Address
 from penstock.node.connections import connection as connection_module
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import Framing, LengthPrefixed, Unframed
@@ -21,6 +22,7 @@ from penstock.node.connections.place import Place
 from penstock.node.settings import Settings
 
 SECONDS_MAX = 30
+ANY_PORT = Address("127.0.0.1", 0)
 
 
 class Echo:
@@ -72,7 +74,7 @@ class Wired:
 
     def __init__(self, echo: Echo) -> None:
         self.gate = Gate(Settings())
-        self.connection = Listener(self.gate, 0, lambda: echo).connect()
+        self.connection = Listener(self.gate, ANY_PORT, lambda: echo).connect()
         self.line = Line(self.connection)
         self.connection.connection_made(self.line)  # type: ignore[arg-type]
 
@@ -213,7 +215,7 @@ def test_last_words_arrive_although_the_client_had_more_to_say() -> None:
     async def test() -> None:
         gate = Gate(Settings())
         made: list[Any] = []
-        listener = Listener(gate, 0, lambda: made.append(1) or Echo())  # type: ignore[func-returns-value]
+        listener = Listener(gate, ANY_PORT, lambda: made.append(1) or Echo())  # type: ignore[func-returns-value]
         address = await listener.open()
         await listener.serve()
         assert made == [], "nobody has come yet"
@@ -232,7 +234,7 @@ def test_last_words_arrive_although_the_client_had_more_to_say() -> None:
 def test_half_closed_over_a_real_socket() -> None:
     async def test() -> None:
         gate, echo = Gate(Settings()), Echo()
-        listener = Listener(gate, 0, lambda: echo)
+        listener = Listener(gate, ANY_PORT, lambda: echo)
         address = await listener.open()
         await listener.serve()
         reader, writer = await asyncio.open_connection(address.host, address.port)
@@ -254,7 +256,7 @@ def test_half_closed_over_a_real_socket() -> None:
 def test_a_polite_end_over_a_real_socket() -> None:
     async def test() -> None:
         gate = Gate(Settings())
-        listener = Listener(gate, 0, Echo)
+        listener = Listener(gate, ANY_PORT, Echo)
         address = await listener.open()
         await listener.serve()
         with socket.create_connection(address) as client:

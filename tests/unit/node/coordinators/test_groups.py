@@ -18,7 +18,7 @@ from penstock.core.errors import (
     UnknownMember,
     UnstableOffset,
 )
-from penstock.core.machines.group_kinds import GroupKind
+from penstock.core.machine import GroupKind
 from penstock.node.coordinators.committed import Committer
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.coordinators.groups import ListedGroup
@@ -133,9 +133,9 @@ def test_offsets_of_an_open_transaction_are_held_back() -> None:
         assert await node.pend("g", (9, 0), 50) == [None]
         assert await node.fetch("g") == 1
         assert isinstance(await node.fetch("g", require_stable=True), UnstableOffset)
-        assert await node.settle(9, is_commit=True) is None
+        assert await node.settle("g", 9, is_commit=True) is None
         assert await node.fetch("g", require_stable=True) == 50
-        assert await node.settle(9, is_commit=True) is None, "a second time does nothing"
+        assert await node.settle("g", 9, is_commit=True) is None, "a second time does nothing"
 
     on_a_node(play)
 
@@ -306,7 +306,7 @@ def test_after_a_restart_members_and_offsets_are_still_there() -> None:
             assert await node.beat("g", seen["leader"]) is None
             again = await node.sync("g", seen["other"])
             assert again.assignment == b"p1"
-            assert await node.settle(9, is_commit=True) is None and await node.fetch("h") == 50
+            assert await node.settle("h", 9, is_commit=True) is None and await node.fetch("h") == 50
             for _ in range(3):
                 await asyncio.sleep(4)
                 outcome = await node.beat("g", seen["leader"])

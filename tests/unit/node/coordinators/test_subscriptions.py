@@ -20,9 +20,9 @@ from penstock.core.errors import (
     UnknownGroup,
     UnknownTopic,
 )
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.node.coordinators.subscriptions import EARLIEST, LATEST, Wish
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -412,7 +412,7 @@ def test_what_came_back_waits_for_its_own_flush_and_for_no_other() -> None:
         await turns()
         member.say(member.given[0], Outcome.RELEASE)
         for number in range(200):
-            live.shard.keep(live.shard.book.decide_redriven(SUBSCRIPTION, number))
+            live.shard.persist(live.shard.book.decide_redriven(SUBSCRIPTION, number))
             await asyncio.sleep(0.0005)
             if len(member.given) == 2:
                 break

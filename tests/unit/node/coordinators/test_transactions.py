@@ -19,10 +19,10 @@ from penstock.core.errors import (
     UnknownTransaction,
     WrongProducer,
 )
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event, TopicSaved
-from penstock.core.machines.transaction_values import Enlisted, TransactionSaved, TransactionState
-from penstock.core.machines.transactions import Claim
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event, TopicSaved
+from penstock.core.machines.transactions.transactions import Claim
+from penstock.core.machines.transactions.values import Enlisted, TransactionSaved, TransactionState
 from penstock.core.model import TopicPartition
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -234,7 +234,9 @@ def test_what_an_earlier_version_stored_without_ids_gets_its_marker_by_name() ->
         writer = Writer(node.broker, "pay")
         await writer.begin()
         await writer.write(T, b"a")
-        (shard,) = [one for one in node.broker.transactions._shards if one.machine.find("pay") is not None]
+        (shard,) = [
+            one for one in node.broker.transactions.host.shards if one.machine.find("pay") is not None
+        ]
         stored = shard.machine.get("pay")
         shard.machine.apply(TransactionSaved(replace(stored, places=(Enlisted(*T),))))
         await writer.end(commit=True)
@@ -301,9 +303,9 @@ def test_the_settings_of_a_topic_do_not_weaken_its_markers() -> None:
         await writer.begin()
         await writer.write(TopicPartition("lazy", 0), b"a")
         partition = node.broker.partition("lazy", 0)
-        assert partition.durable_offset == 0
+        assert partition.recovery_point == 0
         await writer.end(commit=True)
-        assert partition.durable_offset == 2
+        assert partition.recovery_point == 2
 
     on_a_node(play)
 
@@ -316,7 +318,7 @@ def test_a_batch_that_waited_while_its_transaction_timed_out_is_refused() -> Non
         outcome: list[object] = []
         node.broker.transactions.admit("pay", writer.by, [T], outcome.append, may_add=True)
         assert outcome == [], "the partition is not durably in the transaction yet"
-        shard.keep(shard.machine.decide_fence("pay", 99))
+        shard.persist(shard.machine.decide_fence("pay", 99), "pay")
         while not outcome:
             await asyncio.sleep(0.01)
         assert isinstance(outcome[0], FencedProducer | TransactionAbortable)

@@ -10,13 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from handheld import Hand, PromptWorkers, run
 from penstock.core.model import NewRecord, Storage, TopicPartition
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.lag import lag_of
-from penstock.node.memory import MemoryFiles
 from penstock.node.metrics.exposition import LINES_PER_PIECE, render
 from penstock.node.metrics.families import FAMILIES, Kind
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 
 Parsed = dict[str, Any]
@@ -46,7 +46,7 @@ async def make_broker() -> Broker:
     )
     partition = broker.partition("orders", 0)
     partition.append(memoryview(build_batch([NewRecord(None, b"x")] * 5, broker.runtime.clock.now_ms())))
-    await partition.flush()
+    await partition.sync_dirty()
     return broker
 
 
@@ -56,7 +56,7 @@ def commit(broker: Broker, group: str, offset: int) -> Coroutine[Any, Any, None]
         outcomes: list[Any] = []
         new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
         broker.coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-        await broker.coordination.groups.shard_of(group).partition.flush()
+        await broker.coordination.groups.shard_of(group).partition.sync_dirty()
         assert outcomes == [[None]]
 
     return commit()

@@ -26,9 +26,9 @@ from penstock.core.errors import (
     UnknownTopicId,
 )
 from penstock.core.model import Acks, Isolation, NewRecord, TopicPartition
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.session import Session
-from penstock.node.slices import finish
+from penstock.node.runtime.slices import finish
 from penstock.node.waist.committed import NO_RETENTION, Committer, OffsetEntry, Outcomes
 from penstock.node.waist.coordinators import CoordinatorKind
 from penstock.node.waist.groups import JOIN_EPOCH, NOTHING, Beat

@@ -11,9 +11,9 @@ from handheld import turns
 from node_at_hand import make_topic, until, with_broker
 from penstock.core.errors import BrokerError, OffsetOutOfRange, UnknownTopic
 from penstock.core.model import NewRecord, Record
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.session import Session
 from penstock.node.waist.pages import PORTION_BYTES_MAX, PORTION_RECORDS_MAX, Page, Pages
 from penstock.node.waist.reader import Reader, Wanted
 from penstock.node.waist.waist import Waist

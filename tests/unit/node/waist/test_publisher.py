@@ -17,10 +17,10 @@ from penstock.core.errors import (
     UnknownTopic,
 )
 from penstock.core.model import Header, NewRecord
+from penstock.core.records.build import open_batches
 from penstock.core.records.murmur2 import partition_of
-from penstock.core.records.whole import open_batches
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.session import Session
 from penstock.node.waist.publisher import Published
 from penstock.node.waist.waist import Waist
 

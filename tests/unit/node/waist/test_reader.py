@@ -12,12 +12,12 @@ from node_at_hand import make_topic, until, with_broker
 from penstock.core.errors import BrokerError, OffsetOutOfRange, UnknownTopic
 from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
+from penstock.core.records.build import build_batch
 from penstock.core.records.control import Marker
-from penstock.core.records.whole import build_batch
-from penstock.node import committed_records
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.partition import Partition
-from penstock.node.session import Session
+from penstock.node.replicas import committed_records
+from penstock.node.replicas.partition import Partition
 from penstock.node.waist.positions import Edge
 from penstock.node.waist.reader import Reader, Run, Wanted
 from penstock.node.waist.waist import Waist
@@ -123,7 +123,7 @@ def test_waiting_ends_with_data_with_time_or_with_the_doors() -> None:
         closing = answer_to(reader, Wanted("orders", 0, 1, wait_ms=60_000))
         reader.release_waiting()
         assert closing == [Run([], 1, 0, 1)]
-        assert not partition._listeners
+        assert not partition._watermark_listeners.listening
 
     with_broker(test)
 
@@ -134,7 +134,7 @@ def test_who_goes_while_waiting_is_not_answered_and_leaves_nothing_behind() -> N
         partition, reader, client = broker.partition("orders", 0), Waist(broker).reader(), Client()
         answers = answer_to(reader, Wanted("orders", 0, 0, wait_ms=60_000), client)
         client.go()
-        assert not partition._listeners
+        assert not partition._watermark_listeners.listening
         await put(partition, b"x")
         await turns()
         reader.release_waiting()

@@ -10,18 +10,19 @@ import pytest
 from handheld import NOW_MS, Hand, HeldWorkers, PromptWorkers, run
 from making import filled_batch, garbage, with_header
 from node_at_hand import make_topic, until, with_broker
+from penstock.core.codecs import ZSTD
 from penstock.core.errors import BrokerError, Offline
 from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.core.model import Isolation, NewRecord
-from penstock.core.records.compression import ZSTD, decompress
-from penstock.core.records.whole import build_batch
-from penstock.node import payloads
+from penstock.core.records.build import build_batch
+from penstock.core.records.compression import decompress
+from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.committed_records import read_committed
-from penstock.node.memory import MemoryFiles
-from penstock.node.partition import Partition
-from penstock.node.session import Session
+from penstock.node.replicas.committed_records import read_committed
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime import payloads
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.waist.reader import Reader, Run, Wanted
 from penstock.node.waist.waist import Waist
 from subscription_node import WISH, Member, letters

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.node.slices import finish
+from penstock.node.runtime.slices import finish
 from penstock.wire.json.frames import encode_json
 from penstock.wire.json.rows import UNITS_PER_YIELD, encode_list, encode_listing
 

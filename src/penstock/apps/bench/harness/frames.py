@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any
 
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.wire.kafka import ApiKey, encode_request, messages
 
 VALUE_BYTES = 1024

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.apps.bench.load.latency import show_us
-from penstock.node.units import show_bytes
+from penstock.node.definitions.units import show_bytes
 
 OnStep = Callable[[int], None]
 """Called with the number of messages done so far."""

@@ -18,7 +18,7 @@ from penstock.apps.bench.harness.link import Address, Link, UnexpectedResponse, 
 from penstock.apps.bench.harness.loader import Loader, next_offset
 from penstock.apps.bench.harness.payload import payload
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.wire.kafka import ApiKey, decode_response, encode_response, messages
 
 FETCH_BYTES = 1 << 20

@@ -1,0 +1,153 @@
+"""One batch in compaction: which of its records stay, and the batch without the others. Never touches a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from operator import ge
+
+from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
+from penstock.core.limits import BATCH_HEADER_BYTES
+from penstock.core.log.compaction import Plan
+from penstock.core.log.segment import Found
+from penstock.core.model import NO_TIMESTAMP
+from penstock.core.records import varint
+from penstock.core.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    PREFIX_BYTES,
+    BatchHeader,
+    encode_header,
+    stamp_checksum,
+)
+from penstock.core.records.compression import compress, decompress, stored_unfolded_bytes_max
+from penstock.core.records.payload import RecordSpan, iterate_keys
+
+RECORDS_MAX = 250_000
+"""Records of one batch that compaction looks at; a batch with more stays as it is."""
+
+
+def open_spans(found: Found) -> tuple[bytes, list[RecordSpan]] | str:
+    """The unfolded records of a batch and where each lies, or why it cannot be compacted and stays as it is."""
+    header = found.header
+    if header.count > RECORDS_MAX:
+        return f"it has {header.count} records, at most {RECORDS_MAX} are looked at"
+    try:
+        bytes_max = stored_unfolded_bytes_max(header.size)
+        payload = decompress(header.codec, found.raw[BATCH_HEADER_BYTES : header.size], bytes_max)
+        spans = list(iterate_keys(payload, header.count))
+    except (CorruptBatch, TooLarge, UnsupportedCompression) as error:
+        return str(error)
+    deltas = [span.offset_delta for span in spans]
+    if deltas and (deltas[-1] > header.last_offset_delta or any(map(ge, deltas, deltas[1:]))):
+        # An offset that is not the record's own would hide later records of its key.
+        return "the offsets of its records are not in order"
+    return payload, spans
+
+
+class Outcome(Enum):
+    """What becomes of a batch."""
+
+    UNCHANGED = auto()
+    CHANGED = auto()
+    DROPPED = auto()
+
+
+class Filter:
+    """Decides for every record of one round."""
+
+    def __init__(
+        self, latest: Mapping[bytes, int], map_end: int, plan: Plan, digest_of: Callable[[bytes], bytes]
+    ) -> None:
+        self._latest = latest
+        self._map_end = map_end
+        self._plan = plan
+        self._digest_of = digest_of
+        self.dropped = 0
+        self.keyless_dropped = 0
+
+    def filter(self, found: Found) -> tuple[Outcome, memoryview | bytearray]:
+        """The batch as it is, the batch without what goes, or nothing worth keeping."""
+        header = found.header
+        if header.is_control or header.next_offset > self._map_end:
+            return Outcome.UNCHANGED, found.raw
+        if header.count == 0:
+            return (Outcome.UNCHANGED if self._is_last_of_producer(header) else Outcome.DROPPED), found.raw
+        opened = open_spans(found)
+        if isinstance(opened, str):
+            return Outcome.UNCHANGED, found.raw
+        payload, spans = opened
+        kept = [span for span in spans if self._stays(header, span)]
+        self.dropped += len(spans) - len(kept)
+        if not kept:
+            if self._is_last_of_producer(header):
+                return Outcome.CHANGED, _emptied(header)
+            return Outcome.DROPPED, found.raw
+        needs_horizon = not header.attributes & DELETE_HORIZON and any(span.value_is_null for span in kept)
+        if len(kept) == len(spans) and not needs_horizon:
+            return Outcome.UNCHANGED, found.raw
+        horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None
+        return Outcome.CHANGED, _rebuilt(header, payload, kept, horizon_ms)
+
+    def _stays(self, header: BatchHeader, span: RecordSpan) -> bool:
+        if span.key is None:
+            self.keyless_dropped += 1
+            return False
+        offset = header.base_offset + span.offset_delta
+        if offset < self._plan.start_offset or offset < self._latest.get(self._digest_of(span.key), -1):
+            return False
+        if not span.value_is_null or not header.attributes & DELETE_HORIZON:
+            return True
+        return self._plan.now_ms < header.base_timestamp_ms
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        return (
+            header.producer_id >= 0
+            and self._plan.last_of_producers.get(header.producer_id) == header.last_offset
+        )
+
+
+def _emptied(header: BatchHeader) -> bytearray:
+    """Only the header: it tells offsets and sequence of a producer's last batch."""
+    changed = header._replace(
+        length=BATCH_HEADER_BYTES - PREFIX_BYTES,
+        count=0,
+        attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
+    )
+    batch = bytearray(encode_header(changed))
+    stamp_checksum(batch)
+    return batch
+
+
+def _rebuilt(
+    header: BatchHeader, payload: bytes, kept: list[RecordSpan], horizon_ms: int | None
+) -> bytearray:
+    """The batch with fewer records or a delete horizon; everything that it says of itself otherwise stays."""
+    max_timestamp_ms = header.max_timestamp_ms
+    if not header.has_append_time:
+        max_timestamp_ms = max(
+            NO_TIMESTAMP, *(header.base_timestamp_ms + span.timestamp_delta for span in kept)
+        )
+    changed = header._replace(count=len(kept), max_timestamp_ms=max_timestamp_ms)
+    if horizon_ms is None:
+        records = b"".join([payload[span.start : span.end] for span in kept])
+    else:
+        shift_ms = header.base_timestamp_ms - horizon_ms
+        records = b"".join([_moved(payload, span, shift_ms) for span in kept])
+        changed = changed._replace(
+            attributes=header.attributes | DELETE_HORIZON, base_timestamp_ms=horizon_ms
+        )
+    records = compress(header.codec, records)
+    changed = changed._replace(length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(records))
+    batch = bytearray(encode_header(changed)) + records
+    stamp_checksum(batch)
+    return batch
+
+
+def _moved(payload: bytes, span: RecordSpan, shift_ms: int) -> bytes:
+    """One record with its timestamp counted from another base."""
+    _, position = varint.decode(payload, span.start)
+    attributes = payload[position : position + 1]
+    _, rest = varint.decode(payload, position + 1, varint.INT64_BYTES_MAX)
+    body = attributes + varint.encode(span.timestamp_delta + shift_ms) + payload[rest : span.end]
+    return varint.encode(len(body)) + body

@@ -1,0 +1,280 @@
+"""What happens to the catalog, as values and as bytes. Never holds the state that they add up to.
+
+Each event is the whole state of what its key names, so the log that holds them may be compacted: the last
+event of each key is enough.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from penstock.core.errors import InvalidConfig, InvalidRequest, InvalidTopic, TornSegment
+from penstock.core.features import FEATURES
+from penstock.core.model import check_topic_name
+from penstock.core.resource_config import ResourceKind, validate_resource
+from penstock.core.topic_config import validate, validate_broker
+
+VERSION = 1
+"""The version of the values written here. A reader refuses what a newer writer wrote instead of guessing."""
+
+TOPIC_ID_BYTES = 16
+NO_OWNER = -1
+
+_TOPIC_PREFIX = b"topic/"
+_BROKER_CONFIG_KEY = b"broker-config"
+_TOPIC_DEFAULTS_KEY = b"topic-defaults"
+_PRODUCER_IDS_KEY = b"producer-ids"
+_FEATURES_KEY = b"features"
+_RESOURCE_PREFIX = b"resource-config/"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as the catalog knows it. `overrides` are its own settings, in canonical form."""
+
+    id: bytes
+    name: str
+    partition_count: int
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    internal: bool = False
+    created_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSaved:
+    """A topic was created or changed; this is what it is now."""
+
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRemoved:
+    """The topic of this id is gone."""
+
+    id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigSaved:
+    """The broker settings that were changed at run time; this is all of them now."""
+
+    overrides: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaultsSaved:
+    """The values that topics inherit in this cluster unless they were changed at run time; this is all of them now."""
+
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsReserved:
+    """Every producer id below `upto` may have been handed out. The last block before it is the owner's alone."""
+
+    upto: int
+    owner: int = NO_OWNER
+    """The broker that hands out the block; NO_OWNER in records from before blocks had owners: nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceConfigSaved:
+    """The settings of a group or another named resource; this is all of them now, and none means that it has none."""
+
+    kind: ResourceKind
+    name: str
+    overrides: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesSaved:
+    """The feature levels that were chosen at run time; this is all of them now."""
+
+    levels: Mapping[str, int]
+
+
+Event = (
+    TopicSaved
+    | TopicRemoved
+    | BrokerConfigSaved
+    | TopicDefaultsSaved
+    | ProducerIdsReserved
+    | ResourceConfigSaved
+    | FeaturesSaved
+)
+
+
+def key_of(event: Event) -> bytes:
+    """The key under which the event lives in a compacted log."""
+    match event:
+        case TopicSaved(topic):
+            return _TOPIC_PREFIX + topic.id.hex().encode()
+        case TopicRemoved(id):
+            return _TOPIC_PREFIX + id.hex().encode()
+        case BrokerConfigSaved():
+            return _BROKER_CONFIG_KEY
+        case TopicDefaultsSaved():
+            return _TOPIC_DEFAULTS_KEY
+        case ProducerIdsReserved():
+            return _PRODUCER_IDS_KEY
+        case ResourceConfigSaved(kind, name):
+            return _RESOURCE_PREFIX + f"{kind}/{name}".encode()
+        case FeaturesSaved():
+            return _FEATURES_KEY
+
+
+def encode(event: Event) -> tuple[bytes, bytes | None]:
+    """Key and value of the record that keeps the event; no value means that what the key names is gone."""
+    match event:
+        case TopicSaved(topic):
+            content: dict[str, object] | None = {
+                "name": topic.name,
+                "partition_count": topic.partition_count,
+                "overrides": dict(topic.overrides),
+                "internal": topic.internal,
+                "created_ms": topic.created_ms,
+            }
+        case TopicRemoved():
+            content = None
+        case BrokerConfigSaved(overrides):
+            content = {"overrides": dict(overrides)}
+        case TopicDefaultsSaved(values):
+            content = {"overrides": dict(values)}
+        case ProducerIdsReserved(upto, owner):
+            content = {"upto": upto} if owner == NO_OWNER else {"upto": upto, "owner": owner}
+        case ResourceConfigSaved(overrides=overrides):
+            content = {"overrides": dict(overrides)} if overrides else None
+        case FeaturesSaved(levels):
+            content = {"levels": dict(levels)}
+    if content is None:
+        return key_of(event), None
+    return key_of(event), json.dumps({"version": VERSION, **content}, sort_keys=True).encode()
+
+
+def decode(key: bytes | None, value: bytes | None) -> Event:
+    """The event that was encoded so. Else TornSegment: a catalog half understood must not be served."""
+    if key is None:
+        raise TornSegment("the catalog holds a record without a key")
+    if key.startswith(_TOPIC_PREFIX):
+        topic_id = _decode_topic_id(key)
+        return (
+            TopicRemoved(topic_id)
+            if value is None
+            else TopicSaved(_decode_topic(topic_id, _Fields(key, value)))
+        )
+    if key == _BROKER_CONFIG_KEY:
+        return BrokerConfigSaved(_Fields(key, value).settings(validate_broker))
+    if key == _TOPIC_DEFAULTS_KEY:
+        return TopicDefaultsSaved(_Fields(key, value).settings(validate_broker))
+    if key == _PRODUCER_IDS_KEY:
+        fields = _Fields(key, value)
+        return ProducerIdsReserved(fields.whole("upto", 0), fields.whole("owner", 0, absent=NO_OWNER))
+    if key == _FEATURES_KEY:
+        return FeaturesSaved(_Fields(key, value).levels())
+    if key.startswith(_RESOURCE_PREFIX):
+        return _decode_resource(key, value)
+    raise TornSegment(f"the catalog holds {key!r}, which this version does not know")
+
+
+def _decode_topic_id(key: bytes) -> bytes:
+    try:
+        topic_id = bytes.fromhex(key[len(_TOPIC_PREFIX) :].decode("ascii"))
+    except ValueError:
+        topic_id = b""
+    if len(topic_id) != TOPIC_ID_BYTES:
+        raise TornSegment(f"the catalog holds {key!r}, which names no topic id")
+    return topic_id
+
+
+def _decode_resource(key: bytes, value: bytes | None) -> ResourceConfigSaved:
+    try:
+        kind_text, slash, name = key[len(_RESOURCE_PREFIX) :].decode().partition("/")
+        kind = ResourceKind(kind_text)
+    except ValueError:
+        slash = ""
+    if not slash:
+        raise TornSegment(f"the catalog holds {key!r}, which names no resource")
+    if value is None:
+        return ResourceConfigSaved(kind, name, {})
+    return ResourceConfigSaved(kind, name, _Fields(key, value).settings(partial(validate_resource, kind)))
+
+
+def _decode_topic(topic_id: bytes, fields: _Fields) -> Topic:
+    try:
+        name = check_topic_name(fields.text("name"))
+    except InvalidTopic as error:
+        raise fields.torn(str(error)) from None
+    return Topic(
+        id=topic_id,
+        name=name,
+        partition_count=fields.whole("partition_count", 1),
+        overrides=fields.settings(validate),
+        internal=fields.flag("internal"),
+        created_ms=fields.whole("created_ms", 0),
+    )
+
+
+class _Fields:
+    """The fields of one value, each read as the type that it must have."""
+
+    def __init__(self, key: bytes, value: bytes | None) -> None:
+        self._key = key
+        try:
+            content = json.loads(value if value is not None else b"")
+        except (ValueError, RecursionError):
+            raise self.torn("its value is not JSON") from None
+        if not isinstance(content, dict):
+            raise self.torn("its value is not an object")
+        if content.get("version") != VERSION:
+            raise self.torn(f"its version is {content.get('version')!r}, this broker knows {VERSION}")
+        self._content = content
+
+    def torn(self, reason: str) -> TornSegment:
+        return TornSegment(f"the catalog's record {self._key!r} cannot be read: {reason}")
+
+    def text(self, name: str) -> str:
+        value = self._content.get(name)
+        if not isinstance(value, str):
+            raise self.torn(f"{name} is {value!r}, not a text")
+        return value
+
+    def whole(self, name: str, lowest: int, *, absent: int | None = None) -> int:
+        """`absent`: what stands for the field in records that were written before it existed."""
+        if absent is not None and name not in self._content:
+            return absent
+        value = self._content.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+            raise self.torn(f"{name} is {value!r}, not a whole number from {lowest} on")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._content.get(name)
+        if not isinstance(value, bool):
+            raise self.torn(f"{name} is {value!r}, not true or false")
+        return value
+
+    def settings(self, check: Callable[[str, str], str]) -> dict[str, str]:
+        """The overrides, each still valid: one that is not known must not be dropped in silence."""
+        value = self._content.get("overrides")
+        if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+            raise self.torn(f"overrides is {value!r}, not texts by name")
+        try:
+            return {name: check(name, text) for name, text in value.items()}
+        except (InvalidConfig, InvalidRequest) as error:
+            raise self.torn(str(error)) from None
+
+    def levels(self) -> dict[str, int]:
+        """Feature levels, each one that can still be chosen."""
+        value = self._content.get("levels")
+        if not isinstance(value, dict):
+            raise self.torn(f"levels is {value!r}, not numbers by name")
+        for name, level in value.items():
+            known = FEATURES.get(name)
+            if known is None or type(level) is not int or not known.low <= level <= known.high:
+                raise self.torn(
+                    f"the level of feature {name!r} is {level!r}, which this version does not know"
+                )
+        return value

@@ -1,0 +1,432 @@
+"""The consumer group of the new protocol: members send heartbeats, the broker assigns. Decides; never writes or waits.
+
+A group has an epoch, which goes up with every change of members, subscriptions or topics. For each epoch the assignor
+gives every member a target. A member moves to it on its own heartbeats: what it is to lose it gives up first, and what
+it is to get it is given once nobody else holds it (see consumer_reconciliation). Then it is in the target's epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from penstock.core.errors import (
+    FencedInstance,
+    FencedMember,
+    GroupFull,
+    GroupNotEmpty,
+    InvalidRequest,
+    StaleGeneration,
+    StaleMember,
+    UnknownAssignor,
+    UnknownMember,
+    UnreleasedInstance,
+)
+from penstock.core.machine import NEVER_MS, Decision, GroupKind, Moment
+from penstock.core.machines.consumer_group.assignors import ASSIGNORS, NOTHING, Assignment
+from penstock.core.machines.consumer_group.downgrade import downgrade
+from penstock.core.machines.consumer_group.events import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    PAUSE_EPOCH,
+    ClassicSide,
+    ConsumerGroupMember,
+    ConsumerGroupWoken,
+    Footing,
+    FootingSet,
+    Heard,
+    MemberSet,
+    MemberState,
+    RegexSet,
+    RevocationDue,
+    Standing,
+    StandingSet,
+    TargetEpochSet,
+    TargetSet,
+)
+from penstock.core.machines.consumer_group.reconciliation import reconcile
+from penstock.core.machines.consumer_group.state import UNKNOWN_HASH, ConsumerGroupState
+from penstock.core.machines.consumer_group.targets import (
+    Draft,
+    Topics,
+    advance,
+    forget_unused_regexes,
+)
+from penstock.core.machines.consumer_group.topic_regex import check_regex
+
+PROTOCOL_TYPE = "consumer"
+NO_EPOCH = -1
+"""What a caller that is no member gives as its epoch."""
+
+_NOT_GIVEN_MS = -1
+
+
+class ConsumerGroupTerms(NamedTuple):
+    """What the broker asks of the members of every group."""
+
+    session_ms: int
+    heartbeat_ms: int
+    size_max: int
+    classic_session_ms_min: int
+    classic_session_ms_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """One heartbeat. None means: as I said before."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_ms: int = _NOT_GIVEN_MS
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    assignor: str | None = None
+    owned: Assignment | None = None
+    classic: ClassicSide | None = None
+    """Set when the member speaks the classic protocol, and this stands for its joining."""
+
+    @property
+    def may_reassign(self) -> bool:
+        """Whether all targets may have to be worked out anew: the member joins, leaves, or states a subscription."""
+        return self.epoch <= JOIN_EPOCH or self.topic_names is not None or self.topic_regex is not None
+
+    def check(self) -> None:
+        """Raises when it contradicts itself, whatever the group."""
+        for name, value in (("InstanceId", self.instance_id), ("RackId", self.rack_id)):
+            if value == "":
+                raise InvalidRequest(f"{name} can't be empty.")
+        if not self.member_id:
+            raise InvalidRequest("MemberId can't be empty.")
+        if self.epoch < PAUSE_EPOCH:
+            raise InvalidRequest(
+                f"MemberEpoch is {self.epoch}, but must be greater than or equal to {PAUSE_EPOCH}."
+            )
+        if self.epoch == PAUSE_EPOCH and self.instance_id is None:
+            raise InvalidRequest("InstanceId can't be null.")
+        if self.epoch == JOIN_EPOCH:
+            self._check_join()
+        if self.assignor is not None and self.assignor not in ASSIGNORS:
+            names = ", ".join(ASSIGNORS)
+            raise UnknownAssignor(
+                f"ServerAssignor {self.assignor} is not supported. Supported assignors: {names}."
+            )
+        if self.topic_regex:
+            check_regex(self.topic_regex)
+
+    def _check_join(self) -> None:
+        if self.rebalance_ms == _NOT_GIVEN_MS:
+            raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
+        if self.owned:
+            raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
+        if self.topic_names is None and self.topic_regex is None:
+            raise InvalidRequest(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
+
+    @property
+    def is_full(self) -> bool:
+        """Does it say everything? So does a member that lost the last answer, and it wants to hear everything too."""
+        has_subscription = self.topic_names is not None or self.topic_regex is not None
+        says_all = self.rebalance_ms != _NOT_GIVEN_MS and has_subscription and self.owned is not None
+        return self.epoch == JOIN_EPOCH or says_all
+
+
+class BeatAnswer(NamedTuple):
+    """The answer to a heartbeat. No assignment: the one that the member knows still stands."""
+
+    member_id: str
+    epoch: int
+    heartbeat_ms: int
+    assignment: Assignment | None
+
+
+class ConsumerGroup(ConsumerGroupState):
+    """The machine of one group."""
+
+    kind = GroupKind.CONSUMER
+    protocol_type: str | None = PROTOCOL_TYPE
+
+    def __init__(self, group_id: str, terms: ConsumerGroupTerms) -> None:
+        super().__init__(group_id)
+        self.terms = terms
+
+    # -- reading
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        if all(self._is_settled(self.standing(member_id)) for member_id in self.members):
+            return "Stable"
+        return "Reconciling"
+
+    def _is_settled(self, standing: Standing) -> bool:
+        return standing.state is MemberState.STABLE and standing.epoch == self.target_epoch
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_vacant(self) -> bool:
+        return self.is_nothing
+
+    @property
+    def is_dead(self) -> bool:
+        return self.is_nothing
+
+    def is_subscribed(self, topic: str) -> bool:
+        return self.reads(topic)
+
+    def offsets_expire_from_ms(self, topic: str, commit_ms: int) -> int | None:
+        return None if self.reads(topic) else commit_ms
+
+    def check_commit(
+        self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
+    ) -> None:
+        """Members commit in their own epoch; an empty group takes commits from outside."""
+        if epoch < 0 and not self.members:
+            return
+        if transactional and epoch == NO_EPOCH and not member_id and instance_id is None:
+            return
+        self._check_epoch_now(member_id, epoch)
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Anybody may read; who says to be a member must be one, in its epoch."""
+        if not member_id and epoch < 0:
+            return
+        self._check_epoch_now(member_id or "", epoch)
+
+    def check_remove_offsets(self) -> None:
+        """Offsets of topics that nobody reads may go at any time."""
+
+    def _check_epoch_now(self, member_id: str, epoch: int) -> None:
+        member, now = self._known(member_id), self.standing(member_id).epoch
+        if epoch != now:
+            stale = StaleMember if member.classic is None else StaleGeneration
+            raise stale(f"member {member_id!r} of group {self.id!r} is in epoch {now}, not {epoch}")
+
+    def _known(self, member_id: str) -> ConsumerGroupMember:
+        member = self.members.get(member_id)
+        if member is None:
+            raise UnknownMember(f"group {self.id!r} has no member {member_id!r}")
+        return member
+
+    # -- heartbeats
+
+    def decide_heartbeat(self, beat: Beat, topics: Topics, moment: Moment) -> Decision[BeatAnswer]:
+        """A member joins, lives, changes its mind, acknowledges a revocation, or leaves."""
+        beat.check()
+        if beat.epoch < 0:
+            return self._decide_leave(beat, moment)
+        draft = Draft(self)
+        self._admit(draft, beat)
+        is_changed = self._take_in(draft, beat)
+        advance(draft, topics, moment.wall_ms, is_changed=is_changed)
+        before, after = self._reconcile(draft, beat)
+        self._settle_deadlines(draft, beat.member_id, before, after, moment)
+        is_news = beat.is_full or after.assigned != before.assigned
+        answer = BeatAnswer(
+            beat.member_id, after.epoch, self.terms.heartbeat_ms, after.assigned if is_news else None
+        )
+        return Decision(draft.events, answer)
+
+    def _admit(self, draft: Draft, beat: Beat) -> None:
+        """Is this a member, in the epoch that it says, or may it become one?"""
+        holder = self.instances.get(beat.instance_id) if beat.instance_id is not None else beat.member_id
+        if beat.epoch != JOIN_EPOCH:
+            self.check_member(beat.member_id, beat.instance_id)
+            self._check_epoch(beat)
+            return
+        if holder is not None and holder != beat.member_id:
+            self._replace_static(draft, holder, beat)
+        elif beat.member_id not in self.members and len(self.members) >= self.terms.size_max:
+            raise GroupFull(f"group {self.id!r} has {len(self.members)} members, and may not have more")
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
+        """The member of that id, and of that instance id if it has one. Raises if there is none, or another."""
+        if instance_id is not None:
+            holder = self.instances.get(instance_id)
+            if holder is None:
+                raise UnknownMember(f"group {self.id!r} has no member with the instance id {instance_id!r}")
+            if holder != member_id:
+                raise FencedInstance(
+                    f"instance id {instance_id!r} of group {self.id!r} belongs to another member"
+                )
+        return self._known(member_id)
+
+    def _check_epoch(self, beat: Beat) -> None:
+        """An epoch back is all right if the answer that told of the new one got lost."""
+        standing = self.standing(beat.member_id)
+        if beat.epoch == standing.epoch:
+            return
+        if beat.epoch == standing.previous_epoch and _is_within(beat.owned, standing.assigned):
+            return
+        raise FencedMember(
+            f"member {beat.member_id!r} of group {self.id!r} is in epoch {standing.epoch}, not {beat.epoch}:"
+            " it must give up all partitions and join again"
+        )
+
+    def _replace_static(self, draft: Draft, old_id: str, beat: Beat) -> None:
+        """A static member is back under another id: it takes over everything, without anybody else noticing."""
+        standing = self.standing(old_id)
+        if standing.epoch != PAUSE_EPOCH and beat.classic is None:
+            raise UnreleasedInstance(
+                f"instance id {beat.instance_id!r} of group {self.id!r} is still held by member {old_id!r}"
+            )
+        member, target = self.members[old_id], self.targets.get(old_id)
+        for event in self._gone(old_id):
+            draft.record(event)
+        draft.record(MemberSet(self.id, beat.member_id, member))
+        draft.record(TargetSet(self.id, beat.member_id, target))
+        back = Standing(0, 0, MemberState.STABLE, standing.assigned, {})
+        draft.record(StandingSet(self.id, beat.member_id, back))
+
+    def _gone(self, member_id: str) -> list[Any]:
+        return [
+            StandingSet(self.id, member_id, None),
+            TargetSet(self.id, member_id, None),
+            MemberSet(self.id, member_id, None),
+        ]
+
+    def _take_in(self, draft: Draft, beat: Beat) -> bool:
+        """Note what the member says of itself; True when that is a change of what the group reads."""
+        known = draft.state.members.get(beat.member_id)
+        member = _updated(known or ConsumerGroupMember(), beat)
+        if member == known:
+            return False
+        draft.record(MemberSet(self.id, beat.member_id, member))
+        return known is None or (known.topic_names, known.topic_regex) != (
+            member.topic_names,
+            member.topic_regex,
+        )
+
+    def _reconcile(self, draft: Draft, beat: Beat) -> tuple[Standing, Standing]:
+        """Take the member a step towards its target. One that joins owns nothing, whatever it had before."""
+        state, member_id = draft.state, beat.member_id
+        before = state.standing(member_id)
+        after = reconcile(
+            before,
+            state.target_epoch,
+            state.target(member_id),
+            NOTHING if beat.epoch == JOIN_EPOCH else beat.owned,
+            lambda topic, partition: state.is_free_for(member_id, topic, partition),
+        )
+        if after != before or member_id not in state.standings:
+            draft.record(StandingSet(self.id, member_id, after))
+        return before, after
+
+    def _settle_deadlines(
+        self, draft: Draft, member_id: str, before: Standing, after: Standing, moment: Moment
+    ) -> None:
+        draft.record(self.heard(member_id, draft.state.members[member_id], moment))
+        is_due = member_id in draft.state.revocations
+        if after.state is MemberState.UNREVOKED:
+            if not is_due or after.epoch != before.epoch:
+                deadline_ms = moment.now_ms + draft.state.members[member_id].rebalance_ms
+                draft.record(RevocationDue(self.id, member_id, deadline_ms))
+        elif is_due:
+            draft.record(RevocationDue(self.id, member_id, None))
+
+    # -- leaving
+
+    def _decide_leave(self, beat: Beat, moment: Moment) -> Decision[BeatAnswer]:
+        self.check_member(beat.member_id, beat.instance_id)
+        answer = BeatAnswer(beat.member_id, beat.epoch, 0, None)
+        if beat.epoch == LEAVE_EPOCH:
+            return Decision(self.decide_drop([beat.member_id], moment), answer)
+        standing = self.standing(beat.member_id)
+        paused = Standing(PAUSE_EPOCH, PAUSE_EPOCH, MemberState.STABLE, standing.assigned, {})
+        return Decision(
+            [StandingSet(self.id, beat.member_id, paused), RevocationDue(self.id, beat.member_id, None)],
+            answer,
+        )
+
+    def decide_drop(self, member_ids: list[str], moment: Moment) -> list[Any]:
+        """Members go, and the group moves on; the next heartbeat of any other works out who takes over.
+
+        Where only members of the classic protocol are left, the group becomes one of theirs.
+        """
+        draft = Draft(self)
+        for member_id in member_ids:
+            for event in self._gone(member_id):
+                draft.record(event)
+        forget_unused_regexes(draft)
+        draft.record(FootingSet(self.id, Footing(self.epoch + 1, UNKNOWN_HASH)))
+        if draft.state.members and all(member.classic is not None for member in draft.state.members.values()):
+            return draft.events + downgrade(draft.state, moment)
+        return draft.events
+
+    def decide_remove(self) -> list[Any]:
+        """The whole group goes; the record that says it existed goes last."""
+        if self.members:
+            raise GroupNotEmpty(f"group {self.id!r} has {len(self.members)} members")
+        events: list[Any] = [RegexSet(self.id, regex, None) for regex in sorted(self.regexes)]
+        return [*events, TargetEpochSet(self.id, None), FootingSet(self.id, None)]
+
+    # -- time
+
+    def heard(self, member_id: str, member: ConsumerGroupMember, moment: Moment) -> Heard:
+        """A member lives. Those of the classic protocol have brought their own session timeout."""
+        session_ms = self.terms.session_ms if member.classic is None else member.classic.session_ms
+        return Heard(self.id, member_id, moment.now_ms + session_ms)
+
+    def decide_tick(self, moment: Moment) -> Decision[None]:
+        """Members that fell silent, or did not give up in time what they were asked to, are gone."""
+        late = {
+            member_id
+            for row in (self.deadlines, self.revocations)
+            for member_id, deadline_ms in row.items()
+            if deadline_ms <= moment.now_ms
+        }
+        draft = Draft(self)
+        if late:
+            events = self.decide_drop(sorted(late), moment)
+            if any(event.kind is not self.kind for event in events):
+                return Decision(events)
+            for event in events:
+                draft.record(event)
+        left = [*draft.state.deadlines.values(), *draft.state.revocations.values()]
+        draft.record(ConsumerGroupWoken(self.id, min(left, default=NEVER_MS)))
+        return Decision(draft.events)
+
+    def decide_revive(self, moment: Moment) -> Decision[None]:
+        """After a restart everybody gets a whole session, and a whole rebalance timeout where one was running."""
+        events: list[Any] = []
+        for member_id, member in self.members.items():
+            events.append(self.heard(member_id, member, moment))
+            if self.standing(member_id).state is MemberState.UNREVOKED:
+                events.append(RevocationDue(self.id, member_id, moment.now_ms + member.rebalance_ms))
+        return Decision(events)
+
+    def decide_seen(self, member_id: str, moment: Moment) -> list[Any]:
+        """Only heartbeats keep a member of this protocol alive."""
+        return []
+
+
+def _updated(member: ConsumerGroupMember, beat: Beat) -> ConsumerGroupMember:
+    names = member.topic_names if beat.topic_names is None else tuple(sorted(set(beat.topic_names)))
+    return replace(
+        member,
+        instance_id=beat.instance_id if beat.instance_id is not None else member.instance_id,
+        rack_id=beat.rack_id if beat.rack_id is not None else member.rack_id,
+        client_id=beat.client_id,
+        client_host=beat.client_host,
+        topic_names=names,
+        topic_regex=member.topic_regex if beat.topic_regex is None else beat.topic_regex or None,
+        rebalance_ms=member.rebalance_ms if beat.rebalance_ms == _NOT_GIVEN_MS else beat.rebalance_ms,
+        assignor=member.assignor if beat.assignor is None else beat.assignor,
+        classic=beat.classic,
+    )
+
+
+def _is_within(owned: Assignment | None, assigned: Assignment) -> bool:
+    return owned is not None and all(
+        partitions <= assigned.get(topic, frozenset()) for topic, partitions in owned.items()
+    )

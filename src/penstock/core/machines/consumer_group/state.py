@@ -1,0 +1,203 @@
+"""The state of a consumer group and its one writer, `apply`. Never decides; `consumer_group.py` does.
+
+What each member says of itself, where it stands, and what it is to have are kept apart, as they are in the log. From
+these follow who holds which partition and which member has which instance id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from copy import copy
+from typing import Any
+
+from penstock.core.machine import NEVER_MS
+from penstock.core.machines.consumer_group.assignors import NOTHING, Assignment
+from penstock.core.machines.consumer_group.events import (
+    ConsumerGroupMember,
+    ConsumerGroupWoken,
+    Footing,
+    FootingSet,
+    Heard,
+    MemberSet,
+    MemberState,
+    RegexSet,
+    Resolved,
+    RevocationDue,
+    Standing,
+    StandingSet,
+    TargetEpochSet,
+    TargetSet,
+    TopicsChecked,
+    held_by,
+)
+from penstock.core.machines.overlay import Overlay
+
+NOT_CHECKED = -1
+"""The group's topics were not compared with the catalog since the node started."""
+
+UNKNOWN_HASH = 0
+"""The group's topics have to be looked at before the next assignment is worked out."""
+
+NEWCOMER = Standing(epoch=0, previous_epoch=-1, state=MemberState.STABLE, assigned={}, revoking={})
+"""Where a member stands that has just come."""
+
+_MAPPINGS = (
+    "members",
+    "targets",
+    "standings",
+    "regexes",
+    "holders",
+    "instances",
+    "topic_readers",
+    "deadlines",
+    "revocations",
+)
+
+
+class ConsumerGroupState:
+    """All that a group knows. Read freely; write through `apply` only."""
+
+    def __init__(self, group_id: str) -> None:
+        self.id = group_id
+        self.footing: Footing | None = None
+        self.target_epoch = 0
+        self.members: MutableMapping[str, ConsumerGroupMember] = {}
+        self.targets: MutableMapping[str, Assignment] = {}
+        self.standings: MutableMapping[str, Standing] = {}
+        self.regexes: MutableMapping[str, Resolved] = {}
+        self.holders: MutableMapping[tuple[bytes, int], str] = {}
+        """Partition → the member that has it, or has not let go of it."""
+        self.instances: MutableMapping[str, str] = {}
+        """Instance id → member id."""
+        self.topic_readers: MutableMapping[str, int] = {}
+        """Topic → how many members name it."""
+        self.deadlines: MutableMapping[str, int] = {}
+        """Member → when its session ends."""
+        self.revocations: MutableMapping[str, int] = {}
+        """Member → by when it must have given up what it was asked to."""
+        self.checked_version = NOT_CHECKED
+        self.wake_ms = NEVER_MS
+        """Nothing is due before this time; something may be due at it."""
+
+    def draft(self) -> ConsumerGroupState:
+        """The same state to try events out on. Costs what is changed, whatever the size of the group."""
+        draft = copy(self)
+        for name in _MAPPINGS:
+            setattr(draft, name, Overlay(getattr(self, name)))
+        return draft
+
+    # -- reading
+
+    @property
+    def epoch(self) -> int:
+        return self.footing.epoch if self.footing is not None else 0
+
+    @property
+    def is_nothing(self) -> bool:
+        """Not a trace of it is left."""
+        return self.footing is None and not (self.members or self.standings or self.targets or self.regexes)
+
+    def standing(self, member_id: str) -> Standing:
+        return self.standings.get(member_id, NEWCOMER)
+
+    def target(self, member_id: str) -> Assignment:
+        return self.targets.get(member_id, NOTHING)
+
+    def is_free_for(self, member_id: str, topic: bytes, partition: int) -> bool:
+        return self.holders.get((topic, partition), member_id) == member_id
+
+    def reads(self, topic: str) -> bool:
+        """Does a member subscribe to this topic, by its name or by an expression that matches it?"""
+        return topic in self.topic_readers or any(topic in found.topics for found in self.regexes.values())
+
+    # -- writing
+
+    def apply(self, event: Any) -> None:
+        """Write what happened. Total: never refuses."""
+        _WRITERS[type(event)](self, event)
+
+    def _set_footing(self, event: FootingSet) -> None:
+        self.footing = event.value
+
+    def _set_member(self, event: MemberSet) -> None:
+        old = self.members.get(event.member_id)
+        if old is not None:
+            self._count_topics(old, -1)
+            if old.instance_id is not None and self.instances.get(old.instance_id) == event.member_id:
+                del self.instances[old.instance_id]
+        if event.value is None:
+            for row in (self.members, self.deadlines, self.revocations):
+                row.pop(event.member_id, None)
+            return
+        self.members[event.member_id] = event.value
+        self._count_topics(event.value, 1)
+        if event.value.instance_id is not None:
+            self.instances[event.value.instance_id] = event.member_id
+
+    def _count_topics(self, member: ConsumerGroupMember, change: int) -> None:
+        for topic in member.topic_names:
+            count = self.topic_readers.get(topic, 0) + change
+            if count:
+                self.topic_readers[topic] = count
+            else:
+                del self.topic_readers[topic]
+
+    def _set_target_epoch(self, event: TargetEpochSet) -> None:
+        self.target_epoch = event.value or 0
+
+    def _set_target(self, event: TargetSet) -> None:
+        _put(self.targets, event.member_id, event.value)
+
+    def _set_standing(self, event: StandingSet) -> None:
+        old = self.standings.get(event.member_id)
+        if old is not None:
+            for place in held_by(old):
+                if self.holders.get(place) == event.member_id:
+                    del self.holders[place]
+        _put(self.standings, event.member_id, event.value)
+        if event.value is not None:
+            for place in held_by(event.value):
+                self.holders[place] = event.member_id
+
+    def _set_regex(self, event: RegexSet) -> None:
+        _put(self.regexes, event.regex, event.value)
+
+    def _hear(self, event: Heard) -> None:
+        if event.member_id in self.members:
+            self.deadlines[event.member_id] = event.deadline_ms
+            self._due(event.deadline_ms)
+
+    def _set_revocation(self, event: RevocationDue) -> None:
+        if event.member_id in self.members:
+            _put(self.revocations, event.member_id, event.deadline_ms)
+            self._due(NEVER_MS if event.deadline_ms is None else event.deadline_ms)
+
+    def _due(self, deadline_ms: int) -> None:
+        self.wake_ms = min(self.wake_ms, deadline_ms)
+
+    def _check_topics(self, event: TopicsChecked) -> None:
+        self.checked_version = event.version
+
+    def _wake(self, event: ConsumerGroupWoken) -> None:
+        self.wake_ms = event.wake_ms
+
+
+def _put(row: MutableMapping[str, Any], key: str, value: Any) -> None:
+    if value is None:
+        row.pop(key, None)
+    else:
+        row[key] = value
+
+
+_WRITERS: dict[type, Any] = {
+    FootingSet: ConsumerGroupState._set_footing,
+    MemberSet: ConsumerGroupState._set_member,
+    TargetEpochSet: ConsumerGroupState._set_target_epoch,
+    TargetSet: ConsumerGroupState._set_target,
+    StandingSet: ConsumerGroupState._set_standing,
+    RegexSet: ConsumerGroupState._set_regex,
+    Heard: ConsumerGroupState._hear,
+    RevocationDue: ConsumerGroupState._set_revocation,
+    TopicsChecked: ConsumerGroupState._check_topics,
+    ConsumerGroupWoken: ConsumerGroupState._wake,
+}

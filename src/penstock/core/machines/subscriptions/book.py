@@ -1,0 +1,141 @@
+"""The book of subscriptions: which there are, on which topic, and the machine of each partition. Decides; never writes.
+
+A subscription is entered with the offset that it starts at in every partition, and struck out with all that is kept of
+it. What happens to messages is decided by the machines inside (`subscription`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.core.errors import InvalidRequest, UnknownGroup
+from penstock.core.limits import SUBSCRIPTION_IN_FLIGHT_MAX
+from penstock.core.machines.subscriptions.definitions import Defined, Definition
+from penstock.core.machines.subscriptions.events import Feed, StartMoved
+from penstock.core.machines.subscriptions.members import Members
+from penstock.core.machines.subscriptions.subscription import Subscription, SubscriptionTerms
+
+_UNKNOWN_TERMS = SubscriptionTerms(
+    hold_ms=1, deliveries_max=1, in_flight_max=SUBSCRIPTION_IN_FLIGHT_MAX, has_dead_letters=True
+)
+"""For machines whose definition is not read yet: a compacted log may hold it after what happened to them."""
+
+
+class SubscriptionBook:
+    """The machine of one partition of the subscriptions' topic."""
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, Definition] = {}
+        self._members: dict[str, Members] = {}
+        self._feeds: dict[str, dict[Feed, Subscription]] = {}
+        self._touched: Subscription | None = None
+
+    # -- reading
+
+    @property
+    def definitions(self) -> list[Definition]:
+        """All that there are, sorted by name."""
+        return [self._definitions[name] for name in sorted(self._definitions)]
+
+    def find(self, name: str) -> Definition | None:
+        return self._definitions.get(name)
+
+    def get(self, name: str) -> Definition:
+        found = self._definitions.get(name)
+        if found is None:
+            raise UnknownGroup(f"there is no subscription {name!r}; create it first")
+        return found
+
+    def members(self, name: str) -> Members:
+        return self._members.setdefault(name, Members())
+
+    def machines(self, name: str) -> list[Subscription]:
+        """The machines of a subscription, by partition."""
+        feeds = self._feeds.get(name, {})
+        return [feeds[feed] for feed in sorted(feeds)]
+
+    # -- deciding
+
+    def decide_create(self, wanted: Definition, starts: Sequence[int]) -> list[Any]:
+        """Enter a subscription that starts at these offsets, one for each partition. Entering it twice does nothing."""
+        known = self._definitions.get(wanted.name)
+        if known is None:
+            feeds = [Feed(wanted.name, wanted.topic_id, partition) for partition in range(len(starts))]
+            moves = [StartMoved(feed, offset) for feed, offset in zip(feeds, starts, strict=True)]
+            return [Defined(wanted.name, wanted), *moves]
+        if (known.topic_id, known.hold_ms, known.deliveries_max) != (
+            wanted.topic_id,
+            wanted.hold_ms,
+            wanted.deliveries_max,
+        ):
+            raise InvalidRequest(
+                f"there is a subscription {known.name!r} already: to {known.topic!r}, {known.hold_ms} ms for each "
+                f"message, {known.deliveries_max} deliveries; delete it first, or choose another name"
+            )
+        return []
+
+    def decide_extend(self, name: str, partition_count: int) -> list[Any]:
+        """The topic has more partitions now: those are delivered from their beginning."""
+        definition, known = self.get(name), {feed.partition for feed in self._feeds.get(name, {})}
+        return [
+            StartMoved(Feed(name, definition.topic_id, partition), 0)
+            for partition in range(partition_count)
+            if partition not in known
+        ]
+
+    def decide_redriven(self, name: str, upto_offset: int) -> list[Any]:
+        """The dead letters before this offset were brought back to the topic."""
+        return [Defined(name, replace(self.get(name), redriven_offset=upto_offset))]
+
+    def decide_remove(self, name: str) -> list[Any]:
+        """Nothing is to be left of a subscription."""
+        self.get(name)
+        events: list[Any] = [event for machine in self.machines(name) for event in machine.decide_remove()]
+        return [*events, Defined(name, None)]
+
+    # -- writing
+
+    def apply(self, event: Any) -> None:
+        """Write what happened. Total: never refuses."""
+        kind = type(event)
+        if kind is Defined:
+            self._define(event)
+            return
+        feed: Feed = event.feed
+        machine = self._machine_at(feed)
+        machine.apply(event)
+        if kind is StartMoved and event.start_offset is None:
+            self._touched = None
+            del self._feeds[feed.name][feed]
+            if not self._feeds[feed.name]:
+                del self._feeds[feed.name]
+
+    def _machine_at(self, feed: Feed) -> Subscription:
+        """The machine that an event is about, made if need be. Events come in runs: the last one is at hand."""
+        touched = self._touched
+        if touched is not None and touched.feed is feed:
+            return touched
+        feeds = self._feeds.setdefault(feed.name, {})
+        machine = feeds.get(feed)
+        if machine is None:
+            terms = self._terms(self._definitions.get(feed.name))
+            machine = feeds[feed] = Subscription(feed, terms, self.members(feed.name))
+        self._touched = machine
+        return machine
+
+    def _define(self, event: Defined) -> None:
+        if event.definition is None:
+            self._definitions.pop(event.name, None)
+            self._members.pop(event.name, None)
+            return
+        self._definitions[event.name] = event.definition
+        for machine in self._feeds.get(event.name, {}).values():
+            machine.terms = self._terms(event.definition)
+
+    @staticmethod
+    def _terms(definition: Definition | None) -> SubscriptionTerms:
+        if definition is None:
+            return _UNKNOWN_TERMS
+        return _UNKNOWN_TERMS._replace(hold_ms=definition.hold_ms, deliveries_max=definition.deliveries_max)

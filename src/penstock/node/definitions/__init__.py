@@ -1,0 +1,1 @@
+"""The vocabulary of settings: kinds, bounds, units, and the parsing of values."""

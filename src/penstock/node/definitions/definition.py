@@ -1,0 +1,111 @@
+"""What there is to know about a setting besides its value. Never holds a value; the sections list the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Any
+
+from penstock.core.topic_config import BROKER_SETTINGS
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+TOPIC_DEFAULT, NODE = "topic default", "node"
+
+
+class Kind(Enum):
+    """What a setting's value is, and so how it is read and shown."""
+
+    TEXT = "text"
+    HOST = "host"
+    PORT = "port"
+    COUNT = "count"
+    BYTES = "bytes"
+    MS = "ms"
+    SWITCH = "switch"
+    CHOICE = "choice"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What there is to know about one setting besides its value."""
+
+    name: str
+    section: str
+    kind: Kind
+    default: Any
+    meaning: str
+    low: int = 0
+    high: int = INT64_MAX
+    special: int | None = None
+    choices: type[StrEnum] | None = None
+    aliases: tuple[str, ...] = ()
+    """Other keys for it in files, in snake case; `storage.dir` is understood inside `storage:` only."""
+    kafka: str | None = None
+    may_be_empty: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The unit of a stored value; empty where there is none."""
+        return {Kind.BYTES: "bytes", Kind.MS: "ms"}.get(self.kind, "")
+
+    @property
+    def scope(self) -> str:
+        """Whose setting it is. A topic default belongs to the cluster: the node only gives its value at a start."""
+        return TOPIC_DEFAULT if self.kafka in BROKER_SETTINGS else NODE
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return "PENSTOCK_" + self.name.upper()
+
+    @property
+    def allowed(self) -> str:
+        """One phrase that says which values are accepted."""
+        if self.choices is not None:
+            return " or ".join(member.value for member in self.choices)
+        if self.kind is Kind.SWITCH:
+            return "on or off"
+        if self.kind is Kind.TEXT:
+            return "printable text" + ("" if self.may_be_empty else ", not empty")
+        if self.kind is Kind.HOST:
+            return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
+        if self.kind is Kind.PORT:
+            return f"a port from {self.low} to {self.high}, 0 for a free one, or off"
+        return self._allowed_number()
+
+    def _allowed_number(self) -> str:
+        noun = {
+            Kind.COUNT: "a whole number",
+            Kind.BYTES: "a size such as 65536, 64k or 1 GiB,",
+            Kind.MS: "a time such as 500ms, 30s or 7d,",
+        }[self.kind]
+        bounds = f"at least {self.low}" if self.high == INT64_MAX else f"from {self.low} to {self.high}"
+        unit = f" {self.unit}" if self.unit else ""
+        special = f", or {self.special}" if self.special is not None else ""
+        return f"{noun} {bounds}{unit}{special}"
+
+
+def setting(kind: Kind, section: str, default: Any, meaning: str, **more: Any) -> Any:
+    """A dataclass field that carries its definition; the name is filled in when the class is read."""
+    return field(default=default, metadata={"kind": kind, "section": section, "meaning": meaning, **more})
+
+
+def count(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return setting(Kind.COUNT, section, default, meaning, **more)
+
+
+def port_of(default: int, protocol: str) -> Any:
+    meaning = f"Port of the {protocol} door; 0 takes a free one, off keeps it shut."
+    return setting(Kind.PORT, "server", default, meaning, high=65535)
+
+
+def size(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return setting(Kind.BYTES, section, default, meaning, **more)
+
+
+def duration(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return setting(Kind.MS, section, default, meaning, **more)

@@ -1,0 +1,112 @@
+"""One written value of a setting to its typed value, and back to words. Never knows where the value came from."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from penstock.node.definitions.definition import Definition, Kind
+from penstock.node.definitions.units import parse_bytes, parse_ms, show_bytes, show_ms
+
+_SWITCH_WORDS = {
+    "on": True,
+    "true": True,
+    "yes": True,
+    "1": True,
+    "off": False,
+    "false": False,
+    "no": False,
+    "0": False,
+}
+OFF = "off"
+"""How a port is written that is not opened; YAML reads the bare word as a switch."""
+_HOST = re.compile(r"[A-Za-z0-9._:%-]+")
+
+
+def read_value(definition: Definition, raw: object) -> Any:
+    """The typed value of what was written in a file, a variable or a flag. Raises ValueError."""
+    if definition.choices is not None:
+        return definition.choices(_text(raw).strip().lower())
+    if definition.kind is Kind.SWITCH:
+        return _switch(raw)
+    if definition.kind is Kind.TEXT:
+        return _printable(raw, definition.may_be_empty)
+    if definition.kind is Kind.HOST:
+        return _host(raw, definition.may_be_empty)
+    if definition.kind is Kind.PORT and _is_off(raw):
+        return None
+    return _within(definition, _number(definition.kind, raw))
+
+
+def show_value(definition: Definition, value: Any) -> str:
+    """A typed value as a person would write it: `1 GiB`, `7 d`, `on`."""
+    if definition.special is not None and value == definition.special:
+        return str(value)
+    if definition.kind is Kind.PORT and value is None:
+        return OFF
+    if definition.kind is Kind.BYTES:
+        return show_bytes(value)
+    if definition.kind is Kind.MS:
+        return show_ms(value)
+    if definition.kind is Kind.SWITCH:
+        return "on" if value else "off"
+    return str(value)
+
+
+def plain_value(value: Any) -> str | int | bool:
+    """A typed value as JSON holds it."""
+    if value is None:
+        return OFF
+    return value if isinstance(value, bool | int) else str(value)
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise ValueError("not text")
+    return raw
+
+
+def _printable(raw: object, may_be_empty: bool) -> str:
+    text = _text(raw)
+    if not text.isprintable() or not (text.strip() or may_be_empty):
+        raise ValueError("empty or not printable")
+    return text
+
+
+def _host(raw: object, may_be_empty: bool) -> str:
+    text = _text(raw).strip()
+    if not text and may_be_empty:
+        return text
+    if not _HOST.fullmatch(text) or text.count(":") == 1:
+        raise ValueError("not a host")
+    return text
+
+
+def _switch(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    word = str(raw).strip().lower()
+    if word not in _SWITCH_WORDS:
+        raise ValueError("not a switch")
+    return _SWITCH_WORDS[word]
+
+
+def _is_off(raw: object) -> bool:
+    return raw is False or (isinstance(raw, str) and raw.strip().lower() == OFF)
+
+
+def _number(kind: Kind, raw: object) -> int:
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    text = _text(raw)
+    if kind is Kind.BYTES:
+        return parse_bytes(text)
+    if kind is Kind.MS:
+        return parse_ms(text)
+    return int(text)
+
+
+def _within(definition: Definition, value: int) -> int:
+    if value != definition.special and not definition.low <= value <= definition.high:
+        raise ValueError("out of bounds")
+    return value
