@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 def cuts_in(words: list[str]) -> list[str]:
     """What recovery said of data that it took away."""
-    return [one for one in words if "cut " in one or "set aside" in one]
+    return [one for one in words if "truncated " in one or "set aside" in one]
 
 
 class LogMachine(RuleBasedStateMachine):

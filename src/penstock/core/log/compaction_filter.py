@@ -77,17 +77,17 @@ class Filter:
         if isinstance(opened, str):
             return Outcome.UNCHANGED, found.raw
         payload, spans = opened
-        kept = [span for span in spans if self._stays(header, span)]
-        self.dropped += len(spans) - len(kept)
-        if not kept:
+        retained = [span for span in spans if self._stays(header, span)]
+        self.dropped += len(spans) - len(retained)
+        if not retained:
             if self._is_last_of_producer(header):
                 return Outcome.CHANGED, _emptied(header)
             return Outcome.DROPPED, found.raw
-        needs_horizon = not header.attributes & DELETE_HORIZON and any(span.value_is_null for span in kept)
-        if len(kept) == len(spans) and not needs_horizon:
+        needs_horizon = not header.attributes & DELETE_HORIZON and any(span.value_is_null for span in retained)
+        if len(retained) == len(spans) and not needs_horizon:
             return Outcome.UNCHANGED, found.raw
         horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None
-        return Outcome.CHANGED, _rebuilt(header, payload, kept, horizon_ms)
+        return Outcome.CHANGED, _rebuilt(header, payload, retained, horizon_ms)
 
     def _stays(self, header: BatchHeader, span: RecordSpan) -> bool:
         if span.key is None:
@@ -120,20 +120,20 @@ def _emptied(header: BatchHeader) -> bytearray:
 
 
 def _rebuilt(
-    header: BatchHeader, payload: bytes, kept: list[RecordSpan], horizon_ms: int | None
+    header: BatchHeader, payload: bytes, retained: list[RecordSpan], horizon_ms: int | None
 ) -> bytearray:
     """The batch with fewer records or a delete horizon; everything that it says of itself otherwise stays."""
     max_timestamp_ms = header.max_timestamp_ms
     if not header.has_append_time:
         max_timestamp_ms = max(
-            NO_TIMESTAMP, *(header.base_timestamp_ms + span.timestamp_delta for span in kept)
+            NO_TIMESTAMP, *(header.base_timestamp_ms + span.timestamp_delta for span in retained)
         )
-    changed = header._replace(count=len(kept), max_timestamp_ms=max_timestamp_ms)
+    changed = header._replace(count=len(retained), max_timestamp_ms=max_timestamp_ms)
     if horizon_ms is None:
-        records = b"".join([payload[span.start : span.end] for span in kept])
+        records = b"".join([payload[span.start : span.end] for span in retained])
     else:
         shift_ms = header.base_timestamp_ms - horizon_ms
-        records = b"".join([_moved(payload, span, shift_ms) for span in kept])
+        records = b"".join([_moved(payload, span, shift_ms) for span in retained])
         changed = changed._replace(
             attributes=header.attributes | DELETE_HORIZON, base_timestamp_ms=horizon_ms
         )

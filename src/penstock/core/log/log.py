@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.core.errors import CorruptBatch, Fenced, OffsetOutOfRange, TornSegment, UnknownEpoch
-from penstock.core.log import checksummed_file as checked
+from penstock.core.log import checksummed_file
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.producers import Producers
 from penstock.core.log.segment import Found, Segment, Slice
@@ -355,7 +355,7 @@ class Log:
         """The batches of one segment that readers may see, headers only."""
         first = segment.find(max(self.start_offset, segment.base_offset), segment.size)
         for found in segment.walk(
-            segment.size if first is None else first.position, segment.size, prove=False
+            segment.size if first is None else first.position, segment.size, verify=False
         ):
             if found.header.base_offset >= limit.offset:
                 return
@@ -366,7 +366,7 @@ class Log:
         for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
             first = segment.find(offset, segment.size) if offset > segment.base_offset else None
             if first is not None or offset <= segment.base_offset:
-                yield from segment.walk(0 if first is None else first.position, segment.size, prove=False)
+                yield from segment.walk(0 if first is None else first.position, segment.size, verify=False)
 
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
@@ -375,11 +375,11 @@ class Log:
 
     def persist_start(self, offset: int) -> None:
         """Make a new start durable before it is acted upon. Blocks on the disk; touches no other state."""
-        checked.write(self.files, f"{self.directory}/{START_FILE}", offset)
+        checksummed_file.write(self.files, f"{self.directory}/{START_FILE}", offset)
 
     def read_start(self) -> int | None:
         """The start that was last made durable; TornSegment when its file is damaged."""
-        start: int | None = checked.read(self.files, f"{self.directory}/{START_FILE}")
+        start: int | None = checksummed_file.read(self.files, f"{self.directory}/{START_FILE}")
         return start
 
     def advance_start(self, offset: int) -> None:
@@ -454,7 +454,7 @@ class Log:
         position = segment.size if found is None else found.position
         start = segment.resume(offset if found is None else found.header.base_offset)
         segment.truncate(position)
-        segment.take_in(start, position, self.limits.index_interval_bytes)
+        segment.scan(start, position, self.limits.index_interval_bytes)
         self._dirty_files = [file for file in self._dirty_files if file is not segment.file] + [segment.file]
         return segment.next_offset
 

@@ -16,7 +16,7 @@ from penstock.core.errors import (
     TornSegment,
 )
 from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
-from penstock.core.log import checksummed_file as checked
+from penstock.core.log import checksummed_file
 from penstock.core.log.transactions import Transactions
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
@@ -24,7 +24,7 @@ from penstock.core.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, Buf
 from penstock.core.records.control import read_marker
 
 SNAPSHOT_SUFFIX = ".snapshot"
-SNAPSHOTS_KEPT = 2
+SNAPSHOTS_RETAINED = 2
 _SEQUENCES = 2**31
 
 
@@ -198,11 +198,11 @@ class Producers:
                 for producer_id, one in self.items()
             ]
             content = {"producers": producers, "transactions": self._transactions.save(high_watermark)}
-            checked.write(self._files, path, content, sync=False)
+            checksummed_file.write(self._files, path, content, sync=False)
         else:
             self._files.rename(self._snapshot_path(self.snapshot_offset), path)
         self.snapshot_offset, self._has_changed = end_offset, False
-        for offset in self._snapshots()[:-SNAPSHOTS_KEPT]:
+        for offset in self._snapshots()[:-SNAPSHOTS_RETAINED]:
             self._files.remove(self._snapshot_path(offset))
 
     def load(self, offset_max: int) -> int:
@@ -226,7 +226,7 @@ class Producers:
     def _read(self, offset: int) -> Any:
         """The producers of a snapshot, its transactions loaded; None when either is not whole."""
         try:
-            content = checked.read(self._files, self._snapshot_path(offset))
+            content = checksummed_file.read(self._files, self._snapshot_path(offset))
             self._transactions.load(content["transactions"])
         except TornSegment:
             return None

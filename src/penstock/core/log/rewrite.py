@@ -167,7 +167,7 @@ def _batches(files: Files, plan: Plan, sources: Sequence[Source]) -> Iterator[Fo
             segment.seal(source.next_offset)
             closing_chain = segment.closing_chain()
             chain = 0
-            for found in segment.walk(0, source.size, prove=True):
+            for found in segment.walk(0, source.size, verify=True):
                 chain = crc32(found.raw[:CHAINED_BYTES], chain)
                 yield found
             if chain != closing_chain:
