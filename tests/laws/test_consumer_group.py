@@ -24,7 +24,7 @@ from penstock.core.machines.consumer_group.events import (
     assignment_of,
     partitions_of,
 )
-from penstock.core.machines.consumer_group.group import MemberHeartbeat, ConsumerGroup, ConsumerGroupTerms
+from penstock.core.machines.consumer_group.group import ConsumerGroup, ConsumerGroupTerms, MemberHeartbeat
 from penstock.core.machines.consumer_group.records import CONSUMER_GROUP_RECORDS as RECORDS
 from penstock.core.machines.consumer_group.state import ConsumerGroupState
 from penstock.core.machines.consumer_group.targets import Topics, topic_names
@@ -132,7 +132,7 @@ class World:
 
     def carry_out(self, events: list[Any]) -> None:
         for event in events:
-            if RECORDS.keeps(event):
+            if RECORDS.is_persisted(event):
                 self.log.append(RECORDS.encode(event))
             self.group.apply(event)
         self.check_safety()
@@ -161,7 +161,9 @@ class World:
             return
         client.owned = {}
         with suppress(BrokerError):  # it may be fenced already
-            self.decide(MemberHeartbeat(member_id=client.member_id, epoch=epoch, instance_id=client.instance_id))
+            self.decide(
+                MemberHeartbeat(member_id=client.member_id, epoch=epoch, instance_id=client.instance_id)
+            )
         client.lose_all()
         if epoch == PAUSE_EPOCH:
             client.member_id = self.fresh_id()

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from penstock.client.errors import Aborted, BadArgument, ClientError
 from penstock.client.raw.cluster import Cluster
 from penstock.client.raw.transactions import end, new_producer, standing, take
-from penstock.core.records.packing import Author
+from penstock.core.records.batch_builder import ProducerIdentity
 from penstock.spark.decisions import NEVER, Decisions, TaskWrites, last_batch, mark, task_name
 from penstock.spark.reading import kept_cluster
 from penstock.spark.sink_options import SinkOptions, check_columns, read_sink_options
@@ -68,16 +68,16 @@ class Sink:
             return Report(turn)
         if not self._options.is_exactly_once:
             producer_id, epoch = new_producer(cluster)
-            author = Author(producer_id, epoch, is_transactional=False)
-            _write(TaskWriter(cluster, self._options.shape, author), first, rows)
+            identity = ProducerIdentity(producer_id, epoch, is_transactional=False)
+            _write(TaskWriter(cluster, self._options.shape, identity), first, rows)
             return Report(turn)
         return Report(turn, self._write_open(cluster, turn, first, rows))
 
     def _write_open(self, cluster: Cluster, turn: Turn, first: Any, rows: Iterator[Any]) -> TaskWrites:
         hold = take(cluster, task_name(turn.name, turn.task), self._options.transaction_ms_max)
-        author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)
+        identity = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
         try:
-            spans = _write(TaskWriter(cluster, self._options.shape, author, hold), first, rows)
+            spans = _write(TaskWriter(cluster, self._options.shape, identity, hold), first, rows)
             written = TaskWrites(turn.task, hold, spans)
             if turn.batch != NEVER:
                 mark(cluster, turn.batch, written, hold)

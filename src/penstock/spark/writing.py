@@ -23,8 +23,16 @@ from penstock.client.raw.batches import produce
 from penstock.client.raw.cluster import Cluster, TopicPartition
 from penstock.client.raw.loops import chosen_loops
 from penstock.client.raw.transactions import TransactionHold, add_partitions
-from penstock.core.records.packing import Author, Growing, PackingLoops, Rows, absent, blobs_of, header_blobs
-from penstock.core.records.routing import PartitionRouter, grouped
+from penstock.core.records.batch_builder import (
+    BatchBuilder,
+    BatchBuilderLoops,
+    ProducerIdentity,
+    Rows,
+    absent,
+    blobs_of,
+    header_blobs,
+)
+from penstock.core.records.partition_router import PartitionRouter, grouped
 from penstock.spark.decisions import WrittenSpan
 
 T = TypeVar("T")
@@ -54,10 +62,10 @@ class _Sealed(NamedTuple):
 class _Growth:
     """One partition's batch to be, its sequence, and since when it waits."""
 
-    __slots__ = ("growing", "sequence", "since_ms")
+    __slots__ = ("builder", "sequence", "since_ms")
 
-    def __init__(self, loops: PackingLoops) -> None:
-        self.growing = Growing(loops)
+    def __init__(self, loops: BatchBuilderLoops) -> None:
+        self.builder = BatchBuilder(loops)
         self.sequence = 0
         self.since_ms = 0
 
@@ -66,13 +74,13 @@ class TaskWriter:
     """Rows of one task. With a hold they are written in its transaction, else in an idempotent producer's name."""
 
     def __init__(
-        self, cluster: Cluster, shape: Shape, author: Author, hold: TransactionHold | None = None
+        self, cluster: Cluster, shape: Shape, identity: ProducerIdentity, hold: TransactionHold | None = None
     ) -> None:
         self._cluster = cluster
         self._shape = shape
-        self._author = author
+        self._identity = identity
         self._hold = hold
-        self._loops: PackingLoops = chosen_loops("packing")
+        self._loops: BatchBuilderLoops = chosen_loops("batch_builder")
         self._routers: dict[str, PartitionRouter] = {}
         self._growths: dict[TopicPartition, _Growth] = {}
         self._spans: dict[TopicPartition, WrittenSpan] = {}
@@ -90,9 +98,9 @@ class TaskWriter:
             self._write_topic(topic, part, now_ms)
         linger_ms = self._shape.linger_ms
         for place, growth in self._growths.items():
-            if linger_ms is not None and growth.growing.count and now_ms - growth.since_ms >= linger_ms:
+            if linger_ms is not None and growth.builder.count and now_ms - growth.since_ms >= linger_ms:
                 self._seal(place, growth)
-        if sum(one.growing.payload_bytes for one in self._growths.values()) >= self._shape.buffer_bytes_max:
+        if sum(one.builder.payload_bytes for one in self._growths.values()) >= self._shape.buffer_bytes_max:
             self._seal_all()
 
     def finish(self) -> tuple[WrittenSpan, ...]:
@@ -132,9 +140,9 @@ class TaskWriter:
             growth = self._growths[place] = _Growth(self._loops)
         at = 0
         while at < len(order):
-            if not growth.growing.count:
+            if not growth.builder.count:
                 growth.since_ms = now_ms
-            at = growth.growing.take(rows, order, at, self._shape.batch_bytes)
+            at = growth.builder.take(rows, order, at, self._shape.batch_bytes)
             if at < len(order):
                 self._seal(place, growth)
                 if place.partition == router.sticky:
@@ -142,12 +150,12 @@ class TaskWriter:
 
     def _seal_all(self) -> None:
         for place, growth in self._growths.items():
-            if growth.growing.count:
+            if growth.builder.count:
                 self._seal(place, growth)
 
     def _seal(self, place: TopicPartition, growth: _Growth) -> None:
-        records = growth.growing.count
-        batch = growth.growing.seal(self._author, growth.sequence, self._shape.codec)
+        records = growth.builder.count
+        batch = growth.builder.seal(self._identity, growth.sequence, self._shape.codec)
         growth.sequence = (growth.sequence + records) % _SEQUENCES
         if len(batch) > self._shape.request_bytes_max:
             raise BadArgument(

@@ -20,7 +20,7 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
-from penstock.core.records.compression import compress, decompress, stored_unfolded_bytes_max
+from penstock.core.records.compression import compress, decompress, stored_decompressed_bytes_max
 from penstock.core.records.payload import RecordSpan, iterate_keys
 
 RECORDS_MAX = 250_000
@@ -33,7 +33,7 @@ def open_spans(found: Found) -> tuple[bytes, list[RecordSpan]] | str:
     if header.count > RECORDS_MAX:
         return f"it has {header.count} records, at most {RECORDS_MAX} are looked at"
     try:
-        bytes_max = stored_unfolded_bytes_max(header.size)
+        bytes_max = stored_decompressed_bytes_max(header.size)
         payload = decompress(header.codec, found.raw[BATCH_HEADER_BYTES : header.size], bytes_max)
         spans = list(iterate_keys(payload, header.count))
     except (CorruptBatch, TooLarge, UnsupportedCompression) as error:
@@ -83,7 +83,9 @@ class Filter:
             if self._is_last_of_producer(header):
                 return Outcome.CHANGED, _emptied(header)
             return Outcome.DROPPED, found.raw
-        needs_horizon = not header.attributes & DELETE_HORIZON and any(span.value_is_null for span in retained)
+        needs_horizon = not header.attributes & DELETE_HORIZON and any(
+            span.value_is_null for span in retained
+        )
         if len(retained) == len(spans) and not needs_horizon:
             return Outcome.UNCHANGED, found.raw
         horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from penstock.core.errors import CorruptBatch, TornSegment
-from penstock.core.log import checksummed_file
-from penstock.core.log import cleaner_state, epochs, index
+from penstock.core.log import checksummed_file, cleaner_state, epochs, index
 from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, IndexEntry
 from penstock.core.log.log import START_FILE
 from penstock.core.log.producers import SNAPSHOT_SUFFIX

@@ -64,9 +64,23 @@ class Segment:
     """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
 
     __slots__ = (
-        "_chain", "_files", "_index", "_index_path", "_indexed_at", "_verified", "_time_is_known", "_unchecked_entries",
+        "_chain",
+        "_files",
+        "_index",
+        "_index_path",
+        "_indexed_at",
+        "_time_is_known",
+        "_unchecked_entries",
+        "_verified",
         "_written_from",
-        "base_offset", "epoch_starts", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
+        "base_offset",
+        "epoch_starts",
+        "file",
+        "first_time_ms",
+        "is_cleaned",
+        "max_time_ms",
+        "next_offset",
+        "size",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +117,9 @@ class Segment:
         self.file.append((batch,))
         self.index_batch(position, header, base_offset, batch, interval)
 
-    def index_batch(self, position: int, header: BatchHeader, base_offset: int, raw: Buffer, interval: int) -> None:
+    def index_batch(
+        self, position: int, header: BatchHeader, base_offset: int, raw: Buffer, interval: int
+    ) -> None:
         """Take a batch that now stands at `position`, the end so far, into the index and the counts."""
         if position - self._indexed_at >= (interval or 1):
             index = self._index

@@ -19,7 +19,14 @@ from penstock.doors.json.errors import error_fields
 from penstock.node.runtime.slices import Sliced, chunks, once
 from penstock.node.waist.committed import NO_RETENTION, Committed, Committer, OffsetEntry, Outcomes
 from penstock.node.waist.coordinators import CoordinatorKind
-from penstock.node.waist.groups import JOIN_EPOCH, LEAVE_EPOCH, NOTHING, Assignment, MemberHeartbeat, HeartbeatAnswer
+from penstock.node.waist.groups import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOTHING,
+    Assignment,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+)
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, Fields, shown
 

@@ -10,7 +10,7 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.runtime.slices import Sliced, once
 from penstock.node.waist.group_descriptions import AssignedTopic, ConsumerGroupDescription, ConsumerMember
-from penstock.node.waist.groups import JOIN_EPOCH, MemberHeartbeat, HeartbeatAnswer
+from penstock.node.waist.groups import JOIN_EPOCH, HeartbeatAnswer, MemberHeartbeat
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 

@@ -12,7 +12,7 @@ from penstock.core.errors import BrokerError, UnknownGroup
 from penstock.core.machine import Decision, GroupKind, GroupMachine, Moment
 from penstock.core.machines.classic_group.group import Group
 from penstock.core.machines.consumer_group.events import JOIN_EPOCH
-from penstock.core.machines.consumer_group.group import MemberHeartbeat, HeartbeatAnswer, ConsumerGroup
+from penstock.core.machines.consumer_group.group import ConsumerGroup, HeartbeatAnswer, MemberHeartbeat
 from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.machines.consumer_group.upgrade import decide_upgrade
 from penstock.core.ports import Rng

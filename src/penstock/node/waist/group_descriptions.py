@@ -167,7 +167,9 @@ def assigned_topics(assignment: Assignment, catalog: Catalog) -> list[AssignedTo
 
 def _member_outlines(group: GroupMachine, catalog: Catalog) -> Iterator[MemberOutline]:
     if isinstance(group, ConsumerGroup):
-        current_assignments = [(one, member, group.current_assignment(one)) for one, member in sorted(group.members.items())]
+        current_assignments = [
+            (one, member, group.current_assignment(one)) for one, member in sorted(group.members.items())
+        ]
         for one, member, current in current_assignments:
             topics = assigned_topics(current.assigned, catalog)
             assigned = {topic.name: frozenset(topic.partitions) for topic in topics}

@@ -22,9 +22,9 @@ from penstock.core.machines.consumer_group.assignors import NOTHING as NOTHING
 from penstock.core.machines.consumer_group.assignors import Assignment as Assignment
 from penstock.core.machines.consumer_group.events import JOIN_EPOCH as JOIN_EPOCH
 from penstock.core.machines.consumer_group.events import LEAVE_EPOCH as LEAVE_EPOCH
-from penstock.core.machines.consumer_group.group import MemberHeartbeat as MemberHeartbeat
-from penstock.core.machines.consumer_group.group import HeartbeatAnswer as HeartbeatAnswer
 from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.machines.consumer_group.group import HeartbeatAnswer as HeartbeatAnswer
+from penstock.core.machines.consumer_group.group import MemberHeartbeat as MemberHeartbeat
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_coordinator import Coordination

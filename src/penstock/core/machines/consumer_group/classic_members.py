@@ -35,7 +35,7 @@ from penstock.core.machines.consumer_group.events import (
     MemberState,
     RevocationDue,
 )
-from penstock.core.machines.consumer_group.group import MemberHeartbeat, HeartbeatAnswer, ConsumerGroup
+from penstock.core.machines.consumer_group.group import ConsumerGroup, HeartbeatAnswer, MemberHeartbeat
 from penstock.core.machines.consumer_group.protocol import decode_subscription, encode_assignment
 from penstock.core.machines.consumer_group.targets import TopicCatalog, Topics
 from penstock.core.machines.consumer_group.upgrade import by_id
@@ -74,7 +74,9 @@ def _check_join(group: ConsumerGroup, command: JoinCommand) -> None:
         raise InconsistentProtocol(f"group {group.id!r} shares no protocol with this member")
 
 
-def _as_heartbeat(group: ConsumerGroup, member_id: str, command: JoinCommand, catalog: TopicCatalog) -> MemberHeartbeat:
+def _as_heartbeat(
+    group: ConsumerGroup, member_id: str, command: JoinCommand, catalog: TopicCatalog
+) -> MemberHeartbeat:
     subscription = decode_subscription(command.protocols[0].metadata)
     epoch = group.current_assignment(member_id).epoch if member_id in group.members else JOIN_EPOCH
     if epoch == PAUSE_EPOCH:
@@ -89,7 +91,9 @@ def _as_heartbeat(group: ConsumerGroup, member_id: str, command: JoinCommand, ca
         topic_names=subscription.topics,
         topic_regex="",
         owned={} if epoch == JOIN_EPOCH else by_id(subscription.owned, catalog),
-        classic=ClassicMetadata(command.session_ms, tuple((one.name, one.metadata) for one in command.protocols)),
+        classic=ClassicMetadata(
+            command.session_ms, tuple((one.name, one.metadata) for one in command.protocols)
+        ),
     )
 
 

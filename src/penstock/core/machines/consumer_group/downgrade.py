@@ -15,10 +15,10 @@ from penstock.core.machines.classic_group.values import (
 )
 from penstock.core.machines.consumer_group.events import (
     ConsumerGroupMember,
+    CurrentAssignmentSet,
     GroupEpochSet,
     MemberSet,
     RegexSet,
-    CurrentAssignmentSet,
     TargetEpochSet,
     TargetSet,
 )

@@ -32,15 +32,15 @@ from penstock.core.machines.consumer_group.events import (
     ClassicMetadata,
     ConsumerGroupMember,
     ConsumerGroupWoken,
+    CurrentAssignment,
+    CurrentAssignmentSet,
     GroupEpoch,
     GroupEpochSet,
-    SessionRenewed,
     MemberSet,
     MemberState,
     RegexSet,
     RevocationDue,
-    CurrentAssignment,
-    CurrentAssignmentSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
 )
@@ -220,7 +220,9 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- heartbeats
 
-    def decide_heartbeat(self, heartbeat: MemberHeartbeat, topics: Topics, moment: Moment) -> Decision[HeartbeatAnswer]:
+    def decide_heartbeat(
+        self, heartbeat: MemberHeartbeat, topics: Topics, moment: Moment
+    ) -> Decision[HeartbeatAnswer]:
         """A member joins, lives, changes its mind, acknowledges a revocation, or leaves."""
         heartbeat.check()
         if heartbeat.epoch < 0:
@@ -239,7 +241,11 @@ class ConsumerGroup(ConsumerGroupState):
 
     def _admit(self, draft: Draft, heartbeat: MemberHeartbeat) -> None:
         """Is this a member, in the epoch that it says, or may it become one?"""
-        holder = self.instances.get(heartbeat.instance_id) if heartbeat.instance_id is not None else heartbeat.member_id
+        holder = (
+            self.instances.get(heartbeat.instance_id)
+            if heartbeat.instance_id is not None
+            else heartbeat.member_id
+        )
         if heartbeat.epoch != JOIN_EPOCH:
             self.check_member(heartbeat.member_id, heartbeat.instance_id)
             self._check_epoch(heartbeat)
@@ -307,7 +313,9 @@ class ConsumerGroup(ConsumerGroupState):
             member.topic_regex,
         )
 
-    def _reconcile(self, draft: Draft, heartbeat: MemberHeartbeat) -> tuple[CurrentAssignment, CurrentAssignment]:
+    def _reconcile(
+        self, draft: Draft, heartbeat: MemberHeartbeat
+    ) -> tuple[CurrentAssignment, CurrentAssignment]:
         """Take the member a step towards its target. One that joins owns nothing, whatever it had before."""
         state, member_id = draft.state, heartbeat.member_id
         before = state.current_assignment(member_id)
@@ -323,7 +331,12 @@ class ConsumerGroup(ConsumerGroupState):
         return before, after
 
     def _settle_deadlines(
-        self, draft: Draft, member_id: str, before: CurrentAssignment, after: CurrentAssignment, moment: Moment
+        self,
+        draft: Draft,
+        member_id: str,
+        before: CurrentAssignment,
+        after: CurrentAssignment,
+        moment: Moment,
     ) -> None:
         draft.record(self.session_renewed(member_id, draft.state.members[member_id], moment))
         is_due = member_id in draft.state.revocations
@@ -344,7 +357,10 @@ class ConsumerGroup(ConsumerGroupState):
         current = self.current_assignment(heartbeat.member_id)
         paused = CurrentAssignment(PAUSE_EPOCH, PAUSE_EPOCH, MemberState.STABLE, current.assigned, {})
         return Decision(
-            [CurrentAssignmentSet(self.id, heartbeat.member_id, paused), RevocationDue(self.id, heartbeat.member_id, None)],
+            [
+                CurrentAssignmentSet(self.id, heartbeat.member_id, paused),
+                RevocationDue(self.id, heartbeat.member_id, None),
+            ],
             answer,
         )
 
@@ -420,7 +436,9 @@ def _updated(member: ConsumerGroupMember, heartbeat: MemberHeartbeat) -> Consume
         client_host=heartbeat.client_host,
         topic_names=names,
         topic_regex=member.topic_regex if heartbeat.topic_regex is None else heartbeat.topic_regex or None,
-        rebalance_ms=member.rebalance_ms if heartbeat.rebalance_ms == _NOT_GIVEN_MS else heartbeat.rebalance_ms,
+        rebalance_ms=member.rebalance_ms
+        if heartbeat.rebalance_ms == _NOT_GIVEN_MS
+        else heartbeat.rebalance_ms,
         assignor=member.assignor if heartbeat.assignor is None else heartbeat.assignor,
         classic=heartbeat.classic,
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.core.machines.consumer_group.assignors import Assignment
-from penstock.core.machines.consumer_group.events import MemberState, CurrentAssignment, assignment_of
+from penstock.core.machines.consumer_group.events import CurrentAssignment, MemberState, assignment_of
 
 IsFree = Callable[[bytes, int], bool]
 """Does no other member hold this partition?"""
@@ -24,7 +24,11 @@ _NONE: frozenset[int] = frozenset()
 
 
 def reconcile(
-    current: CurrentAssignment, target_epoch: int, target: Assignment, owned: Assignment | None, is_free: IsFree
+    current: CurrentAssignment,
+    target_epoch: int,
+    target: Assignment,
+    owned: Assignment | None,
+    is_free: IsFree,
 ) -> CurrentAssignment:
     """Where the member stands after this heartbeat. `owned` is what it says it has; None means that it does not say."""
     match current.state:

@@ -24,14 +24,14 @@ from penstock.core.machines.consumer_group.assignors import Assignment
 from penstock.core.machines.consumer_group.events import (
     ClassicMetadata,
     ConsumerGroupMember,
+    CurrentAssignment,
+    CurrentAssignmentSet,
     GroupEpoch,
     GroupEpochSet,
     MemberSet,
     MemberState,
     RegexSet,
     ResolvedRegex,
-    CurrentAssignment,
-    CurrentAssignmentSet,
     TargetEpochSet,
     TargetSet,
 )

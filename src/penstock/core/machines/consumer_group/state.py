@@ -15,16 +15,16 @@ from penstock.core.machines.consumer_group.assignors import NOTHING, Assignment
 from penstock.core.machines.consumer_group.events import (
     ConsumerGroupMember,
     ConsumerGroupWoken,
+    CurrentAssignment,
+    CurrentAssignmentSet,
     GroupEpoch,
     GroupEpochSet,
-    SessionRenewed,
     MemberSet,
     MemberState,
     RegexSet,
     ResolvedRegex,
     RevocationDue,
-    CurrentAssignment,
-    CurrentAssignmentSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
     TopicsChecked,
@@ -95,7 +95,9 @@ class ConsumerGroupState:
     @property
     def has_no_state(self) -> bool:
         """Not a trace of it is left."""
-        return self.group_epoch is None and not (self.members or self.current_assignments or self.targets or self.regexes)
+        return self.group_epoch is None and not (
+            self.members or self.current_assignments or self.targets or self.regexes
+        )
 
     def current_assignment(self, member_id: str) -> CurrentAssignment:
         return self.current_assignments.get(member_id, NEWCOMER)

@@ -22,13 +22,13 @@ from penstock.core.machines.consumer_group.assignors import Assignment
 from penstock.core.machines.consumer_group.events import (
     ClassicMetadata,
     ConsumerGroupMember,
-    GroupEpoch,
-    GroupEpochSet,
-    SessionRenewed,
-    MemberSet,
-    MemberState,
     CurrentAssignment,
     CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
+    MemberSet,
+    MemberState,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
 )
@@ -80,12 +80,16 @@ def _carried_over(
         client_host=member.client_host,
         topic_names=tuple(sorted(set(subscription.topics))),
         rebalance_ms=member.rebalance_ms,
-        classic=ClassicMetadata(member.session_ms, tuple((one.name, one.metadata) for one in member.protocols)),
+        classic=ClassicMetadata(
+            member.session_ms, tuple((one.name, one.metadata) for one in member.protocols)
+        ),
     )
     return [
         MemberSet(group.id, member.id, carried),
         TargetSet(group.id, member.id, assigned),
-        CurrentAssignmentSet(group.id, member.id, CurrentAssignment(epoch, epoch, MemberState.STABLE, assigned, {})),
+        CurrentAssignmentSet(
+            group.id, member.id, CurrentAssignment(epoch, epoch, MemberState.STABLE, assigned, {})
+        ),
         SessionRenewed(group.id, member.id, moment.now_ms + member.session_ms),
     ]
 

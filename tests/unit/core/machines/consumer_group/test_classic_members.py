@@ -34,7 +34,12 @@ from penstock.core.machines.classic_group.values import (
 )
 from penstock.core.machines.consumer_group import classic_members as classic
 from penstock.core.machines.consumer_group.events import MemberState
-from penstock.core.machines.consumer_group.group import MemberHeartbeat, HeartbeatAnswer, ConsumerGroup, ConsumerGroupTerms
+from penstock.core.machines.consumer_group.group import (
+    ConsumerGroup,
+    ConsumerGroupTerms,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+)
 from penstock.core.machines.consumer_group.protocol import (
     decode_assignment,
     decode_subscription,
@@ -119,7 +124,7 @@ class Stage:
     def carry_out(self, events: list[Any]) -> None:
         records = GROUP_RECORDS | CONSUMER_GROUP_RECORDS
         for event in events:
-            if records.keeps(event):
+            if records.is_persisted(event):
                 self.log.append(records.encode(event))
             self.roster.apply(event)
 

@@ -23,7 +23,12 @@ from penstock.core.machine import NEVER_MS, Moment
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic, TopicRemoved, TopicSaved
 from penstock.core.machines.consumer_group.events import MemberState
-from penstock.core.machines.consumer_group.group import MemberHeartbeat, HeartbeatAnswer, ConsumerGroup, ConsumerGroupTerms
+from penstock.core.machines.consumer_group.group import (
+    ConsumerGroup,
+    ConsumerGroupTerms,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+)
 from penstock.core.machines.consumer_group.targets import Topics, preferred_assignor
 
 A, B = bytes([1]) * 16, bytes([2]) * 16

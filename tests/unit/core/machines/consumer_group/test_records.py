@@ -10,15 +10,15 @@ from penstock.core.errors import TornSegment
 from penstock.core.machines.consumer_group.events import (
     ClassicMetadata,
     ConsumerGroupMember,
+    CurrentAssignment,
+    CurrentAssignmentSet,
     GroupEpoch,
     GroupEpochSet,
-    SessionRenewed,
     MemberSet,
     MemberState,
     RegexSet,
     ResolvedRegex,
-    CurrentAssignment,
-    CurrentAssignmentSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
 )
@@ -87,7 +87,9 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
         CurrentAssignmentSet(
             "g",
             "m",
-            CurrentAssignment(5, 4, MemberState.UNREVOKED, {TOPIC: frozenset({0, 1})}, {TOPIC: frozenset({2})}),
+            CurrentAssignment(
+                5, 4, MemberState.UNREVOKED, {TOPIC: frozenset({0, 1})}, {TOPIC: frozenset({2})}
+            ),
         ),
         "000800016700016d",
         "0000000000050000000401020102030405064708890a0b0c0d0e0f100300000000000000010002010203040506"
@@ -129,5 +131,5 @@ def test_a_record_cut_short_is_torn(name: str) -> None:
 
 
 def test_what_ends_with_the_node_is_not_kept() -> None:
-    assert not RECORDS.keeps(SessionRenewed("g", "m", 5))
-    assert RECORDS.keeps(TargetEpochSet("g", 5))
+    assert not RECORDS.is_persisted(SessionRenewed("g", "m", 5))
+    assert RECORDS.is_persisted(TargetEpochSet("g", 5))

@@ -26,7 +26,7 @@ class Kept:
 
     def run(self, events: list[Any]) -> None:
         for event in events:
-            if BOOK_RECORDS.keeps(event):
+            if BOOK_RECORDS.is_persisted(event):
                 self.log.append(BOOK_RECORDS.encode(event))
             self.book.apply(event)
 

@@ -1,7 +1,7 @@
 """Rows of Arrow arrays to record batches v2: one growing batch for each partition. Never sends.
 
 Rows are looked at as three columns of bytes (key, value, headers already encoded) and one of times; the loop over the
-rows of a batch is handed in: `packing_compiled` where there is one, `packing_loops` else. Never chooses the loops.
+rows of a batch is handed in: `batch_builder_compiled` where there is one, `batch_builder_loops` else. Never chooses the loops.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     times_ms: Any
 
 
-class Author(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """The producer in whose name batches are written."""
 
     producer_id: int
@@ -96,8 +96,8 @@ def _is_large(kind: Any) -> bool:
     return bool(pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))
 
 
-class PackingLoops(Protocol):
-    """The loops over rows: `packing_compiled` or `packing_loops`."""
+class BatchBuilderLoops(Protocol):
+    """The loops over rows: `batch_builder_compiled` or `batch_builder_loops`."""
 
     def encode_rows(
         self, rows: Rows, order: Any, begin: int, first_delta: int, base_ms: int, room: int, takes_one: bool
@@ -110,12 +110,12 @@ class PackingLoops(Protocol):
         ...
 
 
-class Growing:
+class BatchBuilder:
     """The records of one batch to be, until it is sealed. `payload_bytes` is what they take before compression."""
 
     __slots__ = ("_base_ms", "_chunks", "_last_ms", "_loops", "count", "payload_bytes")
 
-    def __init__(self, loops: PackingLoops) -> None:
+    def __init__(self, loops: BatchBuilderLoops) -> None:
         self._loops = loops
         self._chunks: list[bytes] = []
         self._base_ms = self._last_ms = 0
@@ -142,7 +142,7 @@ class Growing:
             self._last_ms = max(self._last_ms, int(rows.times_ms[order[begin:end]].max()))
         return end
 
-    def seal(self, by: Author, sequence: int, codec: int) -> bytearray:
+    def seal(self, by: ProducerIdentity, sequence: int, codec: int) -> bytearray:
         """The batch as a producer sends it. What was taken is forgotten."""
         assert self.count, "a batch has at least one record"
         payload = compress(codec, b"".join(self._chunks))
@@ -165,7 +165,7 @@ class Growing:
         return _whole(header, payload)
 
 
-def resealed(batch: Buffer, header: BatchHeader, by: Author, sequence: int) -> bytearray:
+def resealed(batch: Buffer, header: BatchHeader, by: ProducerIdentity, sequence: int) -> bytearray:
     """The same records in another producer's name, as they were before a log stamped them."""
     changed = header._replace(
         base_offset=0,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.records.packing import NULL, Blobs, PackingLoops
+from penstock.core.records.batch_builder import NULL, BatchBuilderLoops, Blobs
 
 _POSITIVE = 0x7FFFFFFF
 
@@ -19,7 +19,7 @@ class PartitionRouter:
 
     __slots__ = ("_loops", "_partitions", "_sticky")
 
-    def __init__(self, loops: PackingLoops, partitions: int, start: int) -> None:
+    def __init__(self, loops: BatchBuilderLoops, partitions: int, start: int) -> None:
         self._loops = loops
         self._partitions = partitions
         self._sticky = start % partitions

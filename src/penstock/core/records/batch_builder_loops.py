@@ -1,6 +1,6 @@
 """The loops of `packing` in plain Python and numpy. Never decides anything.
 
-`packing_compiled` has the same functions and must agree in everything.
+`batch_builder_compiled` has the same functions and must agree in everything.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The loops of `packing` for a C compiler, in Cython's pure Python mode. Never knows about batches or topics.
 
-`packing_loops` has the same functions and must agree in everything; it runs where this was not compiled.
+`batch_builder_loops` has the same functions and must agree in everything; it runs where this was not compiled.
 """
 
 from __future__ import annotations
