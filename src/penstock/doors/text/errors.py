@@ -6,7 +6,7 @@ import re
 
 from penstock.core.errors import BrokerError, leaves, message_of
 from penstock.node.runtime.meters import count_error
-from penstock.wire.text.answers import encode_error
+from penstock.wire.text.responses import encode_error
 
 DOOR = "text"
 

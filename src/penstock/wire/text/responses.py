@@ -41,9 +41,9 @@ def encode_text_message(record: Record, partition: int | None = None) -> bytes:
     return b"".join((head, END, value, END))
 
 
-def encode_error(code: str, words: str) -> bytes:
-    """`ERR <code> <words>`, one line whatever the words are."""
-    return f"ERR {code} {' '.join(words.split())}\r\n".encode("utf-8", "backslashreplace")
+def encode_error(code: str, message: str) -> bytes:
+    """`ERR <code> <message>`, one line whatever the message are."""
+    return f"ERR {code} {' '.join(message.split())}\r\n".encode("utf-8", "backslashreplace")
 
 
 def encode_lines(name: str, lines: Sequence[str]) -> bytes:

@@ -57,7 +57,7 @@ KNOWN: Mapping[MessageType, frozenset[str]] = {
 """What each request may say. DATA is not one: only the broker sends it."""
 
 
-class Words(NamedTuple):
+class RequestProperties(NamedTuple):
     """What a request says to the broker."""
 
     kind: MessageType
@@ -86,21 +86,21 @@ class Words(NamedTuple):
         return value == TRUE
 
 
-def read_words(frame: Frame) -> Words:
+def read_request_properties(frame: Frame) -> RequestProperties:
     """What a request says. Raises InvalidRequest for what it may not say."""
     if frame.type is not MessageType.PUBLISH and frame.body:
         raise InvalidRequest(f"{frame.type.name} has no body, this one has {len(frame.body)} bytes")
     properties = frame.properties
     if len(properties) <= _CACHED_PROPERTIES_MAX and sum(map(_chars, properties)) <= _CACHED_CHARS_MAX:
-        return _words_again(frame.type, properties)
-    return _words(frame.type, properties)
+        return _cached_read(frame.type, properties)
+    return _read(frame.type, properties)
 
 
 def _chars(one: tuple[str, str]) -> int:
     return len(one[0]) + len(one[1])
 
 
-def _words(kind: MessageType, properties: Properties) -> Words:
+def _read(kind: MessageType, properties: Properties) -> RequestProperties:
     known = KNOWN.get(kind)
     if known is None:
         raise InvalidRequest(f"{kind.name} is sent by the broker only")
@@ -112,8 +112,8 @@ def _words(kind: MessageType, properties: Properties) -> Words:
             values[name] = value
         elif name.startswith(BROKERS_OWN) or kind is not MessageType.PUBLISH:
             raise InvalidRequest(f"{kind.name} knows no {name}; it takes {', '.join(sorted(known))}")
-    return Words(kind, values)
+    return RequestProperties(kind, values)
 
 
-_words_again = lru_cache(1024)(_words)
+_cached_read = lru_cache(1024)(_read)
 """Acknowledgements repeat themselves. Only short ones are kept: clients choose what stands in them."""
