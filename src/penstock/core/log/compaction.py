@@ -35,7 +35,7 @@ class CompactionConfig(Protocol):
     def index_interval_bytes(self) -> int: ...
 
 
-class Source(NamedTuple):
+class SourceSegment(NamedTuple):
     """One closed segment as the rewriting thread needs to know it."""
 
     base_offset: int
@@ -48,7 +48,7 @@ class Plan(NamedTuple):
     """What to compact. Holds copies only: it stays true while the log goes on."""
 
     directory: str
-    sources: tuple[Source, ...]
+    sources: tuple[SourceSegment, ...]
     start_offset: int
     first_dirty: int
     end_offset: int
@@ -87,7 +87,9 @@ def choose(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -
     ratio = dirty_bytes / sum(segment.size for segment in cleanable)
     if ratio < config.dirty_ratio_min and not _is_overdue(dirty[0], config, now_ms):
         return None
-    sources = tuple(Source(one.base_offset, one.next_offset, one.size, one.is_cleaned) for one in cleanable)
+    sources = tuple(
+        SourceSegment(one.base_offset, one.next_offset, one.size, one.is_cleaned) for one in cleanable
+    )
     last_of_producers = {
         key: one.batches[-1].last_offset for key, one in log.producers.items() if one.batches
     }

@@ -9,7 +9,7 @@ from operator import ge
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log.compaction import Plan
-from penstock.core.log.segment import Found
+from penstock.core.log.segment import StoredBatch
 from penstock.core.model import NO_TIMESTAMP
 from penstock.core.records import varint
 from penstock.core.records.batch import (
@@ -27,7 +27,7 @@ RECORDS_MAX = 250_000
 """Records of one batch that compaction looks at; a batch with more stays as it is."""
 
 
-def open_spans(found: Found) -> tuple[bytes, list[RecordSpan]] | str:
+def open_spans(found: StoredBatch) -> tuple[bytes, list[RecordSpan]] | str:
     """The unfolded records of a batch and where each lies, or why it cannot be compacted and stays as it is."""
     header = found.header
     if header.count > RECORDS_MAX:
@@ -45,7 +45,7 @@ def open_spans(found: Found) -> tuple[bytes, list[RecordSpan]] | str:
     return payload, spans
 
 
-class Outcome(Enum):
+class BatchOutcome(Enum):
     """What becomes of a batch."""
 
     UNCHANGED = auto()
@@ -66,30 +66,32 @@ class Filter:
         self.dropped = 0
         self.keyless_dropped = 0
 
-    def filter(self, found: Found) -> tuple[Outcome, memoryview | bytearray]:
+    def filter(self, found: StoredBatch) -> tuple[BatchOutcome, memoryview | bytearray]:
         """The batch as it is, the batch without what goes, or nothing worth keeping."""
         header = found.header
         if header.is_control or header.next_offset > self._map_end:
-            return Outcome.UNCHANGED, found.raw
+            return BatchOutcome.UNCHANGED, found.raw
         if header.count == 0:
-            return (Outcome.UNCHANGED if self._is_last_of_producer(header) else Outcome.DROPPED), found.raw
+            return (
+                BatchOutcome.UNCHANGED if self._is_last_of_producer(header) else BatchOutcome.DROPPED
+            ), found.raw
         opened = open_spans(found)
         if isinstance(opened, str):
-            return Outcome.UNCHANGED, found.raw
+            return BatchOutcome.UNCHANGED, found.raw
         payload, spans = opened
         retained = [span for span in spans if self._stays(header, span)]
         self.dropped += len(spans) - len(retained)
         if not retained:
             if self._is_last_of_producer(header):
-                return Outcome.CHANGED, _emptied(header)
-            return Outcome.DROPPED, found.raw
+                return BatchOutcome.CHANGED, _emptied(header)
+            return BatchOutcome.DROPPED, found.raw
         needs_horizon = not header.attributes & DELETE_HORIZON and any(
             span.value_is_null for span in retained
         )
         if len(retained) == len(spans) and not needs_horizon:
-            return Outcome.UNCHANGED, found.raw
+            return BatchOutcome.UNCHANGED, found.raw
         horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None
-        return Outcome.CHANGED, _rebuilt(header, payload, retained, horizon_ms)
+        return BatchOutcome.CHANGED, _rebuilt(header, payload, retained, horizon_ms)
 
     def _stays(self, header: BatchHeader, span: RecordSpan) -> bool:
         if span.key is None:

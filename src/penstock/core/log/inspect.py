@@ -13,7 +13,7 @@ from penstock.core.log import checksummed_file, cleaner_state, epochs, index
 from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, IndexEntry
 from penstock.core.log.log import START_FILE
 from penstock.core.log.producers import SNAPSHOT_SUFFIX
-from penstock.core.log.segment import INDEX_SUFFIX, Found, Segment, name_of, segment_bases
+from penstock.core.log.segment import INDEX_SUFFIX, Segment, StoredBatch, name_of, segment_bases
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Record
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader
@@ -88,7 +88,7 @@ def _behind_damage(segment: Segment, position: int) -> int | None:
     return damaged.end if behind.header.base_offset == damaged.header.next_offset else None
 
 
-def _dumped(segment: Segment, found: Found, with_records: bool) -> Dumped:
+def _dumped(segment: Segment, found: StoredBatch, with_records: bool) -> Dumped:
     path, header = segment.file.path, found.header
     if not with_records:
         return Dumped(path, found.position, header)
@@ -169,7 +169,7 @@ def _verify_segment(
 
 
 def _verify_order(
-    path: str, found: Found, next_offset: int, epoch: int, is_cleaned: bool
+    path: str, found: StoredBatch, next_offset: int, epoch: int, is_cleaned: bool
 ) -> Iterator[Finding]:
     offset = found.header.base_offset
     if offset < next_offset or (offset > next_offset and not is_cleaned):
@@ -180,7 +180,7 @@ def _verify_order(
         yield Finding(Severity.DAMAGED, path, f"at byte {found.position}: the epoch goes back from {epoch}")
 
 
-def _behind(state: IndexEntry, found: Found, base: int) -> IndexEntry:
+def _behind(state: IndexEntry, found: StoredBatch, base: int) -> IndexEntry:
     """What an index entry for the place behind a batch has to say."""
     return IndexEntry(
         found.header.next_offset - base,

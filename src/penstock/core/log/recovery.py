@@ -12,7 +12,7 @@ from collections.abc import Callable
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import cleaner_state, swap
-from penstock.core.log.log import Log, LogLimits, Mark
+from penstock.core.log.log import BatchBoundary, Log, LogLimits
 from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of, segment_bases
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
@@ -170,7 +170,7 @@ def _settle(log: Log, recovery_offset: int, now_ms: int, report: Report) -> None
         log.persist_start(log.end_offset)
     log.start_offset = min(max(first, stored), log.end_offset)
     log.high_watermark = log.start_offset
-    log.high_watermark_mark = Mark(log.start_offset, first, 0)
+    log.high_watermark_mark = BatchBoundary(log.start_offset, first, 0)
     log.synced_offset = recovery_offset if log.is_dirty else log.end_offset
     _load_epochs(log, recovery_offset, report)
     log.rebuild_producers(now_ms)

@@ -38,7 +38,7 @@ class Slice(NamedTuple):
         return self.file.read(self.position, self.length)
 
 
-class Found(NamedTuple):
+class StoredBatch(NamedTuple):
     """One batch met while walking a segment."""
 
     position: int
@@ -142,7 +142,7 @@ class Segment:
         """
         self.size = position
         self.epoch_starts = []
-        held: Found | None = None
+        held: StoredBatch | None = None
         epoch = NO_EPOCH
         try:
             for found in self.walk(position, end, verify=True):
@@ -165,13 +165,13 @@ class Segment:
             self._check_entry()
         self._unchecked_entries = []
 
-    def _index_scanned(self, found: Found, interval: int) -> None:
+    def _index_scanned(self, found: StoredBatch, interval: int) -> None:
         header = found.header
         if not self.epoch_starts or self.epoch_starts[-1][0] != header.leader_epoch:
             self.epoch_starts.append((header.leader_epoch, header.base_offset))
         self.index_batch(found.position, header, header.base_offset, found.raw, interval)
 
-    def _check_offset(self, found: Found, expected: int) -> None:
+    def _check_offset(self, found: StoredBatch, expected: int) -> None:
         offset = found.header.base_offset
         if offset < expected or (offset > expected and not self.is_cleaned):
             raise CorruptBatch(
@@ -356,7 +356,7 @@ class Segment:
 
     def walk(
         self, position: int, end: int, *, verify: bool, chunk_bytes: int = SCAN_CHUNK_BYTES
-    ) -> Iterator[Found]:
+    ) -> Iterator[StoredBatch]:
         """The batches from `position` to `end`. With `verify`, each checksum; else `raw` of data may be its header."""
         chunk, chunk_at = memoryview(b""), position
         while position < end:
@@ -376,7 +376,7 @@ class Segment:
                 raise CorruptBatch(
                     f"{self.file.path} at byte {position}: the checksum does not match the bytes"
                 )
-            yield Found(position, header, raw)
+            yield StoredBatch(position, header, raw)
             position += header.size
 
     def _header(self, chunk: memoryview, at: int, position: int, end: int) -> BatchHeader:
@@ -390,7 +390,7 @@ class Segment:
             )
         return header
 
-    def find(self, offset: int, end: int) -> Found | None:
+    def find(self, offset: int, end: int) -> StoredBatch | None:
         """The first batch before `end` that reaches `offset`. What it passed over is proven too: a flip may hide it."""
         start = self._floor("floor", max(0, offset - self.base_offset)).position
         for found in self.walk(start, end, verify=False, chunk_bytes=PEEK_CHUNK_BYTES):
@@ -400,14 +400,16 @@ class Segment:
         self.verify(start, end - start)
         return None
 
-    def find_time(self, time_ms: int, end: int, offset_min: int) -> Found | None:
+    def find_time(self, time_ms: int, end: int, offset_min: int) -> StoredBatch | None:
         """The first batch before `end` that holds a record at or after both, with its proven bytes."""
         start = self._floor("before_time", time_ms).position
         for found in self.walk(start, end, verify=False):
             header = found.header
             if header.max_timestamp_ms >= time_ms and header.next_offset > offset_min:
                 self.verify(start, found.end - start)
-                return Found(found.position, header, memoryview(self.file.read(found.position, header.size)))
+                return StoredBatch(
+                    found.position, header, memoryview(self.file.read(found.position, header.size))
+                )
         self.verify(start, end - start)
         return None
 

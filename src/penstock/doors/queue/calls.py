@@ -14,7 +14,7 @@ from penstock.core.session import Session
 from penstock.doors.queue.membership import Membership
 from penstock.node.connections.place import Place
 from penstock.node.runtime.tasks import Tasks
-from penstock.node.waist.subscriptions import Definition, Wish
+from penstock.node.waist.subscriptions import SubscriptionDefinition, Wish
 from penstock.node.waist.topics import NewTopic
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.rows import encode_list, encode_listing
@@ -156,7 +156,7 @@ class Calls:
         return Said(((COUNT, str(moved)),))
 
 
-def _outline(definition: Definition) -> dict[str, object]:
+def _outline(definition: SubscriptionDefinition) -> dict[str, object]:
     return {
         "name": definition.name,
         "topic": definition.topic,

@@ -7,8 +7,8 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.core.limits import LOOKUP_DECOMPRESSED_BYTES_MAX
-from penstock.core.log.log import Log, Mark
-from penstock.core.log.segment import Found
+from penstock.core.log.log import BatchBoundary, Log
+from penstock.core.log.segment import StoredBatch
 from penstock.core.records.compression import stored_decompressed_bytes_max
 from penstock.core.records.lookup import first_at_or_after
 
@@ -23,7 +23,7 @@ class TimedOffset(NamedTuple):
     """Finds the exact record, in a worker. Until then this is its batch: a reader starts early and misses nothing."""
 
 
-def find_time(log: Log, time_ms: int, limit: Mark, batch_bytes_max: int) -> TimedOffset | None:
+def find_time(log: Log, time_ms: int, limit: BatchBoundary, batch_bytes_max: int) -> TimedOffset | None:
     """The first record at or after a time, of those before `limit`."""
     found = log.find_time(time_ms, limit)
     if found is None:
@@ -34,7 +34,7 @@ def find_time(log: Log, time_ms: int, limit: Mark, batch_bytes_max: int) -> Time
 
 
 def _look(
-    found: Found,
+    found: StoredBatch,
     time_ms: int,
     start_offset: int,
     decompressed_bytes_max: int,

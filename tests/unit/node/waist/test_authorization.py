@@ -240,7 +240,7 @@ def test_transactions() -> None:
         add = waist.transactions.add_partitions
         refused = await add(ANN, "t", claim, [mine, others], is_v2=False)
         assert list(refused) == [others] and type(refused[others]) is TopicForbidden
-        assert broker.transactions.get("t").places == (), "all or nothing"
+        assert broker.transactions.get("t").partitions == (), "all or nothing"
         assert await add(ANN, "t", claim, [mine], is_v2=False) == {}
         assert waist.transactions.all(ANN, TransactionFilter()) == []
         for verb in (
