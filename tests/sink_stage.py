@@ -23,7 +23,7 @@ from penstock.client.raw.transactions import open_ids, standing, take
 from penstock.core.records.batch_builder import ProducerIdentity
 from penstock.core.records.build import open_batch
 from penstock.spark.decisions import Decisions, TaskWrites, last_batch, mark, task_name
-from penstock.spark.writing import Shape, TaskWriter
+from penstock.spark.task_writer import TaskWriter, WriteTerms
 from penstock.wire.kafka import ApiKey, messages
 
 TASKS = 2
@@ -85,7 +85,7 @@ class Stage:
             return None
         hold = take(cluster, task_name(self.name, task), TIMEOUT_MS)
         identity = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
-        writer = TaskWriter(cluster, Shape(topic=self.topic), identity, hold)
+        writer = TaskWriter(cluster, WriteTerms(topic=self.topic), identity, hold)
         try:
             rows = [f"{batch}/{task}/{row}".encode() for row in range(6)]
             for part in (rows[:3], rows[3:]):

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.spark.errors import WrongDefinition
 from penstock.spark.pipelines.avro import decode_values, read_avro_schema
 from penstock.spark.pipelines.ddl import split_columns
 from penstock.spark.pipelines.dead_letters import reason
-from penstock.spark.pipelines.failures import in_words
+from penstock.spark.pipelines.failures import describe_failure
 from penstock.spark.pipelines.history import pieces
 from penstock.spark.pipelines.metrics import PipelineMetrics
-from penstock.spark.pipelines.problems import WrongDefinition
 from penstock.spark.pipelines.progress import read_progress, rows_in
 from penstock.spark.pipelines.topics import starting_offsets
 
@@ -24,14 +24,14 @@ from penstock.spark.pipelines.topics import starting_offsets
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (b"nope", "the value is no JSON: Expecting value"),
-        (b"\xff\xfe\xfd", "the value is no UTF-8 text"),
-        (b"[1]", "the value is no JSON object but a list"),
-        (b'{"id": "x", "amount": 1}', 'id should be bigint and is "x"'),
-        (b'{"id": 1, "amount": true}', "amount should be double and is true"),
+        (b"nope", "the value is not valid JSON: Expecting value"),
+        (b"\xff\xfe\xfd", "the value is not valid UTF-8"),
+        (b"[1]", "the value is not a JSON object but a list"),
+        (b'{"id": "x", "amount": 1}', 'id should be bigint but is "x"'),
+        (b'{"id": 1, "amount": true}', "amount should be double but is true"),
         (
             b'{"id": 1.5, "tags": {}}',
-            "id should be bigint and is 1.5; tags should be array<string> and is {}",
+            "id should be bigint but is 1.5; tags should be array<string> but is {}",
         ),
     ],
 )
@@ -135,15 +135,15 @@ def test_avro_values_and_what_is_wrong_with_them() -> None:
     assert rows == [None, None, None]
     assert [error is None for error in errors] == [False, False, True]
     _, errors = decode_values([b"\x01abcdefg", b"\x00"], parsed, 5)
-    assert errors == ["no Avro of this schema: the value has no schema number in front"] * 2
+    assert errors == ["not valid Avro for this schema: the value does not start with a schema id"] * 2
     assert fastavro.parse_schema(schema)
 
 
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ("{", "is no Avro schema"),
-        ('"string"', "is no record"),
+        ("{", "is not a valid Avro schema"),
+        ('"string"', "is not a record"),
         (
             '{"type":"record","name":"a","fields":[{"name":"x","type":["int","string"]}]}',
             "a union of int, string",
@@ -169,25 +169,23 @@ def test_live_begins_where_history_ends() -> None:
 
 
 def test_what_spark_says_comes_with_what_to_do() -> None:
-    told = in_words("p", "Job aborted\njava.io.IOException: No space left on device\n at x")
+    told = describe_failure("p", "Job aborted\njava.io.IOException: No space left on device\n at x")
     assert told == (
         "p: java.io.IOException: No space left on device "
-        "The disk is full: make space and run it again; it goes on where it stopped."
+        "The disk is full: free some space and run it again; it continues where it stopped."
     )
-    told = in_words(
-        "p", "a\nTraceback\npenstock.spark.pipelines.problems.BadRows: p: rows that cannot be used\nb"
+    told = describe_failure(
+        "p", "a\nTraceback\npenstock.spark.errors.BadRows: p: rows that cannot be used\nb"
     )
     assert told == "p: rows that cannot be used"
-    assert in_words("p", "x\npyspark.errors.AnalysisException: [NO] so\n\tat y") == (
+    assert describe_failure("p", "x\npyspark.errors.AnalysisException: [NO] so\n\tat y") == (
         "p: pyspark.errors.AnalysisException: [NO] so"
     )
     quoted = (
         'raise Unreachable("; ".join(failures))\npenstock.client.errors.Unreachable: no broker answers at x:1'
     )
-    assert in_words("p", quoted).startswith(
-        "p: no broker answers at x:1 Nobody answers there: start the broker"
-    )
-    assert in_words("p", "") == "p: no words"
+    assert describe_failure("p", quoted).startswith("p: no broker answers at x:1 Start the broker")
+    assert describe_failure("p", "") == "p: no error message"
 
 
 def test_the_state_of_a_query_is_not_its_cause() -> None:
@@ -195,9 +193,12 @@ def test_the_state_of_a_query_is_not_its_cause() -> None:
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {cause} SQLSTATE: XXKST\n"
         "=== Streaming Query ===\nIdentifier: p\n\nCurrent State: ACTIVE\nThread State: RUNNABLE\n"
     )
-    told = in_words(
+    told = describe_failure(
         "p", around.format(cause="Job aborted due to stage failure: Task 0 lost\n\tat org.apache")
     )
     assert told == "p: Job aborted due to stage failure: Task 0 lost"
     inside = "Error\njava.lang.IllegalStateException: State is gone\n\tat org.apache.spark.X"
-    assert in_words("p", around.format(cause=inside)) == "p: java.lang.IllegalStateException: State is gone"
+    assert (
+        describe_failure("p", around.format(cause=inside))
+        == "p: java.lang.IllegalStateException: State is gone"
+    )

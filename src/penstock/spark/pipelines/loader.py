@@ -1,4 +1,4 @@
-"""A project from its file, YAML or Python, or from Python calls. Never starts anything."""
+"""Loads a project from YAML, from a Python file, or from Python calls. Never starts anything."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from penstock.client.errors import NotInstalled
-from penstock.spark.pipelines.checking import check_pipeline
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.pipelines.checks import check_pipeline
 from penstock.spark.pipelines.columns import check_named_columns
 from penstock.spark.pipelines.conflicts import check_conflicts
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.locations import Locations, read_lines
-from penstock.spark.pipelines.problems import Problems, ProjectProblem, WrongDefinition
+from penstock.spark.pipelines.problems import Problems
 from penstock.spark.pipelines.shapes import joined, read_shape
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class WrongProject(WrongDefinition):
-    """What is wrong with a project; `readable` has the pipelines that further checks can look at all the same."""
+    """The errors of a project. `readable` holds the pipelines that further checks can still analyse."""
 
     def __init__(self, problems: list[ProjectProblem], readable: Project | None) -> None:
         super().__init__(problems)
@@ -31,9 +32,9 @@ class WrongProject(WrongDefinition):
 
 
 def load_project(file: Path) -> Project:
-    """The project that a file defines. Raises WrongDefinition with every problem that it has."""
+    """Load a project file. Raises WrongDefinition with every error in it."""
     if not file.is_file():
-        remedy = "Write a first project with: penstock pipeline init"
+        remedy = "Create a first project with: penstock pipeline init"
         raise WrongDefinition([ProjectProblem("", "there is no such file.", remedy, str(file))])
     if file.suffix == ".py":
         return _load_python(file)
@@ -44,12 +45,12 @@ def load_project(file: Path) -> Project:
 def read_project(
     raw: object, home: Path, locations: Locations | None = None, known: Sequence[ProjectProblem] = ()
 ) -> Project:
-    """The same from plain values. Paths in it start at `home`; `known` problems are reported with the others."""
+    """Load a project from plain values. Paths are relative to `home`; `known` problems are reported with the others."""
     problems = Problems([*known])
     locations = locations or Locations()
     raw = _expanded(raw, "", problems)
     if not isinstance(raw, Mapping):
-        raise locations.located([ProjectProblem("", "holds no mapping.", "Start with `pipelines:`.")])
+        raise locations.located([ProjectProblem("", "is not a mapping.", "Start with `pipelines:`.")])
     rest = {name: value for name, value in raw.items() if name != "pipelines"}
     project = read_shape(Project, rest, "", problems)
     pipelines = _read_pipelines(raw.get("pipelines"), "pipelines", home, problems)
@@ -64,9 +65,9 @@ def read_project(
 
 
 def _read_pipelines(raw: object, path: str, home: Path, problems: Problems) -> tuple[Pipeline, ...]:
-    """Pipelines whose parts go together; columns may still be wrong."""
+    """The pipelines whose parts fit together; their columns may still be wrong."""
     if not isinstance(raw, Mapping) or not raw:
-        problems.add(path, "is missing.", "Give each pipeline a name, with source and sink below it.")
+        problems.add(path, "is missing.", "Add pipelines by name, each with source and sink.")
         return ()
     found = []
     for name, body in raw.items():
@@ -84,7 +85,7 @@ def _read_pipelines(raw: object, path: str, home: Path, problems: Problems) -> t
 
 
 def _load_yaml(file: Path) -> tuple[object, dict[str, int], list[ProjectProblem]]:
-    """Plain values, the line of each path, and the keys that are given twice."""
+    """Plain values, the line of each path, and duplicate keys."""
     import yaml
 
     try:
@@ -93,7 +94,7 @@ def _load_yaml(file: Path) -> tuple[object, dict[str, int], list[ProjectProblem]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
-        what = f"is no YAML: {' '.join(str(error).split())}."
+        what = f"is not valid YAML: {' '.join(str(error).split())}."
         raise WrongDefinition([ProjectProblem("", what, file=file.name, line=line)]) from error
 
 
@@ -105,18 +106,18 @@ def _load_python(file: Path) -> Project:
     except Exception as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         problem = ProjectProblem(
-            "", f"does not load: {type(error).__name__}: {error}.", file=file.name, line=line
+            "", f"cannot be loaded: {type(error).__name__}: {error}.", file=file.name, line=line
         )
         raise WrongDefinition([problem]) from error
     found = [value for value in names.values() if isinstance(value, Workshop)]
     if len(found) != 1:
-        remedy = "Make one: shop = Workshop(bootstrap=…)."
-        raise WrongDefinition([ProjectProblem("", f"holds {len(found)} projects.", remedy, file.name)])
+        remedy = "Create one: shop = Workshop(bootstrap=…)."
+        raise WrongDefinition([ProjectProblem("", f"defines {len(found)} projects.", remedy, file.name)])
     return found[0].project(file.resolve().parent, file.name)
 
 
 def _expanded(raw: object, path: str, problems: Problems) -> object:
-    """`${NAME}` and `${NAME:-otherwise}` in texts stand for variables of the environment."""
+    """Replace `${NAME}` and `${NAME:-default}` with environment variables."""
     if isinstance(raw, Mapping):
         return {name: _expanded(value, joined(path, name), problems) for name, value in raw.items()}
     if isinstance(raw, list):
@@ -129,7 +130,9 @@ def _expanded(raw: object, path: str, problems: Problems) -> object:
         value = os.environ.get(match[1], otherwise)
         if value is None:
             problems.add(
-                path, f"the variable {match[1]} is not set.", f"Set it, or write ${{{match[1]}:-value}}."
+                path,
+                f"the environment variable {match[1]} is not set.",
+                f"Set it, or write ${{{match[1]}:-value}}.",
             )
             return ""
         return value
@@ -138,7 +141,7 @@ def _expanded(raw: object, path: str, problems: Problems) -> object:
 
 
 class Workshop:
-    """Pipelines in Python: the same keys as in a file, and functions where a file names them.
+    """Defines pipelines in Python: the same keys as in a file, with functions instead of their names.
 
     >>> shop = Workshop(bootstrap="127.0.0.1:9092")
     >>> @shop.pipeline(source={"topics": ["orders"]}, decode={"schema": "id bigint, amount double"},
@@ -151,7 +154,7 @@ class Workshop:
         self._raw: dict[str, Any] = {**shared, "pipelines": {}}
 
     def pipeline(self, **keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Make a function the last step of a pipeline that has its name, with - for _."""
+        """Decorator: the function is the last step of a pipeline with its name, with - for _."""
 
         def take(made: Callable[..., Any]) -> Callable[..., Any]:
             name = keys.pop("name", made.__name__.replace("_", "-"))
@@ -161,13 +164,13 @@ class Workshop:
         return take
 
     def add(self, name: str, **keys: Any) -> None:
-        """A pipeline without a function of its own."""
+        """Add a pipeline without a function."""
         if name in self._raw["pipelines"]:
             raise WrongDefinition(
-                [ProjectProblem(name, "is the name of two pipelines.", "Give one another name=.")]
+                [ProjectProblem(name, "is the name of two pipelines.", "Rename one with name=.")]
             )
         self._raw["pipelines"][name] = keys
 
     def project(self, home: Path | None = None, file: str = "") -> Project:
-        """Checked whole. Raises WrongDefinition."""
+        """The validated project. Raises WrongDefinition."""
         return read_project(self._raw, home or Path.cwd(), Locations(file))

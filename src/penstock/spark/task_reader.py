@@ -1,4 +1,4 @@
-"""What a task does: reads one span over the connection that its worker keeps. Never plans, never commits."""
+"""Reads one span inside a Spark task, over a connection cached in the Python worker. Never plans, never commits."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from penstock.client.raw.loops import chosen_loops
 
 
 def read_span(access: Access, span: Span | None, terms: FetchTerms) -> Iterator[Any]:
-    """The span's records as Arrow batches; nothing for no span, which is how Spark plans an empty read."""
+    """The records of the span as Arrow batches. Spark plans an empty read as one task without a span."""
     if span is None:
         return iter(())
-    return fetch_span(kept_cluster(access), span, terms, chosen_loops())
+    return fetch_span(cached_cluster(access), span, terms, chosen_loops())
 
 
 @cache
-def kept_cluster(access: Access) -> Cluster:
-    """One cluster for each access in a process: workers live longer than tasks, and so do connections.
-
-    What is alive by now stays alive: the collector, which Spark runs after each task, need not look at it again.
-    """
+def cached_cluster(access: Access) -> Cluster:
+    """One cluster client per process and access: a Python worker outlives its tasks, so connections are reused."""
+    # Spark runs a full collection after each task. What exists by now lives as long as the worker, so exempt it.
     gc.freeze()
     cluster = Cluster(access)
     atexit.register(cluster.close)

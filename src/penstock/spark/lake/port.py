@@ -1,4 +1,4 @@
-"""What a table has to offer, whatever its format. Never imports one."""
+"""The interface of a table, independent of its format. Never imports a format."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 Spans = dict[tuple[str, int], tuple[int, int]]
-"""For topics and their partitions: a first offset, and the one behind the last."""
+"""By topic and partition: the first offset, and the one after the last."""
 
 
 @dataclass(frozen=True)
 class CommitMark:
-    """Who commits, and which batch: a batch whose mark is in the table is never added again."""
+    """Writer and batch number of a commit. A batch whose mark is in the table is never added again."""
 
     app: str
     batch: int
@@ -22,7 +22,7 @@ class CommitMark:
 
 @dataclass
 class ColumnBounds:
-    """The least and the greatest value of a column in a file, as far as its footer tells, and how many are null."""
+    """Minimum, maximum and null count of a column in a file, as far as its footer has them."""
 
     low: Any = None
     high: Any = None
@@ -31,7 +31,7 @@ class ColumnBounds:
     is_text: bool = False
 
     def widen(self, stats: Any, values: int) -> None:
-        """Take in one row group's part of the column. A column of nothing but nulls has no bounds and needs none."""
+        """Add the statistics of one row group. An all-null column has no bounds and needs none."""
         if stats is None or not stats.has_null_count:
             self.is_known = False
             return
@@ -45,7 +45,7 @@ class ColumnBounds:
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A Parquet file that lies in the table's directory and is no part of the table yet."""
+    """A Parquet file in the table's directory that is not yet part of the table."""
 
     path: str
     """Relative to the table."""
@@ -53,12 +53,12 @@ class StagedFile:
     rows: int
     partition: Mapping[str, str | None]
     bounds: Mapping[str, ColumnBounds]
-    """Of each column that is not nested."""
+    """By name, for columns that are not nested."""
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """What maintenance did."""
+    """Result of a compaction."""
 
     files_before: int
     files_after: int
@@ -68,44 +68,44 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Merge:
-    """How changes meet the rows that are there: by key; `is_deletion` names the column that removes."""
+    """How to merge changes: the key columns, and the boolean column that marks deletions."""
 
     key: Sequence[str]
     is_deletion: str
 
 
 class LakeTable(Protocol):
-    """One table. Every commit carries its mark, in the same atomic step as the rows."""
+    """One table. Every commit contains its mark, atomically with the rows."""
 
     staging: str
-    """The directory below the table in which files wait for their commit."""
+    """Subdirectory for files that are not committed yet."""
 
     def exists(self) -> bool: ...
 
     def schema(self) -> pa.Schema: ...
 
     def recorded(self, app: str) -> int | None:
-        """The last batch of that app that is in the table."""
+        """The last batch of that app in the table."""
         ...
 
     def append(
         self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: CommitMark
     ) -> None:
-        """Make staged files part of the table. Raises SchemaMismatch."""
+        """Commit staged files. Raises SchemaMismatch."""
         ...
 
     def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: CommitMark) -> None:
-        """Bring the rows of each key up to date. `changes` has at most one row per key."""
+        """Upsert or delete rows by key. `changes` has at most one row per key."""
         ...
 
     def compact(self, file_bytes: int, keep_ms: int, expire_before_ms: int | None) -> Compacted:
-        """Write small files together, remove rows before a time, and drop what no reader needs any more."""
+        """Merge small files, delete rows older than a time, and remove unreferenced files."""
         ...
 
     def spans(self) -> Spans:
-        """For each topic and partition, the first offset in the table and the one behind the last."""
+        """The offset range of each topic and partition in the table."""
         ...
 
     def between(self, spans: Spans, columns: Sequence[str]) -> pa.Table:
-        """The rows whose offsets lie in the spans, in no particular order."""
+        """The rows whose offsets are in the spans, in no particular order."""
         ...

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.spark.pipelines.lake.files import COPY_PREFIX, staged_files, staged_schema
-from penstock.spark.pipelines.lake.port import CommitMark, LakeTable, Merge
-from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.problems import SchemaMismatch
+from penstock.spark.errors import SchemaMismatch
+from penstock.spark.lake.files import COPY_PREFIX, staged_files, staged_schema
+from penstock.spark.lake.port import CommitMark, LakeTable, Merge
+from penstock.spark.lake.tables import open_table
 
 FORMATS = ("delta", "iceberg", "parquet")
 TODAY = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from penstock.client.errors import Unreachable
+from penstock.spark.errors import ForeignCheckpoint, ProjectProblem, RunFailed, WrongDefinition
 from penstock.spark.pipelines.launch import Launched
-from penstock.spark.pipelines.loading import read_project
-from penstock.spark.pipelines.problems import ForeignCheckpoint, ProjectProblem, RunFailed, WrongDefinition
+from penstock.spark.pipelines.loader import read_project
 from penstock.spark.pipelines.progress import Progress
-from penstock.spark.pipelines.running import RunningPipeline, claimed, watch
+from penstock.spark.pipelines.runner import RunningPipeline, claimed, watch
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.supervision import RestartPolicy, Supervision
 
@@ -147,7 +147,7 @@ def test_a_pipeline_that_fails_is_restarted_and_the_others_go_on(tmp_path: Path)
         (
             ConnectionRefusedError("refused"),
             None,
-            r"sums: Spark's Java process has ended \(refused\)\. Run it again",
+            r"sums: Spark's Java process has exited \(refused\)\. Run it again",
         ),
         (RuntimeError("no session"), 0, "sums: .*no session"),
     ],

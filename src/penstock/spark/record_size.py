@@ -1,4 +1,4 @@
-"""How many bytes an offset takes: looked up by fetching a little at each start. Never reads more than that."""
+"""Estimates the average record size from a small fetch at the start of each partition. Never reads more than that."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.wire.kafka import ApiKey
 
 SAMPLE_BYTES = 64 << 10
 SAMPLES_MAX = 8
-"""So many partitions are looked at; more would say little more."""
+"""At most this many partitions are sampled; more would hardly improve the estimate."""
 
 
 def bytes_per_offset(cluster: Cluster, starts: Mapping[TopicPartition, int], terms: FetchTerms) -> float:
-    """The average over the beginnings of these partitions; 1 when there is nothing to look at."""
+    """Average bytes per offset at these starts; 1 if there is nothing to sample."""
     size = offsets = 0
     for place in sorted(starts)[:SAMPLES_MAX]:
         sampled_bytes, sampled_offsets = _sample(cluster, place, starts[place], terms)

@@ -1,4 +1,4 @@
-"""A table's columns when new ones come: columns are added, never dropped and never changed. Never writes."""
+"""Schema evolution: columns are added, never dropped and never changed. Compares schemas; never writes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.spark.pipelines.problems import SchemaMismatch
+from penstock.spark.errors import SchemaMismatch
 
 
 def added_fields(table: Path, there: pa.Schema, coming: pa.Schema) -> list[pa.Field]:
-    """Columns that the table does not have yet. Raises SchemaMismatch where one has another type."""
+    """Columns that the table does not have yet. Raises SchemaMismatch if an existing column has another type."""
     changed = {
         field.name: (there.field(field.name).type, field.type)
         for field in coming
@@ -22,7 +22,7 @@ def added_fields(table: Path, there: pa.Schema, coming: pa.Schema) -> list[pa.Fi
 
 
 def refuse_changed(table: Path, types: Mapping[str, tuple[object, object]]) -> None:
-    """Raises SchemaMismatch where a column has one type in the table and another in the rows."""
+    """Raises SchemaMismatch if a column has different types in the table and in the rows."""
     wrong = [
         f"{name} is {there} in the table and {coming} in the rows"
         for name, (there, coming) in types.items()
@@ -36,12 +36,12 @@ def refuse_changed(table: Path, types: Mapping[str, tuple[object, object]]) -> N
 
 
 def same_type(there: pa.DataType, coming: pa.DataType) -> bool:
-    """Equal but for how Arrow spells them: large or view variants, names of list items, nullability."""
+    """Equal except for Arrow variants: large or view types, names of list items, nullability."""
     return bool(plain_type(there) == plain_type(coming))
 
 
 def plain_type(given: pa.DataType) -> pa.DataType:
-    """One spelling for each type."""
+    """The canonical variant of a type."""
     if pa.types.is_large_string(given) or pa.types.is_string_view(given):
         return pa.string()
     if pa.types.is_large_binary(given) or pa.types.is_binary_view(given):

@@ -1,7 +1,7 @@
-"""Pipelines on one Spark, each for itself: start, watch, start again after a failure, stop at the end of a batch.
+"""Runs pipelines in one Spark: starts, watches, restarts after a failure, stops between batches.
 
-What a failure means is decided by supervision.py; a pipeline that is given up does not stop the others. Never prints:
-it hands out progress.
+`supervision` decides about restarts; a pipeline that fails for good does not stop the others. Never prints: it returns
+progress.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.errors import PipelineError, RunFailed, WrongDefinition
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.failures import in_words
+from penstock.spark.pipelines.failures import describe_failure
 from penstock.spark.pipelines.launch import Launched, Launcher
-from penstock.spark.pipelines.problems import PipelineError, RunFailed, WrongDefinition
 from penstock.spark.pipelines.progress import Progress, read_progress, rows_in
 from penstock.spark.pipelines.state import PipelineClaim, PipelineState
 from penstock.spark.pipelines.supervision import ENDED, FAILED, Fault, RestartPolicy, Supervision, fault_of
-from penstock.spark.pipelines.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,17 +30,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-"""How often a running pipeline is looked at."""
+"""Interval between two looks at a running pipeline."""
 
 STOP_S_MAX = 60.0
-"""A batch that takes longer than this to end is cut off; it is run again at the next start."""
+"""A batch that takes longer than this to finish is interrupted; the next start replays it."""
 
 START_S_MAX = 10.0
-"""How long a stop waits for a start that is under way."""
+"""How long a stop waits for a start in progress."""
 
 
 _RUN_AGAIN = "Run it again; it continues where it stopped."
-"""For what no restart inside of this process can repair."""
+"""Remedy for failures that a restart within this process cannot fix."""
 
 
 def wall_ms() -> int:
@@ -50,7 +49,7 @@ def wall_ms() -> int:
 
 @dataclass
 class RunningPipeline:
-    """One pipeline: its query while there is one, and what is to become of it."""
+    """One pipeline: its query while it runs, and its supervision."""
 
     pipeline: Pipeline
     state: PipelineState
@@ -63,16 +62,16 @@ class RunningPipeline:
     _starting: Future[Launched] | None = None
     _launched: Launched | None = None
     _report: Mapping[str, Any] | None = None
-    _noted: Progress | None = None
+    _persisted: Progress | None = None
 
     def begin(self) -> None:
-        """Start the query in a thread of its own: a broker that does not answer holds up no other pipeline."""
+        """Start the query in a separate thread, so that a broker that does not answer blocks no other pipeline."""
         self._starting = Future()
         args = (self._starting, self.launch)
         threading.Thread(target=_settle, args=args, name=f"start-{self.pipeline.name}", daemon=True).start()
 
     def look(self) -> Progress:
-        """How it is doing now; starts it again when that is due."""
+        """The current progress; also restarts the pipeline when its backoff is over."""
         now_ms = self.clock_ms()
         if self.supervision.is_due(now_ms):
             self.supervision.restarting(now_ms)
@@ -82,9 +81,9 @@ class RunningPipeline:
         if self._launched is not None:
             self._take_query(self._launched, now_ms)
         watched = self.supervision
-        told = read_progress(self.pipeline.name, self._report, self.rows_total, watched.state)
+        progress = read_progress(self.pipeline.name, self._report, self.rows_total, watched.state)
         self.last = replace(
-            told,
+            progress,
             error=watched.error,
             restarts=watched.restarts,
             since=iso(watched.since_ms),
@@ -92,14 +91,14 @@ class RunningPipeline:
         )
         return self.last
 
-    def note(self) -> None:
-        """Persist the last look for `penstock pipeline status`, if it is news."""
-        if self.last != self._noted:
-            self._noted = self.last
+    def persist_status(self) -> None:
+        """Persist the last progress for `penstock pipeline status`, if it has changed."""
+        if self.last != self._persisted:
+            self._persisted = self.last
             put_status(self.state, self.last)
 
     def stop(self) -> None:
-        """Wait for the batch that is under way, then end the query."""
+        """Wait for the batch in progress, then stop the query."""
         starting, self._starting = self._starting, None
         if starting is not None and wait_until(starting.done, START_S_MAX) and not starting.exception():
             self._launched = starting.result()
@@ -107,13 +106,13 @@ class RunningPipeline:
             self._end(self._launched)
         self.supervision.ended(self.clock_ms())
         self.look()
-        self.note()
+        self.persist_status()
 
     def _end(self, launched: Launched) -> None:
         try:
             wait_until(lambda: launched.is_between_batches, STOP_S_MAX)
             launched.query.stop()
-        except Exception as failure:  # noqa: BLE001 - a JVM that is gone must not keep the others running
+        except Exception as failure:  # noqa: BLE001 - a dead JVM must not prevent stopping the others
             self._close()
             self._fail(failure, self.clock_ms())
         else:
@@ -129,16 +128,15 @@ class RunningPipeline:
             self._fail(error, now_ms)
 
     def _take_query(self, launched: Launched, now_ms: int) -> None:
-        """Several batches may have ended since the last look.
-
-        Whether it runs is asked first and once: what ends in the middle of a look is seen as ended by the next one.
-        """
+        """Read the state and the new reports of the query."""
         query = launched.query
         try:
+            # Read once, before the reports: a query that ends in between is seen as ended by the next look, with all
+            # its reports. Several batches may have finished since the last look.
             is_active = query.isActive
             reports: list[Any] = list(query.recentProgress)
             error = None if is_active else query.exception()
-        except Exception as failure:  # noqa: BLE001 - a Spark that does not answer fails this pipeline alone
+        except Exception as failure:  # noqa: BLE001 - an unresponsive Spark fails only this pipeline
             self._close()
             self._fail(failure, now_ms)
             return
@@ -156,12 +154,12 @@ class RunningPipeline:
             self._fail(error, now_ms)
 
     def _fail(self, error: BaseException, now_ms: int) -> None:
-        said = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
-        fault, reason = fault_of(said), in_words(self.pipeline.name, said)
+        text = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+        fault, reason = fault_of(text), describe_failure(self.pipeline.name, text)
         if isinstance(error, PipelineError):
             fault, reason = Fault.FINAL, str(error)
         elif isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
-            fault, reason = Fault.FINAL, f"Spark's Java process has ended ({error}). {_RUN_AGAIN}"
+            fault, reason = Fault.FINAL, f"Spark's Java process has exited ({error}). {_RUN_AGAIN}"
         self.supervision.failed(now_ms, fault, _prefixed(self.pipeline.name, reason))
 
     def _close(self) -> None:
@@ -173,7 +171,7 @@ class RunningPipeline:
 def _settle(starting: Future[Launched], launch: Callable[[], Launched]) -> None:
     try:
         starting.set_result(launch())
-    except BaseException as error:  # noqa: BLE001 - handed over whole to the look that waits
+    except BaseException as error:  # noqa: BLE001 - re-raised by the next look
         starting.set_exception(error)
 
 
@@ -186,18 +184,18 @@ def iso(ms: int) -> str:
 
 
 def put_status(state: PipelineState, progress: Progress) -> None:
-    """A status is for people: one that cannot be written stops no pipeline."""
+    """Persist the status. A failed write is logged: it must not stop a pipeline."""
     try:
         state.put_status(progress.plain())
     except OSError as error:
-        log.warning("cannot write the status of %s: %s", progress.pipeline, error)
+        log.warning("cannot write the status of pipeline %s: %s", progress.pipeline, error)
 
 
 @contextmanager
 def claimed(project: Project, pipelines: Sequence[Pipeline]) -> Iterator[dict[str, PipelineClaim]]:
-    """Lock pipelines and take their checkpoints, before anything slow. Raises AlreadyRunning, ForeignCheckpoint.
+    """Lock pipelines and claim their checkpoints, before anything slow. Raises AlreadyRunning, ForeignCheckpoint.
 
-    What fails inside before a pipeline runs is noted as its status, so that `status` tells of it.
+    A failure inside the block before a pipeline runs is persisted as its status.
     """
     with ExitStack() as locks:
         states = {one.name: PipelineState(project.state_of(one)) for one in pipelines}
@@ -218,10 +216,10 @@ def claimed(project: Project, pipelines: Sequence[Pipeline]) -> Iterator[dict[st
 
 
 def _reasons(error: PipelineError, names: Mapping[str, Any]) -> dict[str, str]:
-    """Whom an error before the start concerns: those that its problems name, else all."""
+    """The reason by pipeline for an error before the start: those its problems name, else all."""
     if not isinstance(error, WrongDefinition):
         return dict.fromkeys(names, str(error))
-    told = {
+    by_name = {
         name: "; ".join(
             str(one)
             for one in error.problems
@@ -229,7 +227,7 @@ def _reasons(error: PipelineError, names: Mapping[str, Any]) -> dict[str, str]:
         )
         for name in names
     }
-    return {name: reason for name, reason in told.items() if reason} or dict.fromkeys(names, str(error))
+    return {name: reason for name, reason in by_name.items() if reason} or dict.fromkeys(names, str(error))
 
 
 @contextmanager
@@ -241,7 +239,7 @@ def started(
     is_once: bool,
     claims: Mapping[str, PipelineClaim] | None = None,
 ) -> Iterator[list[RunningPipeline]]:
-    """Every pipeline, started. At the end they are stopped, each at the end of a batch."""
+    """Start every pipeline; stop them on exit, each between two batches."""
     closing = threading.Event()
     launcher = Launcher(spark, project, closing, is_once, threading.Lock())
     with ExitStack() as ends:
@@ -269,16 +267,27 @@ def watch(
     show: Callable[[list[Progress]], None],
     is_stopping: Callable[[], bool],
 ) -> None:
-    """Look until all have ended or somebody wants to stop. Raises RunFailed with why some were given up."""
+    """Watch until all have ended or a stop is requested. Raises RunFailed with the reasons of failed pipelines."""
     tick = threading.Event()
     while True:
         looks = [one.look() for one in running]
         show(looks)
         for one in running:
-            one.note()
+            one.persist_status()
         if is_stopping() or all(progress.state in ENDED for progress in looks):
             break
         tick.wait(LOOK_S)
     failures = [progress.error for progress in looks if progress.state == FAILED]
     if failures:
         raise RunFailed("\n".join(failures))
+
+
+def wait_until(holds: Callable[[], bool], seconds_max: float, poll_s: float = 0.02) -> bool:
+    """Poll until the condition holds; False if it does not within the time limit."""
+    deadline_s = time.monotonic() + seconds_max
+    tick = threading.Event()
+    while not holds():
+        if time.monotonic() > deadline_s:
+            return False
+        tick.wait(poll_s)
+    return True

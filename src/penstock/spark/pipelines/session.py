@@ -1,4 +1,4 @@
-"""The Spark that a project asks for: local, a master, or a Connect server. Never starts a second one in a process."""
+"""The Spark session of a project: local, on a master, or on a Connect server. Never starts a second JVM."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from penstock.spark.errors import PipelineError
 from penstock.spark.pipelines.definition import Project
-from penstock.spark.pipelines.problems import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUERY_LOGGER = "SQLQueryContextLogger"
-"""PySpark prints kilobytes of JSON there for every query that is wrong; the problem itself is raised as well."""
+"""PySpark logs kilobytes of JSON there for every invalid query; the error is raised as well."""
 _STREAM_LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
-"""The JVM prints the stack of every query that ends by an error, also of one that is stopped between two batches."""
+"""The JVM logs a stack trace for every failed query, even for one that is stopped between two batches."""
 
 
 @contextmanager
 def spark_for(project: Project) -> Iterator[SparkSession]:
-    """A session at the project's place for as long as the block runs; one that was there before stays.
+    """The project's Spark session for the duration of the block; a session that already existed stays open.
 
     Raises PipelineError with what is missing.
     """
     from penstock.spark.sessions import CannotStart, is_running, make_session
 
     was_running = is_running()
-    place = project.spark
+    wanted = project.spark
     try:
         spark: SparkSession = make_session(
-            place.remote or place.master, "penstock-pipelines", dict(place.conf)
+            wanted.remote or wanted.master, "penstock-pipelines", dict(wanted.conf)
         )
     except CannotStart as error:
         raise PipelineError(str(error)) from error
     try:
-        if "spark.log.level" not in place.conf:
+        if "spark.log.level" not in wanted.conf:
             _quiet(spark)
         yield spark
     finally:
@@ -45,7 +45,7 @@ def spark_for(project: Project) -> Iterator[SparkSession]:
 
 
 def _quiet(spark: SparkSession) -> None:
-    """Leave errors to those who report them: once, in one line."""
+    """Silence loggers whose errors are reported elsewhere, once and in one line."""
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger(_QUERY_LOGGER).setLevel(logging.CRITICAL)
@@ -61,10 +61,10 @@ def is_connect(spark: SparkSession) -> bool:
 
 @contextmanager
 def own_session(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session for one pipeline, set as this one: what it names or changes concerns no other.
+    """An isolated session for one pipeline: its views and settings do not affect others.
 
-    Over Spark Connect a new session would be set as the server is, so there this one is cloned. A clone has its own
-    channel, and a channel that is still open when Python ends keeps it from ending.
+    With Spark Connect a new session would have the server's settings, so this one is cloned. A clone has its own gRPC
+    channel, and an open channel keeps Python from exiting.
     """
     if not is_connect(spark):
         yield spark.newSession()

@@ -1,4 +1,4 @@
-"""Options as Spark hands them over: strings under names without case. Refuses what is unknown; never guesses."""
+"""Options as Spark passes them: strings under case-insensitive names. Rejects unknown names; never guesses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WITHOUT_EFFECT = frozenset(
         "session.timeout.ms",
     }
 )
-"""Settings of Kafka's own client that tune its insides. Jobs carry them along; they are named once in the log."""
+"""Settings that tune the internals of Kafka's own client. Existing jobs set them, so they are logged and ignored."""
 
 _LOG = logging.getLogger("penstock.spark")
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
@@ -46,7 +46,7 @@ _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000,
 
 
 class RawOptions:
-    """The options of one read or write. What is asked for by no name in `known` or `kafka_known` is refused."""
+    """The options of one read or write. Names outside `known` and `kafka_known` are rejected."""
 
     def __init__(
         self,
@@ -70,21 +70,21 @@ class RawOptions:
 
     def _check_kafka(self, name: str, known: set[str]) -> None:
         if name in WITHOUT_EFFECT:
-            _LOG.warning("option %s%s has no effect here: it tunes a client that is not used", KAFKA, name)
+            _LOG.warning("option %s%s is ignored: it tunes a client that Penstock does not use", KAFKA, name)
         elif name not in known:
             raise BadArgument(
                 f"there is no option {KAFKA + name!r}.{nearest(KAFKA + name, map(KAFKA.__add__, known))}"
             )
 
     def access(self) -> Access:
-        """How to reach the cluster that the options name."""
+        """Connection settings."""
         kafka = self.kafka()
         if BOOTSTRAP not in kafka:
             raise BadArgument(f"option '{KAFKA}{BOOTSTRAP}' is missing: set it to HOST:PORT of the broker")
         return read_access(kafka)
 
     def kafka(self) -> dict[str, str]:
-        """What was given under `kafka.`, without that."""
+        """The options below `kafka.`, without the prefix."""
         return {
             name.removeprefix(KAFKA): value for name, value in self._values.items() if name.startswith(KAFKA)
         }
@@ -96,19 +96,19 @@ class RawOptions:
         return self._values.get(name.lower(), default)
 
     def number(self, name: str, least: int = 1) -> int | None:
-        """A whole number of at least `least`, or None if it was not given."""
+        """An integer of at least `least`, or None if the option is not set."""
         return whole_number({name: self._values[name.lower()]}, name, 0, least) if self.has(name) else None
 
     def flag(self, name: str, default: bool) -> bool:
         value = self._values.get(name.lower(), str(default)).strip().lower()
         if value not in ("true", "false"):
-            raise BadArgument(f"{name} is {value!r}; it is true or false")
+            raise BadArgument(f"{name} is {value!r}; it must be true or false")
         return value == "true"
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
         value = self._values.get(name.lower(), default).strip().lower()
         if value not in choices:
-            raise BadArgument(f"{name} is {value!r}; it is one of {', '.join(choices)}")
+            raise BadArgument(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
         return value
 
     def duration_ms(self, name: str, default_ms: int) -> int:
@@ -121,7 +121,7 @@ class RawOptions:
         return int(match[1]) * _DURATION_MS[match[2] or "ms"]
 
     def json(self, name: str, example: str) -> Any:
-        """A JSON value. Raises BadArgument with an example of what is meant."""
+        """A JSON value. Raises BadArgument with an example of the expected form."""
         try:
             return json.loads(self._values[name.lower()])
         except ValueError as error:

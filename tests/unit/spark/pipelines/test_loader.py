@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.spark.pipelines import Workshop, WrongDefinition, load_project
-from penstock.spark.pipelines.loading import read_project
+from penstock.spark.pipelines.loader import read_project
 
 LAKE: dict[str, Any] = {
     "source": {"topics": ["orders"]},
@@ -51,8 +51,8 @@ def test_every_problem_is_told_at_once_with_its_place() -> None:
         "pipelines.p.source.start: unknown value 'erliest'. Did you mean 'earliest'?",
         "pipelines.p.decode.schema: expected text, found a number (7).",
         "pipelines.p.sink.format: unknown value 'detla'. Did you mean 'delta'?",
-        "pipelines.p.sink.expire_after: expected a time, found 'soon'. Write 500ms, 10s, 5m, 2h or 7d.",
-        "pipelines.p.trigger: expected a time, found a number (5). Write 500ms, 10s, 5m, 2h or 7d.",
+        "pipelines.p.sink.expire_after: expected a duration, found 'soon'. Write 500ms, 10s, 5m, 2h or 7d.",
+        "pipelines.p.trigger: expected a duration, found a number (5). Write 500ms, 10s, 5m, 2h or 7d.",
     ]
 
 
@@ -62,19 +62,22 @@ WINDOW: dict[str, Any] = {"size": "1m", "watermark": "10s", "compute": {"n": "co
 @pytest.mark.parametrize(
     ("pipeline", "words"),
     [
-        ({"source": {"topics": ["a"]}}, "p.sink: is missing. It gives where rows go."),
+        ({"source": {"topics": ["a"]}}, "p.sink: is missing. It sets the topic or table to write to."),
         (changed(source={"pattern": "a.*"}), "p.source: needs either topics or pattern."),
         (changed(decode={"schema_file": "x.avsc"}), "schema_file: is for Avro."),
-        (changed(decode={"format": "avro"}), "schema_file: is missing. Name a file"),
+        (changed(decode={"format": "avro"}), "schema_file: is missing. Set a file"),
         (changed(decode={"format": "raw"}), "reads raw values, which have no columns"),
         (changed(decode={"framing": "confluent"}), "framing: is for Avro."),
         (changed(decode={"dead_letters": {}}), "dead_letters: needs either topic or table."),
         (changed(decode={"bad_rows": "fail", "dead_letters": {"topic": "d"}}), "although bad_rows is fail"),
         (changed(sink={"topic": "t"}), "sink: needs either topic or table."),
         (changed(sink={"mode": "upsert"}), "sink.key: is missing. An upsert needs"),
-        (changed(sink={"mode": "upsert", "key": "id", "format": "parquet"}), "parquet has no upsert."),
-        (changed(sink={"key": ["id"]}), "which belong to an upsert."),
-        (changed(sink={"table": "s3://bucket/x"}), "s3://bucket/x is no directory."),
+        (
+            changed(sink={"mode": "upsert", "key": "id", "format": "parquet"}),
+            "parquet does not support upsert.",
+        ),
+        (changed(sink={"key": ["id"]}), "which require an upsert."),
+        (changed(sink={"table": "s3://bucket/x"}), "s3://bucket/x is not a directory."),
         ({**LAKE, "sink": {"topic": "orders"}}, "sink.topic: is orders, which this pipeline also reads"),
         ({**LAKE, "sink": {"topic": "x", "partition_by": "_date"}}, "partition_by: is for tables."),
         ({**LAKE, "sink": {"topic": "x", "key": ["a", "b"]}}, "A record has one key"),
@@ -87,14 +90,14 @@ WINDOW: dict[str, Any] = {"size": "1m", "watermark": "10s", "compute": {"n": "co
         ),
         ({**LAKE, "steps": [{"window": {**WINDOW, "gap": "1m"}}]}, "window: needs either size or gap."),
         ({**LAKE, "steps": [{"window": {**WINDOW, "slide": "2m"}}]}, "slide: is longer than size"),
-        ({**LAKE, "steps": [{"window": {**WINDOW, "emit": "updates"}}]}, "append would keep every update"),
+        ({**LAKE, "steps": [{"window": {**WINDOW, "emit": "updates"}}]}, "append would store every update"),
         (
             {**LAKE, "steps": [{"window": {**WINDOW, "late": {"topic": "l"}, "emit": "updates"}}]},
-            "late: goes with emit: final.",
+            "late: requires emit: final.",
         ),
         (
             {**LAKE, "steps": [{"dedup": {"by": "id", "within": "1m"}}, {"window": WINDOW}]},
-            "steps: has dedup and window over one time",
+            "steps: has dedup and window on the same time column",
         ),
         (
             {
@@ -126,7 +129,7 @@ def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         read_project({"bootstrap": "${PENSTOCK_AT}", "pipelines": {"p": LAKE}}, Path()).bootstrap == "there:1"
     )
     assert read_project({"bootstrap": "${NOT_SET:-a:2}", "pipelines": {"p": LAKE}}, Path()).bootstrap == "a:2"
-    assert "the variable NOT_SET is not set" in problems(LAKE, bootstrap="${NOT_SET}")
+    assert "the environment variable NOT_SET is not set" in problems(LAKE, bootstrap="${NOT_SET}")
 
 
 def test_files_of_both_kinds(tmp_path: Path) -> None:
@@ -148,12 +151,12 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("p.yaml", "pipelines: [", "p.yaml:1: is no YAML"),
-        ("p.yaml", "7", "p.yaml: holds no mapping."),
+        ("p.yaml", "pipelines: [", "p.yaml:1: is not valid YAML"),
+        ("p.yaml", "7", "p.yaml: is not a mapping."),
         ("p.yaml", "bootstrap: a:1", "p.yaml: pipelines: is missing."),
-        ("p.py", "x = 1", "p.py: holds 0 projects."),
-        ("p.py", "x = 1 +", "p.py:1: does not load: SyntaxError"),
-        ("p.py", "import os; os.environ['NOT_SET']", "p.py: does not load: KeyError: 'NOT_SET'"),
+        ("p.py", "x = 1", "p.py: defines 0 projects."),
+        ("p.py", "x = 1 +", "p.py:1: cannot be loaded: SyntaxError"),
+        ("p.py", "import os; os.environ['NOT_SET']", "p.py: cannot be loaded: KeyError: 'NOT_SET'"),
     ],
 )
 def test_files_that_hold_no_project(tmp_path: Path, name: str, content: str, words: str) -> None:
@@ -164,7 +167,7 @@ def test_files_that_hold_no_project(tmp_path: Path, name: str, content: str, wor
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(
-        WrongDefinition, match=r"there is no such file\. Write a first project with: penstock pipeline"
+        WrongDefinition, match=r"there is no such file\. Create a first project with: penstock pipeline"
     ):
         load_project(tmp_path / "no.yaml")
 

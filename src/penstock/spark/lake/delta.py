@@ -1,4 +1,4 @@
-"""A Delta table. The mark is a `txn` action in the same commit as the files, as Delta's own streams do it."""
+"""A Delta table. The mark is a `txn` action in the same commit as the files, as in Delta's own streaming writes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
-from penstock.spark.pipelines.lake.evolution import added_fields, plain_schema
-from penstock.spark.pipelines.lake.files import POSITION, spans_of, within
-from penstock.spark.pipelines.lake.port import ColumnBounds, CommitMark, Compacted, Merge, Spans, StagedFile
+from penstock.spark.lake.evolution import added_fields, plain_schema
+from penstock.spark.lake.files import POSITION, spans_of, within
+from penstock.spark.lake.port import ColumnBounds, CommitMark, Compacted, Merge, Spans, StagedFile
 
 _HOUR_MS = 3_600_000
 _TEXT_CHARS_MAX = 32
 _LAST_TEXT = "\U0010ffff"
-"""Sorts behind every text."""
+"""Sorts after every text."""
 
 
 class DeltaLake:
@@ -30,11 +30,11 @@ class DeltaLake:
 
     staging = "data"
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, root: Path) -> None:
+        self._root = root
 
     def exists(self) -> bool:
-        return (self._place / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(self._place))
+        return (self._root / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(self._root))
 
     def schema(self) -> pa.Schema:
         return plain_schema(pa.schema(self._table().schema().to_arrow()))
@@ -47,9 +47,9 @@ class DeltaLake:
     ) -> None:
         adds: list[Any] = [_add(file) for file in files]
         if not self.exists():
-            self._place.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(parents=True, exist_ok=True)
             create_table_with_add_actions(
-                str(self._place),
+                str(self._root),
                 Schema.from_arrow(plain_schema(schema)),
                 adds,
                 partition_by=list(partition_by),
@@ -64,8 +64,8 @@ class DeltaLake:
     def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: CommitMark) -> None:
         columns = [name for name in changes.schema.names if name != merge.is_deletion]
         if not self.exists():
-            kept = pa.schema([changes.schema.field(name) for name in columns])
-            DeltaTable.create(str(self._place), Schema.from_arrow(plain_schema(kept)))
+            stored = pa.schema([changes.schema.field(name) for name in columns])
+            DeltaTable.create(str(self._root), Schema.from_arrow(plain_schema(stored)))
         table = self._evolved(pa.schema([changes.schema.field(name) for name in columns]))
         assignments = {f"`{name}`": f"s.`{name}`" for name in columns}
         (
@@ -104,12 +104,12 @@ class DeltaLake:
         return self._table().to_pyarrow_dataset().to_table(columns=list(columns), filter=within(spans))
 
     def _table(self) -> DeltaTable:
-        return DeltaTable(str(self._place))
+        return DeltaTable(str(self._root))
 
     def _evolved(self, schema: pa.Schema) -> DeltaTable:
-        """The table with the columns that are new. A column without rows harms nobody if the commit never comes."""
+        """Add new columns, in a commit of their own: an empty column is harmless if the data never follows."""
         table = self._table()
-        new = added_fields(self._place, self.schema(), plain_schema(schema))
+        new = added_fields(self._root, self.schema(), plain_schema(schema))
         if new:
             fields: list[Field] = Schema.from_arrow(pa.schema(new)).fields
             table.alter.add_columns(fields)
@@ -136,9 +136,9 @@ def _add(file: StagedFile) -> AddAction:
 
 
 def _shown(bounds: ColumnBounds) -> tuple[object, object]:
-    """Bounds as Delta's log writes them, never tighter than they are: times in milliseconds, texts cut short.
+    """Bounds in the form of Delta's log, rounded outwards: times to milliseconds, texts truncated.
 
-    A text column without bounds is given the widest there are: readers take a missing one for an empty file.
+    A text column with unknown bounds gets the widest ones: readers treat a file without bounds as empty.
     """
     low, high = bounds.low, bounds.high
     if not bounds.is_known or isinstance(low, bool | bytes):

@@ -1,4 +1,4 @@
-"""Staged Parquet files, described by their footers. Never moves or removes one that belongs to a table."""
+"""Describes staged Parquet files from their footers, and queries rows by position. Never moves or removes a file."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from penstock.spark.pipelines.lake.port import ColumnBounds, Spans, StagedFile
+from penstock.spark.lake.port import ColumnBounds, Spans, StagedFile
 
 COPY_PREFIX = "__part_"
-"""Directories are named by a copy of a partition column, so that files keep the column itself as well."""
+"""Directories are named after a copy of the partition column, so that the files still contain the column itself."""
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def staged_files(table: Path, directory: Path) -> list[StagedFile]:
-    """Every file with rows below a directory of the table, in the order of their names."""
+    """Every non-empty file below a directory of the table, sorted by name."""
     found = []
     for file in sorted(directory.rglob("*.parquet")):
         described = _describe(table, file)
@@ -31,7 +31,7 @@ def staged_files(table: Path, directory: Path) -> list[StagedFile]:
 
 
 def staged_schema(directory: Path) -> pa.Schema | None:
-    """The columns of what was staged, if anything was."""
+    """The schema of the staged files; None if there are none."""
     for file in sorted(directory.rglob("*.parquet")):
         schema: pa.Schema = pq.read_schema(file)
         return schema.remove_metadata()
@@ -67,11 +67,11 @@ def _partition(path: Path) -> dict[str, str | None]:
 
 
 POSITION = ["_topic", "_partition", "_offset"]
-"""Where a row stood in its topic."""
+"""Columns with the topic, partition and offset that a row came from."""
 
 
 def spans_of(batches: Iterable[pa.RecordBatch]) -> Spans:
-    """The span of offsets of each topic and partition in rows that hold their positions."""
+    """The offset range of each partition in rows with position columns."""
     found: Spans = {}
     for batch in batches:
         table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
@@ -84,7 +84,7 @@ def spans_of(batches: Iterable[pa.RecordBatch]) -> Spans:
 
 
 def within(spans: Spans) -> ds.Expression:
-    """Rows whose offset lies in the span of their partition."""
+    """A filter for rows whose offset is in the span of their partition."""
     topic, partition, offset = (ds.field(name) for name in POSITION)
     parts = [
         (topic == place[0]) & (partition == place[1]) & (offset >= low) & (offset < high)

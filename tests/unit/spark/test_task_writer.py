@@ -19,7 +19,7 @@ from penstock.core.model import Header, Record
 from penstock.core.records.batch_builder import ProducerIdentity
 from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import partition_of
-from penstock.spark.writing import Shape, TaskWriter
+from penstock.spark.task_writer import TaskWriter, WriteTerms
 from penstock.testing import running_broker
 from penstock.wire.kafka import ApiKey, messages
 
@@ -48,8 +48,8 @@ def made_topic(cluster: Cluster) -> str:
     return name
 
 
-def written(cluster: Cluster, shape: Shape, *batches: pa.RecordBatch) -> tuple[Any, ...]:
-    writer = TaskWriter(cluster, shape, ProducerIdentity(*new_producer(cluster), is_transactional=False))
+def written(cluster: Cluster, terms: WriteTerms, *batches: pa.RecordBatch) -> tuple[Any, ...]:
+    writer = TaskWriter(cluster, terms, ProducerIdentity(*new_producer(cluster), is_transactional=False))
     try:
         for batch in batches:
             writer.write(batch)
@@ -80,9 +80,9 @@ def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
 def test_keys_go_to_their_partitions_in_order(cluster: Cluster, topic: str) -> None:
     keys = [b"%d" % (number % 7) for number in range(500)]
     values = [b"%d" % number for number in range(500)]
-    shape = Shape(topic=topic, batch_bytes=300)
+    terms = WriteTerms(topic=topic, batch_bytes=300)
     halves = [slice(0, 250), slice(250, 500)]
-    spans = written(cluster, shape, *(batch_of(key=keys[half], value=values[half]) for half in halves))
+    spans = written(cluster, terms, *(batch_of(key=keys[half], value=values[half]) for half in halves))
     for span in spans:
         expected = [
             (key, value)
@@ -96,14 +96,14 @@ def test_keys_go_to_their_partitions_in_order(cluster: Cluster, topic: str) -> N
 
 
 def test_rows_without_a_key_fill_one_batch_after_the_other(cluster: Cluster, topic: str) -> None:
-    spans = written(cluster, Shape(topic=topic, batch_bytes=400), batch_of(value=[bytes(50)] * 100))
+    spans = written(cluster, WriteTerms(topic=topic, batch_bytes=400), batch_of(value=[bytes(50)] * 100))
     assert sum(span.records for span in spans) == 100
 
 
 def test_all_that_a_row_says_is_kept(cluster: Cluster, topic: str) -> None:
     written(
         cluster,
-        Shape(),
+        WriteTerms(),
         batch_of(
             topic=[topic],
             partition=[2],
@@ -119,40 +119,40 @@ def test_all_that_a_row_says_is_kept(cluster: Cluster, topic: str) -> None:
 
 def test_headers_can_be_left_out(cluster: Cluster, topic: str) -> None:
     row = batch_of(value=[b"v"], partition=[0], headers=[[{"key": "a", "value": b"1"}]])
-    written(cluster, Shape(topic=topic, has_headers=False), row)
+    written(cluster, WriteTerms(topic=topic, has_headers=False), row)
     assert [one.headers for one in records(cluster, topic, 0)] == [()]
 
 
 def test_rows_of_several_topics_in_one_batch(cluster: Cluster, topic: str) -> None:
     other = made_topic(cluster)
     rows = batch_of(topic=[topic, other, topic], value=[b"1", b"2", b"3"], partition=[0, 1, 0])
-    written(cluster, Shape(), rows)
+    written(cluster, WriteTerms(), rows)
     assert [one.value for one in records(cluster, topic, 0)] == [b"1", b"3"]
     assert [one.value for one in records(cluster, other, 1)] == [b"2"]
 
 
 @pytest.mark.parametrize("change", [{"linger_ms": 0}, {"buffer_bytes_max": 1}, {"request_bytes_max": 600}])
 def test_limits_change_requests_and_not_records(cluster: Cluster, topic: str, change: dict[str, Any]) -> None:
-    shape = replace(Shape(topic=topic, batch_bytes=500), **change)
-    spans = written(cluster, shape, *(batch_of(value=[b"%d" % number]) for number in range(50)))
+    terms = replace(WriteTerms(topic=topic, batch_bytes=500), **change)
+    spans = written(cluster, terms, *(batch_of(value=[b"%d" % number]) for number in range(50)))
     assert sum(span.records for span in spans) == 50
 
 
 def test_an_unknown_topic_is_missed_with_the_nearest_name(cluster: Cluster, topic: str) -> None:
     with pytest.raises(NotFound, match=f"Did you mean '{topic}'"):
-        written(cluster, Shape(topic=topic + "x"), batch_of(value=[b"v"]))
+        written(cluster, WriteTerms(topic=topic + "x"), batch_of(value=[b"v"]))
 
 
 def test_a_row_without_a_topic_is_refused(cluster: Cluster, topic: str) -> None:
     with pytest.raises(BadArgument, match="a row has no topic"):
-        written(cluster, Shape(), batch_of(topic=[topic, None], value=[b"1", b"2"]))
+        written(cluster, WriteTerms(), batch_of(topic=[topic, None], value=[b"1", b"2"]))
 
 
 def test_a_partition_that_is_not_there_is_refused(cluster: Cluster, topic: str) -> None:
     with pytest.raises(BadArgument, match="partition 3"):
-        written(cluster, Shape(topic=topic), batch_of(value=[b"1"], partition=[3]))
+        written(cluster, WriteTerms(topic=topic), batch_of(value=[b"1"], partition=[3]))
 
 
 def test_a_record_over_the_request_is_refused_with_advice(cluster: Cluster, topic: str) -> None:
     with pytest.raises(BadArgument, match=r"kafka\.max\.request\.size"):
-        written(cluster, Shape(topic=topic, request_bytes_max=1000), batch_of(value=[bytes(2000)]))
+        written(cluster, WriteTerms(topic=topic, request_bytes_max=1000), batch_of(value=[bytes(2000)]))

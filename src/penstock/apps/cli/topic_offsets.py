@@ -1,10 +1,10 @@
-"""Offsets of a topic as a client finds them: spans, and what a word such as `@-1h` means. Never reads a record."""
+"""Looks up the offsets of a topic: its spans, and those of a start position such as `@-1h`. Never reads records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure_of, place
+from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure_of, topic_partition
 from penstock.apps.cli.failures import RefusedByBroker
 from penstock.apps.cli.positions import AtOffset, AtTime, Earliest, Start
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 Span = tuple[int, int]
-"""First offset that is there, and the one behind the last."""
+"""The first offset, and the one after the last."""
 
 
-class Places:
-    """The partitions of one topic, seen through a consumer."""
+class TopicOffsets:
+    """The offsets of one topic, looked up with a consumer."""
 
     def __init__(self, consumer: Consumer, topic: str, bootstrap: str) -> None:
         self._consumer = consumer
@@ -31,7 +31,7 @@ class Places:
 
         try:
             span = self._consumer.get_watermark_offsets(
-                place(self._topic, partition, 0), timeout=REQUEST_SECONDS_MAX
+                topic_partition(self._topic, partition, 0), timeout=REQUEST_SECONDS_MAX
             )
         except KafkaException as error:
             raise failure_of(error.args[0], self._bootstrap, self._topic) from error
@@ -39,7 +39,7 @@ class Places:
         return span
 
     def offsets(self, spans: dict[int, Span], start: Start) -> dict[int, int]:
-        """The offset in each partition that a start means."""
+        """Resolve a start position to an offset per partition."""
         if isinstance(start, AtTime):
             return self._offsets_at(spans, start.timestamp_ms)
         if isinstance(start, AtOffset):
@@ -48,10 +48,10 @@ class Places:
         return {number: span[side] for number, span in spans.items()}
 
     def _offsets_at(self, spans: dict[int, Span], timestamp_ms: int) -> dict[int, int]:
-        """Partitions without a record that young start at their end."""
+        """Partitions without a record that recent start at their end."""
         from confluent_kafka import KafkaException
 
-        asked = [place(self._topic, number, timestamp_ms) for number in spans]
+        asked = [topic_partition(self._topic, number, timestamp_ms) for number in spans]
         try:
             found = self._consumer.offsets_for_times(asked, timeout=REQUEST_SECONDS_MAX)
         except KafkaException as error:
@@ -63,8 +63,8 @@ class Places:
 
 
 def _clamped(topic: str, spans: dict[int, Span], offset: int) -> dict[int, int]:
-    """The offset where it exists, else the nearest that does; refused when it exists in no partition at all."""
+    """The offset, or the nearest existing one; rejected if no partition has it."""
     if not any(low <= offset <= high for low, high in spans.values()):
-        there = ", ".join(f"partition {number}: {low} to {high}" for number, (low, high) in spans.items())
-        raise RefusedByBroker(f"Topic {topic} has no offset {offset} ({there}).")
+        existing = ", ".join(f"partition {number}: {low} to {high}" for number, (low, high) in spans.items())
+        raise RefusedByBroker(f"Topic {topic} has no offset {offset} ({existing}).")
     return {number: min(max(offset, low), high) for number, (low, high) in spans.items()}

@@ -1,6 +1,6 @@
-"""An Iceberg table in a SQLite catalog beside it. The mark is a table property, set in the commit that adds the files.
+"""An Iceberg table, with a SQLite catalog in its parent directory. The mark is a table property of the same commit.
 
-A property and not only the snapshot's summary: snapshots expire, and the mark must outlive them.
+The snapshot summary alone would not be enough: snapshots expire, and the mark must outlive them.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from pyiceberg import expressions
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table, Transaction
 
-from penstock.spark.pipelines.lake.evolution import added_fields, plain_schema
-from penstock.spark.pipelines.lake.files import POSITION, spans_of
-from penstock.spark.pipelines.lake.port import CommitMark, Compacted, Merge, Spans, StagedFile
+from penstock.spark.lake.evolution import added_fields, plain_schema
+from penstock.spark.lake.files import POSITION, spans_of
+from penstock.spark.lake.port import CommitMark, Compacted, Merge, Spans, StagedFile
 
 CATALOG_FILE = "iceberg-catalog.db"
 NAMESPACE = "penstock"
 _MARK = "penstock.batch."
 _ex: Any = expressions
-"""Their annotations describe the wire form, not how the classes are called."""
+"""Untyped: the annotations of pyiceberg describe the serialized form, not the constructors."""
 
 
 class IcebergLake:
-    """One Iceberg table in a directory; its catalog serves all tables of the directory above."""
+    """One Iceberg table in a directory; its catalog holds all tables of the parent directory."""
 
     staging = "data"
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        self._name = f"{NAMESPACE}.{place.name}"
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._name = f"{NAMESPACE}.{root.name}"
 
     def exists(self) -> bool:
-        return (self._place.parent / CATALOG_FILE).is_file() and self._catalog().table_exists(self._name)
+        return (self._root.parent / CATALOG_FILE).is_file() and self._catalog().table_exists(self._name)
 
     def schema(self) -> pa.Schema:
         return plain_schema(self._table().schema().as_arrow())
@@ -52,8 +52,8 @@ class IcebergLake:
     def append(
         self, files: Sequence[StagedFile], schema: pa.Schema, partition_by: Sequence[str], mark: CommitMark
     ) -> None:
-        table = self._made(schema, partition_by)
-        paths = [f"file://{self._place / file.path}" for file in files]
+        table = self._get_or_create(schema, partition_by)
+        paths = [f"file://{self._root / file.path}" for file in files]
         with table.transaction() as transaction:
             self._evolve(transaction, schema)
             transaction.add_files(paths, snapshot_properties=_summary(mark), check_duplicate_files=False)
@@ -62,14 +62,14 @@ class IcebergLake:
     def merge(self, changes: pa.RecordBatchReader, merge: Merge, mark: CommitMark) -> None:
         rows = changes.read_all()
         columns = [name for name in rows.column_names if name != merge.is_deletion]
-        table = self._made(rows.select(columns).schema, ())
+        table = self._get_or_create(rows.select(columns).schema, ())
         with table.transaction() as transaction:
             self._evolve(transaction, rows.select(columns).schema)
             if rows.num_rows:
                 if table.current_snapshot() is not None:
                     transaction.delete(_keys(rows, merge.key), snapshot_properties=_summary(mark))
-                kept = rows.filter(pc.invert(rows[merge.is_deletion])).select(columns)
-                transaction.append(_aligned(kept, transaction), snapshot_properties=_summary(mark))
+                remaining = rows.filter(pc.invert(rows[merge.is_deletion])).select(columns)
+                transaction.append(_aligned(remaining, transaction), snapshot_properties=_summary(mark))
             transaction.set_properties(_summary(mark))
 
     def compact(self, file_bytes: int, keep_ms: int, expire_before_ms: int | None) -> Compacted:
@@ -98,7 +98,7 @@ class IcebergLake:
         return self._table().scan(row_filter=_within(spans), selected_fields=tuple(columns)).to_arrow()
 
     def _catalog(self) -> SqlCatalog:
-        above = self._place.parent
+        above = self._root.parent
         above.mkdir(parents=True, exist_ok=True)
         catalog = SqlCatalog(NAMESPACE, uri=f"sqlite:///{above / CATALOG_FILE}", warehouse=above.as_uri())
         catalog.create_namespace_if_not_exists(NAMESPACE)
@@ -107,13 +107,13 @@ class IcebergLake:
     def _table(self) -> Table:
         return self._catalog().load_table(self._name)
 
-    def _made(self, schema: pa.Schema, partition_by: Sequence[str]) -> Table:
+    def _get_or_create(self, schema: pa.Schema, partition_by: Sequence[str]) -> Table:
         if self.exists():
             return self._table()
         catalog = self._catalog()
         with (
             catalog.create_table_transaction(
-                self._name, schema=plain_schema(schema), location=self._place.as_uri()
+                self._name, schema=plain_schema(schema), location=self._root.as_uri()
             ) as making,
             making.update_spec() as spec,
         ):
@@ -122,17 +122,17 @@ class IcebergLake:
         return self._table()
 
     def _evolve(self, transaction: Transaction, schema: pa.Schema) -> None:
-        if added_fields(self._place, self.schema(), plain_schema(schema)):
+        if added_fields(self._root, self.schema(), plain_schema(schema)):
             with transaction.update_schema() as update:
                 update.union_by_name(plain_schema(schema))
 
     def _sweep(self, table: Table, cut: datetime) -> int:
-        """Remove old data files that no snapshot names any more."""
+        """Remove old data files that no snapshot references."""
         named = {
             Path(path.removeprefix("file://")) for path in table.inspect.all_files()["file_path"].to_pylist()
         }
         removed = 0
-        for file in self._place.rglob("*.parquet"):
+        for file in self._root.rglob("*.parquet"):
             if file not in named and datetime.fromtimestamp(file.stat().st_mtime, UTC) < cut:
                 file.unlink()
                 removed += 1
@@ -144,7 +144,7 @@ def _summary(mark: CommitMark) -> dict[str, str]:
 
 
 def _aligned(rows: pa.Table, transaction: Transaction) -> pa.Table:
-    """Rows with every column that the table has, empty where they have none."""
+    """Rows with all columns of the table, null where they lack one."""
     schema = plain_schema(transaction.table_metadata.schema().as_arrow())
     columns = [
         rows[field.name].cast(field.type)
@@ -156,7 +156,7 @@ def _aligned(rows: pa.Table, transaction: Transaction) -> pa.Table:
 
 
 def _keys(rows: pa.Table, key: Sequence[str]) -> expressions.BooleanExpression:
-    """All rows whose key is among those of the changes."""
+    """A filter for rows whose key is among the changes."""
     if len(key) == 1:
         among: expressions.BooleanExpression = _ex.In(key[0], rows[key[0]].to_pylist())
         return among
@@ -182,7 +182,7 @@ def _within(spans: Spans) -> expressions.BooleanExpression:
 
 
 def _small_partitions(table: Table, file_bytes: int) -> list[expressions.BooleanExpression]:
-    """Which partitions hold more than one file below the size, as filters."""
+    """Filters for the partitions with more than one file below the size."""
     counted: dict[str, tuple[int, dict[str, Any]]] = {}
     for row in table.inspect.files().to_pylist():
         if row["file_size_in_bytes"] < file_bytes:

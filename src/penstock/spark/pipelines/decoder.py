@@ -1,7 +1,7 @@
-"""Records to columns: JSON in the JVM, Avro by fastavro in the workers. Never decides where bad rows go.
+"""Decodes records to columns: JSON in the JVM, Avro with fastavro in the workers. Never decides where bad rows go.
 
-What comes out has the columns of the definition, the record's place (`_topic`, `_partition`, `_offset`, `_timestamp`),
-its bytes (`_key`, `_value`, `_headers`) and `_error`: null, or why the row cannot be used.
+The result has the columns of the definition, the record's origin (`_topic`, `_partition`, `_offset`, `_timestamp`), its
+bytes (`_key`, `_value`, `_headers`) and `_error`: null, or the reason why the row cannot be decoded.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-PLACE = ("_topic", "_partition", "_offset", "_timestamp")
+ORIGIN = ("_topic", "_partition", "_offset", "_timestamp")
 RAW = ("_key", "_value", "_headers")
 DATE = "_date"
-"""The record's day, for tables that are split by it."""
+"""The record's date, for tables partitioned by it."""
 ERROR = "_error"
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 NO_VALUE = "the record has no value"
-NOT_THE_SCHEMA = "the value is no JSON object with the columns of the schema"
+NOT_THE_SCHEMA = "the value is not a JSON object with the columns of the schema"
 KEY_ROW, KEY_ERROR = "_key_row", "_key_error"
-"""The decoded key and why there is none; only where keys are Avro and a later step needs them (keys.py)."""
+"""The decoded key, or the reason why there is none; only for Avro keys of an upsert (keys.py)."""
 _ROW = "_row"
 _CORRUPT = "_corrupt"
 
 
-def place_and_raw(records: DataFrame) -> DataFrame:
-    """The source's columns under names that never collide with those of a value."""
+def origin_and_raw(records: DataFrame) -> DataFrame:
+    """The source's columns, renamed so that they cannot collide with those of a value."""
     from pyspark.sql import functions as F
 
     headers = F.col("headers") if "headers" in records.columns else F.lit(None)
@@ -50,13 +50,13 @@ def place_and_raw(records: DataFrame) -> DataFrame:
 def decode(
     records: DataFrame, how: Decode, home: Path, is_upsert: bool, known: StructType | None
 ) -> DataFrame:
-    """Rows of the source with columns of their own. Tombstones are bad rows unless an upsert reads them.
+    """Source rows with decoded columns. Tombstones are bad rows except for an upsert.
 
-    `known` are columns of a table that is there already: with `schema: infer` they keep their types.
+    `known` are the columns of an existing table: with `schema: infer` they keep their types.
     """
     from pyspark.sql import functions as F
 
-    placed = place_and_raw(records)
+    placed = origin_and_raw(records)
     if how.format == "raw":
         return placed.withColumn(ERROR, F.lit(None).cast("string"))
     keys: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def decode(
     row: Any = decoded.schema[_ROW].dataType
     columns = [F.col(f"{_ROW}.`{name}`").alias(name) for name in row.names if name != _CORRUPT]
     absent = F.lit(None if is_upsert else NO_VALUE).cast("string")
-    flat = decoded.select(*columns, *PLACE, *RAW, *keys, ERROR)
+    flat = decoded.select(*columns, *ORIGIN, *RAW, *keys, ERROR)
     broken = F.coalesce(F.col(ERROR), *_broken_rules(how))
     return flat.withColumn(ERROR, F.when(F.col("_value").isNull(), absent).otherwise(broken))
 
@@ -94,7 +94,7 @@ def _decode_json(placed: DataFrame, how: Decode, known: StructType | None) -> Da
 
 
 def _broken_rules(how: Decode) -> list[Column]:
-    """For each rule of the definition: the words about a row that breaks it, else null."""
+    """For each rule of the definition: the error of a row that violates it, else null."""
     from pyspark.sql import functions as F
 
     missing = [F.when(F.col(f"`{name}`").isNull(), F.lit(f"{name} has no value")) for name in how.required]
@@ -109,7 +109,7 @@ _DECIMAL = re.compile(r"DECIMAL\(\d+,\s*\d+\)")
 
 
 def inferred_ddl(placed: DataFrame, known: StructType | None) -> str:
-    """Columns as the JSON objects of this batch have them; those of the table keep their types."""
+    """The columns found in the JSON objects of this batch; columns of the table keep their types."""
     from pyspark.sql import functions as F
 
     found = placed.select(F.schema_of_variant_agg(F.try_parse_json(F.col("_value").cast("string")))).first()
@@ -126,6 +126,6 @@ def inferred_ddl(placed: DataFrame, known: StructType | None) -> str:
 
 
 def _column_type(kind: str) -> str:
-    """Numbers with a point are doubles, and what is mixed or was always null is text."""
+    """Decimals become doubles; mixed types and columns that are always null become strings."""
     plain = _DECIMAL.sub("DOUBLE", kind).replace("OBJECT<", "STRUCT<")
     return re.sub(r"\b(VOID|VARIANT)\b", "STRING", plain)

@@ -1,6 +1,6 @@
-"""What one task does with its rows: Arrow batches in, record batches to their partitions, spans out. Never commits.
+"""Writes the rows of one task: Arrow batches in, record batches to their partitions, written spans out. Never commits.
 
-One thread packs, another one talks to the brokers: while a request is under way the next one is made.
+One thread builds batches, a second one sends them: the next request is built while the previous one is in flight.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _SEQUENCES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """How rows become batches and requests."""
+class WriteTerms:
+    """Limits and format of batches and requests."""
 
     topic: str | None = None
     has_headers: bool = True
@@ -59,124 +59,128 @@ class _Sealed(NamedTuple):
     records: int
 
 
-class _Growth:
-    """One partition's batch to be, its sequence, and since when it waits."""
+class _PendingBatch:
+    """The unsent batch of one partition, its next sequence number, and the time of its first row."""
 
-    __slots__ = ("builder", "sequence", "since_ms")
+    __slots__ = ("batch", "sequence", "since_ms")
 
     def __init__(self, loops: BatchBuilderLoops) -> None:
-        self.builder = BatchBuilder(loops)
+        self.batch = BatchBuilder(loops)
         self.sequence = 0
         self.since_ms = 0
 
 
 class TaskWriter:
-    """Rows of one task. With a hold they are written in its transaction, else in an idempotent producer's name."""
+    """Writes the rows of one task: in the transaction of `hold`, or as an idempotent producer without one."""
 
     def __init__(
-        self, cluster: Cluster, shape: Shape, identity: ProducerIdentity, hold: TransactionHold | None = None
+        self,
+        cluster: Cluster,
+        terms: WriteTerms,
+        identity: ProducerIdentity,
+        hold: TransactionHold | None = None,
     ) -> None:
         self._cluster = cluster
-        self._shape = shape
+        self._terms = terms
         self._identity = identity
         self._hold = hold
         self._loops: BatchBuilderLoops = chosen_loops("batch_builder")
         self._routers: dict[str, PartitionRouter] = {}
-        self._growths: dict[TopicPartition, _Growth] = {}
+        self._pending: dict[TopicPartition, _PendingBatch] = {}
         self._spans: dict[TopicPartition, WrittenSpan] = {}
         self._request: dict[TopicPartition, _Sealed] = {}
         self._request_bytes = 0
         self._waiting: deque[Future[None]] = deque()
-        self._talker = ThreadPoolExecutor(1, "penstock-sink")
+        self._sender = ThreadPoolExecutor(1, "penstock-sink")
 
     def write(self, batch: Any) -> None:
-        """Take the rows of one Arrow batch, and send what is full."""
+        """Add the rows of one Arrow batch, and send full batches."""
         if not batch.num_rows:
             return
         now_ms = time.time_ns() // 1_000_000
-        for topic, part in _by_topic(batch, self._shape.topic):
+        for topic, part in _by_topic(batch, self._terms.topic):
             self._write_topic(topic, part, now_ms)
-        linger_ms = self._shape.linger_ms
-        for place, growth in self._growths.items():
-            if linger_ms is not None and growth.builder.count and now_ms - growth.since_ms >= linger_ms:
-                self._seal(place, growth)
-        if sum(one.builder.payload_bytes for one in self._growths.values()) >= self._shape.buffer_bytes_max:
+        linger_ms = self._terms.linger_ms
+        for place, pending in self._pending.items():
+            if linger_ms is not None and pending.batch.count and now_ms - pending.since_ms >= linger_ms:
+                self._seal(place, pending)
+        if sum(one.batch.payload_bytes for one in self._pending.values()) >= self._terms.buffer_bytes_max:
             self._seal_all()
 
     def finish(self) -> tuple[WrittenSpan, ...]:
-        """Send what is left, and wait until all of it is acknowledged."""
+        """Send the remaining batches, and wait until all are acknowledged."""
         self._seal_all()
         self._dispatch()
         while self._waiting:
             self._waiting.popleft().result()
-        self._talker.shutdown()
+        self._sender.shutdown()
         return tuple(self._spans[place] for place in sorted(self._spans))
 
     def close(self) -> None:
-        """Stop, whatever is left."""
-        self._talker.shutdown(cancel_futures=True)
+        """Stop and discard unsent batches."""
+        self._sender.shutdown(cancel_futures=True)
 
-    # -- packing
+    # -- build
 
     def _write_topic(self, topic: str, batch: Any, now_ms: int) -> None:
         router = self._routers.get(topic)
         if router is None:
             router = self._routers[topic] = self._find(topic)
-        rows = rows_of(batch, now_ms, has_headers=self._shape.has_headers)
-        wishes = _wishes(batch)
-        for partition, order in grouped(router.route(rows.keys, wishes)):
+        rows = rows_of(batch, now_ms, has_headers=self._terms.has_headers)
+        partitions = _partitions(batch)
+        for partition, order in grouped(router.route(rows.keys, partitions)):
             if not router.is_there(partition):
                 raise BadArgument(
-                    f"a row asks for partition {partition} of {topic}, which the topic does not have; "
-                    "correct the column 'partition', or leave it out to partition by key"
+                    f"a row names partition {partition} of {topic}, which does not exist; "
+                    "correct the column 'partition', or remove it to partition by key"
                 )
             self._take(TopicPartition(topic, partition), rows, order, now_ms, router)
 
     def _take(
         self, place: TopicPartition, rows: Rows, order: Any, now_ms: int, router: PartitionRouter
     ) -> None:
-        growth = self._growths.get(place)
-        if growth is None:
-            growth = self._growths[place] = _Growth(self._loops)
+        pending = self._pending.get(place)
+        if pending is None:
+            pending = self._pending[place] = _PendingBatch(self._loops)
         at = 0
         while at < len(order):
-            if not growth.builder.count:
-                growth.since_ms = now_ms
-            at = growth.builder.take(rows, order, at, self._shape.batch_bytes)
+            if not pending.batch.count:
+                pending.since_ms = now_ms
+            at = pending.batch.take(rows, order, at, self._terms.batch_bytes)
             if at < len(order):
-                self._seal(place, growth)
+                self._seal(place, pending)
                 if place.partition == router.sticky:
                     router.turn()
 
     def _seal_all(self) -> None:
-        for place, growth in self._growths.items():
-            if growth.builder.count:
-                self._seal(place, growth)
+        for place, pending in self._pending.items():
+            if pending.batch.count:
+                self._seal(place, pending)
 
-    def _seal(self, place: TopicPartition, growth: _Growth) -> None:
-        records = growth.builder.count
-        batch = growth.builder.seal(self._identity, growth.sequence, self._shape.codec)
-        growth.sequence = (growth.sequence + records) % _SEQUENCES
-        if len(batch) > self._shape.request_bytes_max:
+    def _seal(self, place: TopicPartition, pending: _PendingBatch) -> None:
+        records = pending.batch.count
+        batch = pending.batch.seal(self._identity, pending.sequence, self._terms.codec)
+        pending.sequence = (pending.sequence + records) % _SEQUENCES
+        if len(batch) > self._terms.request_bytes_max:
             raise BadArgument(
-                f"a batch of {len(batch)} bytes for {place.topic} is over kafka.max.request.size "
-                f"({self._shape.request_bytes_max}): raise it, and the topic's max.message.bytes with it"
+                f"a batch of {len(batch)} bytes for {place.topic} exceeds kafka.max.request.size "
+                f"({self._terms.request_bytes_max}): increase it, and the topic's max.message.bytes as well"
             )
-        if place in self._request or self._request_bytes + len(batch) > self._shape.request_bytes_max:
+        if place in self._request or self._request_bytes + len(batch) > self._terms.request_bytes_max:
             self._dispatch()
         self._request[place] = _Sealed(batch, records)
         self._request_bytes += len(batch)
 
-    # -- sending
+    # -- send
 
     def _dispatch(self) -> None:
-        """Hand the request to the other thread; wait while too many are there already."""
+        """Queue the request for the sender thread; block while too many are queued."""
         if not self._request:
             return
         request, self._request, self._request_bytes = self._request, {}, 0
         while len(self._waiting) >= _REQUESTS_WAITING_MAX:
             self._waiting.popleft().result()
-        self._waiting.append(self._talker.submit(self._send, request))
+        self._waiting.append(self._sender.submit(self._send, request))
 
     def _send(self, request: dict[TopicPartition, _Sealed]) -> None:
         if self._hold is not None and (new := [place for place in request if place not in self._spans]):
@@ -195,20 +199,20 @@ class TaskWriter:
         return PartitionRouter(self._loops, len(found.partitions), random.randrange(1 << 16))
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """Ask the cluster from the thread that it belongs to."""
-        return self._talker.submit(question).result()
+        """Call the cluster from the sender thread, the only one that may use it."""
+        return self._sender.submit(question).result()
 
 
 def no_topic(known: list[str], topic: str) -> str:
-    """What to say when a topic is not there."""
+    """The error message for a missing topic."""
     return (
         f"there is no topic {topic!r}.{nearest(topic, known)} "
-        f"Create it first, for instance with `penstock topic create {topic}`."
+        f"Create it first, for example with `penstock topic create {topic}`."
     )
 
 
 def rows_of(batch: Any, now_ms: int, *, has_headers: bool = True) -> Rows:
-    """The columns of an Arrow batch that are written; rows without a time get `now_ms`."""
+    """The written columns of an Arrow batch; rows without a timestamp get `now_ms`."""
     count = batch.num_rows
     key = _column(batch, "key")
     headers = _column(batch, "headers") if has_headers else None
@@ -232,20 +236,20 @@ def _times(column: Any | None, count: int, now_ms: int) -> Any:
     return micros // 1000
 
 
-def _wishes(batch: Any) -> Any | None:
+def _partitions(batch: Any) -> Any | None:
     column = _column(batch, "partition")
     return None if column is None else np.asarray(pc.fill_null(column, -1)).astype(np.int64)
 
 
 def _by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
-    """The rows of each topic; one topic for all, if it is given."""
+    """The rows by topic; all rows if the topic is fixed."""
     if topic is not None:
         yield topic, batch
         return
     column = _column(batch, "topic")
     if column is None or column.null_count:
         raise BadArgument(
-            "a row has no topic: fill the column 'topic', or name one topic for all rows with option 'topic'"
+            "a row has no topic: fill the column 'topic', or set the option 'topic' for all rows"
         )
     topics = pc.unique(column).to_pylist()
     for one in topics:
