@@ -299,7 +299,7 @@ BAD: list[tuple[MessageType, tuple[str, ...], dict[str, Any], str, str]] = [
     (M.PUBLISH, ("@topic=t", "@header=*"), {}, "MALFORMED", "not base64"),
     (M.PUBLISH, ("@topic=t",), {"body": bytes(2_000_000)}, "TOO_LARGE", "max.message.bytes"),
     (M.PUBLISH, ("@topic=__subscriptions",), {}, "INVALID_REQUEST", "internal topic"),
-    (M.CREATE_TOPIC, ("@topic=a b",), {}, "INVALID_REQUEST", "may hold only"),
+    (M.CREATE_TOPIC, ("@topic=a b",), {}, "INVALID_REQUEST", "may contain only"),
     (M.CREATE_TOPIC, ("@topic=t", "@partitions=0"), {}, "ALREADY_EXISTS", "1 partitions, not 0"),
     (M.CREATE_TOPIC, ("@topic=new", "@partitions=0"), {}, "INVALID_REQUEST", "partition"),
     (M.CREATE_SUBSCRIPTION, ("@subscription=x",), {}, "INVALID_REQUEST", "needs @topic"),

@@ -1,8 +1,7 @@
-"""What a consumer group of the new protocol is made of, and what happens to it. Values only: decides and keeps nothing.
+"""Values and events of a consumer group of the KIP-848 protocol. Decides nothing; `group.py` does.
 
-Every event that is kept carries the full value of one key, None meaning that it is gone, so that a compacted topic is
-enough to come back to where the group stood. `SessionRenewed`, `RevocationDue`, `TopicsChecked` and `ConsumerGroupWoken`
-end with the node.
+Every persisted event carries the full value of one key (None: deleted), so that a compacted topic is enough to restore
+the group. `SessionRenewed`, `RevocationDue`, `TopicsChecked` and `ConsumerGroupWoken` are not persisted.
 """
 
 from __future__ import annotations
