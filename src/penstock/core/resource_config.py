@@ -35,7 +35,7 @@ class ResourceKind(StrEnum):
 
 
 def validate_resource(kind: ResourceKind, name: str, value: str) -> str:
-    """The canonical form of a value. Raises InvalidConfig for groups, InvalidRequest for client metrics, as in Kafka."""
+    """The canonical form of a value. InvalidConfig for groups, InvalidRequest for client metrics, as in Kafka."""
     definition = resource_setting(kind, name)
     try:
         return canonical_value(definition, name, value)

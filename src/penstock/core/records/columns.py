@@ -157,7 +157,7 @@ def _assemble(pieces: Sequence[Piece], wanted: WantedRows, loops: ColumnLoops) -
     data = pieces[0].data if len(pieces) == 1 else b"".join(piece.data for piece in pieces)
     count = sum(piece.header.count for piece in pieces)
     if min(piece.header.count for piece in pieces) < 0 or count * 7 > len(data):
-        raise CorruptBatch(f"{count} records cannot lie in {len(data)} bytes")
+        raise CorruptBatch(f"{count} records cannot fit into {len(data)} bytes")
     spans = np.empty((8, count), np.int64)
     kinds = np.empty(count, np.int32)
     row = start = 0

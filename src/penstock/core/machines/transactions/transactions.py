@@ -200,8 +200,8 @@ class Transactions:
         is_retry = overflowed or one.producer_epoch == by.producer_epoch + 1
         is_current = by == (one.producer_id, one.producer_epoch) and by.producer_epoch < EPOCH_MAX
         # An open or empty transaction has not ended in this epoch, so a lower epoch belongs to an earlier one. A
-        # prepared one has already bumped, so only the retry is valid. A completed one allows both: a retry, and an abort
-        # by the current producer, which has not added anything yet.
+        # prepared one has already bumped, so only the retry is valid. A completed one allows both: a retry, and an
+        # abort by the current producer, which has not added anything yet.
         valid = {TransactionState.ONGOING: is_current, TransactionState.EMPTY: is_current} | dict.fromkeys(
             PREPARED, is_retry
         )
