@@ -34,7 +34,7 @@ from penstock.client.raw.transactions import (
     take,
 )
 from penstock.core.records.batch import BatchHeader
-from penstock.core.records.packing import Author, resealed
+from penstock.core.records.batch_builder import ProducerIdentity, resealed
 
 NEVER = -1
 """No batch yet."""
@@ -220,10 +220,10 @@ class Decisions:
             mark(self._cluster, batch, one, by)
 
     def _copy(self, by: TransactionHold, source: TransactionHold, span: WrittenSpan, sequence: int) -> int:
-        author = Author(by.producer_id, by.producer_epoch, is_transactional=True)
+        identity = ProducerIdentity(by.producer_id, by.producer_epoch, is_transactional=True)
         found = 0
         for header, batch in self._batches(source, span):
-            produce(self._cluster, {span.place: resealed(batch, header, author, sequence)}, by)
+            produce(self._cluster, {span.place: resealed(batch, header, identity, sequence)}, by)
             sequence = (sequence + header.count) % _SEQUENCES
             found += header.count
         if found != span.records:

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from penstock.client.errors import Aborted, BadArgument, ClientError
 from penstock.client.raw.cluster import Cluster
 from penstock.client.raw.transactions import end, new_producer, standing, take
-from penstock.core.records.packing import Author
+from penstock.core.records.batch_builder import ProducerIdentity
 from penstock.spark.decisions import NEVER, Decisions, TaskWrites, last_batch, mark, task_name
 from penstock.spark.sink_options import SinkOptions, check_columns, read_sink_options
 from penstock.spark.task_reader import cached_cluster
@@ -70,8 +70,8 @@ class Sink:
             return TaskReport(identity)
         if not self._options.is_exactly_once:
             producer_id, epoch = new_producer(cluster)
-            author = Author(producer_id, epoch, is_transactional=False)
-            _write(TaskWriter(cluster, self._options.terms, author), first, rows)
+            identity = ProducerIdentity(producer_id, epoch, is_transactional=False)
+            _write(TaskWriter(cluster, self._options.terms, identity), first, rows)
             return TaskReport(identity)
         return TaskReport(identity, self._write_open(cluster, identity, first, rows))
 
@@ -79,9 +79,9 @@ class Sink:
         self, cluster: Cluster, identity: TaskIdentity, first: Any, rows: Iterator[Any]
     ) -> TaskWrites:
         hold = take(cluster, task_name(identity.name, identity.task), self._options.transaction_ms_max)
-        author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)
+        identity = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
         try:
-            spans = _write(TaskWriter(cluster, self._options.terms, author, hold), first, rows)
+            spans = _write(TaskWriter(cluster, self._options.terms, identity, hold), first, rows)
             written = TaskWrites(identity.task, hold, spans)
             if identity.batch != NEVER:
                 mark(cluster, identity.batch, written, hold)

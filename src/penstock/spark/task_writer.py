@@ -23,8 +23,16 @@ from penstock.client.raw.batches import produce
 from penstock.client.raw.cluster import Cluster, TopicPartition
 from penstock.client.raw.loops import chosen_loops
 from penstock.client.raw.transactions import TransactionHold, add_partitions
-from penstock.core.records.packing import Author, Growing, PackingLoops, Rows, absent, blobs_of, header_blobs
-from penstock.core.records.routing import PartitionRouter, grouped
+from penstock.core.records.batch_builder import (
+    BatchBuilder,
+    BatchBuilderLoops,
+    ProducerIdentity,
+    Rows,
+    absent,
+    blobs_of,
+    header_blobs,
+)
+from penstock.core.records.partition_router import PartitionRouter, grouped
 from penstock.spark.decisions import WrittenSpan
 
 T = TypeVar("T")
@@ -56,8 +64,8 @@ class _PendingBatch:
 
     __slots__ = ("batch", "sequence", "since_ms")
 
-    def __init__(self, loops: PackingLoops) -> None:
-        self.batch = Growing(loops)
+    def __init__(self, loops: BatchBuilderLoops) -> None:
+        self.batch = BatchBuilder(loops)
         self.sequence = 0
         self.since_ms = 0
 
@@ -66,13 +74,17 @@ class TaskWriter:
     """Writes the rows of one task: in the transaction of `hold`, or as an idempotent producer without one."""
 
     def __init__(
-        self, cluster: Cluster, terms: WriteTerms, author: Author, hold: TransactionHold | None = None
+        self,
+        cluster: Cluster,
+        terms: WriteTerms,
+        identity: ProducerIdentity,
+        hold: TransactionHold | None = None,
     ) -> None:
         self._cluster = cluster
         self._terms = terms
-        self._author = author
+        self._identity = identity
         self._hold = hold
-        self._loops: PackingLoops = chosen_loops("packing")
+        self._loops: BatchBuilderLoops = chosen_loops("batch_builder")
         self._routers: dict[str, PartitionRouter] = {}
         self._pending: dict[TopicPartition, _PendingBatch] = {}
         self._spans: dict[TopicPartition, WrittenSpan] = {}
@@ -147,7 +159,7 @@ class TaskWriter:
 
     def _seal(self, place: TopicPartition, pending: _PendingBatch) -> None:
         records = pending.batch.count
-        batch = pending.batch.seal(self._author, pending.sequence, self._terms.codec)
+        batch = pending.batch.seal(self._identity, pending.sequence, self._terms.codec)
         pending.sequence = (pending.sequence + records) % _SEQUENCES
         if len(batch) > self._terms.request_bytes_max:
             raise BadArgument(

@@ -216,7 +216,7 @@ def test_a_partition_whose_log_is_wanting_is_offline_and_the_others_are_not(
         for name in hand.files.names(directory):
             hand.files.remove(f"{directory}/{name}")
         again = await start(hand)
-        with pytest.raises(Offline, match="were on disk"):
+        with pytest.raises(Offline, match="were durable"):
             again.partition("orders", 0).read(0, 100)
         assert again.partition("bills", 0).read(0, 10_000) is not None
         assert not await again.stop()

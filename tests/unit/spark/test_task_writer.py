@@ -16,9 +16,9 @@ from penstock.client.raw.batches import read_raw
 from penstock.client.raw.cluster import Cluster, TopicPartition, codes_in
 from penstock.client.raw.transactions import new_producer
 from penstock.core.model import Header, Record
+from penstock.core.records.batch_builder import ProducerIdentity
 from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import partition_of
-from penstock.core.records.packing import Author
 from penstock.spark.task_writer import TaskWriter, WriteTerms
 from penstock.testing import running_broker
 from penstock.wire.kafka import ApiKey, messages
@@ -49,7 +49,7 @@ def made_topic(cluster: Cluster) -> str:
 
 
 def written(cluster: Cluster, terms: WriteTerms, *batches: pa.RecordBatch) -> tuple[Any, ...]:
-    writer = TaskWriter(cluster, terms, Author(*new_producer(cluster), is_transactional=False))
+    writer = TaskWriter(cluster, terms, ProducerIdentity(*new_producer(cluster), is_transactional=False))
     try:
         for batch in batches:
             writer.write(batch)

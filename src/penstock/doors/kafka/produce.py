@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, words_of
+from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, message_of
 from penstock.core.model import Acks
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
@@ -218,11 +218,11 @@ def _refuse(
     is_doubt: bool = False,
 ) -> None:
     answer.error_code = produce_code_of(version, error) if is_doubt else code_of(error)
-    answer.error_message = words_of(error)
+    answer.error_message = message_of(error)
     if isinstance(error, InvalidRecord | InvalidTimestamp):
         answer.record_errors = [
             messages.ProduceResponse.BatchIndexAndErrorMessage(
-                batch_index=index, batch_index_error_message=words_of(error)
+                batch_index=index, batch_index_error_message=message_of(error)
             )
             for index in error.indexes
         ]

@@ -14,13 +14,13 @@ from penstock.core.session import Session
 from penstock.doors.queue.membership import Membership
 from penstock.node.connections.place import Place
 from penstock.node.runtime.tasks import Tasks
-from penstock.node.waist.subscriptions import Definition, Wish
+from penstock.node.waist.subscriptions import SubscriptionDefinition, Wish
 from penstock.node.waist.topics import NewTopic
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.rows import encode_list, encode_listing
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.properties import Properties
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     COUNT,
     DELIVERIES_MAX,
     EXISTED,
@@ -33,7 +33,7 @@ from penstock.wire.queue.words import (
     TOPIC,
     TRUE,
     WINDOW,
-    Words,
+    RequestProperties,
 )
 
 WINDOW_DEFAULT = 100
@@ -59,7 +59,7 @@ class Caller(Protocol):
     def member_id(self) -> str: ...
 
     def answer(
-        self, place: Place, words: Words, outcome: Properties | BrokerError, *, body: bytes = b""
+        self, place: Place, words: RequestProperties, outcome: Properties | BrokerError, *, body: bytes = b""
     ) -> None: ...
 
 
@@ -71,7 +71,7 @@ class Calls:
         self._topics = waist.topics
         self._subscriptions = waist.subscriptions
         self._tasks = Tasks()
-        self._verbs: dict[MessageType, Callable[[Caller, Words], Awaitable[Said]]] = {
+        self._verbs: dict[MessageType, Callable[[Caller, RequestProperties], Awaitable[Said]]] = {
             MessageType.CREATE_TOPIC: self._create_topic,
             MessageType.CREATE_SUBSCRIPTION: self._create_subscription,
             MessageType.DELETE_SUBSCRIPTION: self._delete_subscription,
@@ -82,11 +82,11 @@ class Calls:
             MessageType.REDRIVE: self._redrive,
         }
 
-    def make(self, caller: Caller, words: Words, place: Place) -> None:
+    def make(self, caller: Caller, words: RequestProperties, place: Place) -> None:
         """Begin a call; its place in line is filled when it is done."""
         self._tasks.spawn(self._make(caller, words, place))
 
-    async def _make(self, caller: Caller, words: Words, place: Place) -> None:
+    async def _make(self, caller: Caller, words: RequestProperties, place: Place) -> None:
         try:
             said = await self._verbs[words.kind](caller, words)
         except BrokerError as error:
@@ -96,13 +96,13 @@ class Calls:
 
     # -- verbs
 
-    async def _create_topic(self, caller: Caller, words: Words) -> Said:
+    async def _create_topic(self, caller: Caller, words: RequestProperties) -> Said:
         """A topic of the same name is no mistake, unless it is not as wished."""
         new = NewTopic(words.text(TOPIC), words.number(PARTITIONS))
         is_new = await self._topics.ensure(caller.session, new)
         return Said(((EXISTED, FALSE if is_new else TRUE),))
 
-    async def _create_subscription(self, caller: Caller, words: Words) -> Said:
+    async def _create_subscription(self, caller: Caller, words: RequestProperties) -> Said:
         wish = Wish(
             words.text(SUBSCRIPTION),
             words.text(TOPIC),
@@ -113,11 +113,11 @@ class Calls:
         is_new = await self._subscriptions.create(caller.session, wish)
         return Said(((EXISTED, FALSE if is_new else TRUE),))
 
-    async def _delete_subscription(self, caller: Caller, words: Words) -> Said:
+    async def _delete_subscription(self, caller: Caller, words: RequestProperties) -> Said:
         await self._subscriptions.delete(caller.session, words.text(SUBSCRIPTION))
         return Said()
 
-    async def _subscribe(self, caller: Caller, words: Words) -> Said:
+    async def _subscribe(self, caller: Caller, words: RequestProperties) -> Said:
         window = words.number(WINDOW)
         if window is None:
             window = min(WINDOW_DEFAULT, self._subscriptions.window_max)
@@ -132,15 +132,15 @@ class Calls:
             )
         )
 
-    async def _unsubscribe(self, caller: Caller, words: Words) -> Said:
+    async def _unsubscribe(self, caller: Caller, words: RequestProperties) -> Said:
         await caller.membership.leave(words.text(SUBSCRIPTION))
         return Said()
 
-    async def _list(self, caller: Caller, words: Words) -> Said:
+    async def _list(self, caller: Caller, words: RequestProperties) -> Said:
         rows = map(_outline, self._subscriptions.all(caller.session))
         return Said(body=await self._slices.run(encode_list(rows, _json)))
 
-    async def _describe(self, caller: Caller, words: Words) -> Said:
+    async def _describe(self, caller: Caller, words: RequestProperties) -> Said:
         found = self._subscriptions.describe(caller.session, words.text(SUBSCRIPTION))
         head = {**_outline(found.definition), "dead_letter_topic": found.definition.dead_letter_topic}
         rows = (one._asdict() for one in found.progress)
@@ -148,7 +148,7 @@ class Calls:
         steps = encode_listing(head, "partitions", rows, _json, {"members": members})
         return Said(body=await self._slices.run(steps))
 
-    async def _redrive(self, caller: Caller, words: Words) -> Said:
+    async def _redrive(self, caller: Caller, words: RequestProperties) -> Said:
         count = words.number(COUNT)
         if count is not None and count < 1:
             raise InvalidRequest(f"REDRIVE: {COUNT} is at least 1, not {count}")
@@ -156,7 +156,7 @@ class Calls:
         return Said(((COUNT, str(moved)),))
 
 
-def _outline(definition: Definition) -> dict[str, object]:
+def _outline(definition: SubscriptionDefinition) -> dict[str, object]:
     return {
         "name": definition.name,
         "topic": definition.topic,

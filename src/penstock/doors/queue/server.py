@@ -33,7 +33,7 @@ from penstock.wire.queue.frames import (
     split_ack,
 )
 from penstock.wire.queue.properties import NULL_BODY, Properties, headers_in, key_in
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     CLIENT,
     KNOWN,
     PARTITION,
@@ -41,8 +41,8 @@ from penstock.wire.queue.words import (
     STATUS,
     SUCCESS,
     TOPIC,
-    Words,
-    read_words,
+    RequestProperties,
+    read_request_properties,
 )
 
 
@@ -117,7 +117,7 @@ class QueueConversation:
         door = self._door
         self._connection.timing = door.timings.get(request.type) or door.meter.call(request.type.name)
         try:
-            words = read_words(request)
+            words = read_request_properties(request)
         except BrokerError as error:
             self._connection.answer([self._said((*error_properties(error), *_echo(request.properties)))])
             return
@@ -147,7 +147,7 @@ class QueueConversation:
     def answer(
         self,
         place: Place,
-        words: Words,
+        words: RequestProperties,
         outcome: Properties | BrokerError,
         sequence: int = NO_SEQUENCE,
         body: bytes = b"",
@@ -160,7 +160,7 @@ class QueueConversation:
 
     # -- requests
 
-    def _publish(self, request: Frame, words: Words, place: Place) -> None:
+    def _publish(self, request: Frame, words: RequestProperties, place: Place) -> None:
         def settled(outcome: Published | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 self.answer(place, words, outcome)
@@ -183,7 +183,7 @@ class QueueConversation:
         except BrokerError as error:
             self._refuse(error, usual.words, offset)
 
-    def _acknowledge(self, request: Frame, words: Words, ack: tuple[int, bytes] | None) -> None:
+    def _acknowledge(self, request: Frame, words: RequestProperties, ack: tuple[int, bytes] | None) -> None:
         """Not answered, unless it is refused or asks for it: then once it is durable."""
         try:
             seat = self.membership.acknowledge(words, request.sequence)
@@ -196,18 +196,18 @@ class QueueConversation:
             place = self._connection.reserve()
             seat.when_settled(lambda error: self.answer(place, words, () if error is None else error))
 
-    def _acknowledge_in_line(self, request: Frame, words: Words, place: Place) -> None:
+    def _acknowledge_in_line(self, request: Frame, words: RequestProperties, place: Place) -> None:
         """An acknowledgement behind a call such as UNSUBSCRIBE: its place in line stays empty."""
         self._acknowledge(request, words, None)
         place.answer(())
 
-    def _refuse(self, error: BrokerError, words: Words, offset: int) -> None:
+    def _refuse(self, error: BrokerError, words: RequestProperties, offset: int) -> None:
         """An acknowledgement that does not count: the member is told, in no line of answers."""
         said = (*error_properties(error), *tuple(words.values.items()))
         self._connection.push([self._said(said, offset)])
 
 
-def _record(request: Frame, words: Words) -> NewRecord:
+def _record(request: Frame, words: RequestProperties) -> NewRecord:
     is_null = words.flag(NULL_BODY)
     if is_null and request.body:
         raise InvalidRequest(f"PUBLISH: {NULL_BODY} says that there is no value, and there is a body")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.core.access import Operation
 from penstock.core.errors import BrokerError, Offline, Refused, TopicExists, UnknownTopic
-from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_SHEAF_MAX
+from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_DOOR_BATCH_MAX
 from penstock.core.model import Acks, NewRecord, check_topic_name
 from penstock.core.records.build import build_batch
 from penstock.core.records.murmur2 import partition_of
@@ -285,7 +285,7 @@ def _cut(records: list[NewRecord], bytes_max: int) -> list[tuple[int, int]]:
     start, size = 0, BATCH_HEADER_BYTES
     for index, record in enumerate(records):
         record_bytes = _bytes_of(record)
-        is_full = size + record_bytes > bytes_max or index - start >= RECORDS_PER_SHEAF_MAX
+        is_full = size + record_bytes > bytes_max or index - start >= RECORDS_PER_DOOR_BATCH_MAX
         if is_full and index > start:
             cuts.append((start, index))
             start, size = index, BATCH_HEADER_BYTES

@@ -205,7 +205,7 @@ def stored(partition: Partition) -> list[bytes]:
     return [
         bytes(found.raw)
         for segment in partition.log.segments
-        for found in segment.walk(0, segment.size, prove=True)
+        for found in segment.walk(0, segment.size, verify=True)
     ]
 
 

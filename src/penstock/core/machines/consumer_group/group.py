@@ -1,8 +1,8 @@
-"""The consumer group of the new protocol: members send heartbeats, the broker assigns. Decides; never writes or waits.
+"""The consumer group of KIP-848: members send heartbeats, the broker assigns. Decides; never writes or waits.
 
-A group has an epoch, which goes up with every change of members, subscriptions or topics. For each epoch the assignor
-gives every member a target. A member moves to it on its own heartbeats: what it is to lose it gives up first, and what
-it is to get it is given once nobody else holds it (see consumer_reconciliation). Then it is in the target's epoch.
+Every change of members, subscriptions or topics bumps the group's epoch, for which the assignor computes a target for
+every member. A member moves to its target on its own heartbeats: it first revokes partitions, then gets new ones once
+their owners have released them (see `reconciliation`). Then it is in the target's epoch.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from penstock.core.machines.consumer_group.events import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
-    ClassicSide,
+    ClassicMetadata,
     ConsumerGroupMember,
     ConsumerGroupWoken,
-    Footing,
-    FootingSet,
-    Heard,
+    CurrentAssignment,
+    CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
     MemberSet,
     MemberState,
     RegexSet,
     RevocationDue,
-    Standing,
-    StandingSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
 )
@@ -56,13 +56,13 @@ from penstock.core.machines.consumer_group.topic_regex import check_regex
 
 PROTOCOL_TYPE = "consumer"
 NO_EPOCH = -1
-"""What a caller that is no member gives as its epoch."""
+"""The epoch of a caller that is not a member."""
 
 _NOT_GIVEN_MS = -1
 
 
 class ConsumerGroupTerms(NamedTuple):
-    """What the broker asks of the members of every group."""
+    """Timeouts and limits for all groups."""
 
     session_ms: int
     heartbeat_ms: int
@@ -72,8 +72,8 @@ class ConsumerGroupTerms(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
-    """One heartbeat. None means: as I said before."""
+class MemberHeartbeat:
+    """One heartbeat. None means unchanged."""
 
     member_id: str
     epoch: int
@@ -86,16 +86,16 @@ class Beat:
     topic_regex: str | None = None
     assignor: str | None = None
     owned: Assignment | None = None
-    classic: ClassicSide | None = None
-    """Set when the member speaks the classic protocol, and this stands for its joining."""
+    classic: ClassicMetadata | None = None
+    """Set if the member uses the classic protocol and this represents its join."""
 
     @property
     def may_reassign(self) -> bool:
-        """Whether all targets may have to be worked out anew: the member joins, leaves, or states a subscription."""
+        """Whether all targets may have to be recomputed: the member joins, leaves, or sends a subscription."""
         return self.epoch <= JOIN_EPOCH or self.topic_names is not None or self.topic_regex is not None
 
     def check(self) -> None:
-        """Raises when it contradicts itself, whatever the group."""
+        """Validate the heartbeat by itself, independently of the group."""
         for name, value in (("InstanceId", self.instance_id), ("RackId", self.rack_id)):
             if value == "":
                 raise InvalidRequest(f"{name} can't be empty.")
@@ -129,14 +129,14 @@ class Beat:
 
     @property
     def is_full(self) -> bool:
-        """Does it say everything? So does a member that lost the last answer, and it wants to hear everything too."""
+        """Whether all fields are set, as after a join or a lost response; the response is then complete too."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         says_all = self.rebalance_ms != _NOT_GIVEN_MS and has_subscription and self.owned is not None
         return self.epoch == JOIN_EPOCH or says_all
 
 
-class BeatAnswer(NamedTuple):
-    """The answer to a heartbeat. No assignment: the one that the member knows still stands."""
+class HeartbeatAnswer(NamedTuple):
+    """The heartbeat response. Without an assignment the previous one is unchanged."""
 
     member_id: str
     epoch: int
@@ -162,12 +162,12 @@ class ConsumerGroup(ConsumerGroupState):
             return "Empty"
         if self.epoch > self.target_epoch:
             return "Assigning"
-        if all(self._is_settled(self.standing(member_id)) for member_id in self.members):
+        if all(self._is_settled(self.current_assignment(member_id)) for member_id in self.members):
             return "Stable"
         return "Reconciling"
 
-    def _is_settled(self, standing: Standing) -> bool:
-        return standing.state is MemberState.STABLE and standing.epoch == self.target_epoch
+    def _is_settled(self, current: CurrentAssignment) -> bool:
+        return current.state is MemberState.STABLE and current.epoch == self.target_epoch
 
     @property
     def is_empty(self) -> bool:
@@ -175,11 +175,11 @@ class ConsumerGroup(ConsumerGroupState):
 
     @property
     def is_vacant(self) -> bool:
-        return self.is_nothing
+        return self.has_no_state
 
     @property
     def is_dead(self) -> bool:
-        return self.is_nothing
+        return self.has_no_state
 
     def is_subscribed(self, topic: str) -> bool:
         return self.reads(topic)
@@ -190,7 +190,7 @@ class ConsumerGroup(ConsumerGroupState):
     def check_commit(
         self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
     ) -> None:
-        """Members commit in their own epoch; an empty group takes commits from outside."""
+        """Members commit in their own epoch; an empty group accepts commits of non-members."""
         if epoch < 0 and not self.members:
             return
         if transactional and epoch == NO_EPOCH and not member_id and instance_id is None:
@@ -198,16 +198,16 @@ class ConsumerGroup(ConsumerGroupState):
         self._check_epoch_now(member_id, epoch)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Anybody may read; who says to be a member must be one, in its epoch."""
+        """Any client may read; one that names a member must be in its epoch."""
         if not member_id and epoch < 0:
             return
         self._check_epoch_now(member_id or "", epoch)
 
     def check_remove_offsets(self) -> None:
-        """Offsets of topics that nobody reads may go at any time."""
+        """Offsets of topics without subscribers may be deleted at any time."""
 
     def _check_epoch_now(self, member_id: str, epoch: int) -> None:
-        member, now = self._known(member_id), self.standing(member_id).epoch
+        member, now = self._known(member_id), self.current_assignment(member_id).epoch
         if epoch != now:
             stale = StaleMember if member.classic is None else StaleGeneration
             raise stale(f"member {member_id!r} of group {self.id!r} is in epoch {now}, not {epoch}")
@@ -220,37 +220,43 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- heartbeats
 
-    def decide_heartbeat(self, beat: Beat, topics: Topics, moment: Moment) -> Decision[BeatAnswer]:
-        """A member joins, lives, changes its mind, acknowledges a revocation, or leaves."""
-        beat.check()
-        if beat.epoch < 0:
-            return self._decide_leave(beat, moment)
+    def decide_heartbeat(
+        self, heartbeat: MemberHeartbeat, topics: Topics, moment: Moment
+    ) -> Decision[HeartbeatAnswer]:
+        """A member joins, renews its session, changes its subscription, acknowledges a revocation, or leaves."""
+        heartbeat.check()
+        if heartbeat.epoch < 0:
+            return self._decide_leave(heartbeat, moment)
         draft = Draft(self)
-        self._admit(draft, beat)
-        is_changed = self._take_in(draft, beat)
+        self._admit(draft, heartbeat)
+        is_changed = self._update_member(draft, heartbeat)
         advance(draft, topics, moment.wall_ms, is_changed=is_changed)
-        before, after = self._reconcile(draft, beat)
-        self._settle_deadlines(draft, beat.member_id, before, after, moment)
-        is_news = beat.is_full or after.assigned != before.assigned
-        answer = BeatAnswer(
-            beat.member_id, after.epoch, self.terms.heartbeat_ms, after.assigned if is_news else None
+        before, after = self._reconcile(draft, heartbeat)
+        self._settle_deadlines(draft, heartbeat.member_id, before, after, moment)
+        is_news = heartbeat.is_full or after.assigned != before.assigned
+        answer = HeartbeatAnswer(
+            heartbeat.member_id, after.epoch, self.terms.heartbeat_ms, after.assigned if is_news else None
         )
         return Decision(draft.events, answer)
 
-    def _admit(self, draft: Draft, beat: Beat) -> None:
-        """Is this a member, in the epoch that it says, or may it become one?"""
-        holder = self.instances.get(beat.instance_id) if beat.instance_id is not None else beat.member_id
-        if beat.epoch != JOIN_EPOCH:
-            self.check_member(beat.member_id, beat.instance_id)
-            self._check_epoch(beat)
+    def _admit(self, draft: Draft, heartbeat: MemberHeartbeat) -> None:
+        """Raises unless this is a member in the given epoch, or may become one."""
+        holder = (
+            self.instances.get(heartbeat.instance_id)
+            if heartbeat.instance_id is not None
+            else heartbeat.member_id
+        )
+        if heartbeat.epoch != JOIN_EPOCH:
+            self.check_member(heartbeat.member_id, heartbeat.instance_id)
+            self._check_epoch(heartbeat)
             return
-        if holder is not None and holder != beat.member_id:
-            self._replace_static(draft, holder, beat)
-        elif beat.member_id not in self.members and len(self.members) >= self.terms.size_max:
-            raise GroupFull(f"group {self.id!r} has {len(self.members)} members, and may not have more")
+        if holder is not None and holder != heartbeat.member_id:
+            self._replace_static(draft, holder, heartbeat)
+        elif heartbeat.member_id not in self.members and len(self.members) >= self.terms.size_max:
+            raise GroupFull(f"group {self.id!r} has reached its limit of {len(self.members)} members")
 
     def check_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
-        """The member of that id, and of that instance id if it has one. Raises if there is none, or another."""
+        """The member with that id and instance id, if given. Raises if there is none, or the instance id is fenced."""
         if instance_id is not None:
             holder = self.instances.get(instance_id)
             if holder is None:
@@ -261,71 +267,78 @@ class ConsumerGroup(ConsumerGroupState):
                 )
         return self._known(member_id)
 
-    def _check_epoch(self, beat: Beat) -> None:
-        """An epoch back is all right if the answer that told of the new one got lost."""
-        standing = self.standing(beat.member_id)
-        if beat.epoch == standing.epoch:
+    def _check_epoch(self, heartbeat: MemberHeartbeat) -> None:
+        """The previous epoch is accepted, because the response with the new one may have been lost."""
+        current = self.current_assignment(heartbeat.member_id)
+        if heartbeat.epoch == current.epoch:
             return
-        if beat.epoch == standing.previous_epoch and _is_within(beat.owned, standing.assigned):
+        if heartbeat.epoch == current.previous_epoch and _is_within(heartbeat.owned, current.assigned):
             return
         raise FencedMember(
-            f"member {beat.member_id!r} of group {self.id!r} is in epoch {standing.epoch}, not {beat.epoch}:"
+            f"member {heartbeat.member_id!r} of group {self.id!r} is in epoch {current.epoch}, not {heartbeat.epoch}:"
             " it must give up all partitions and join again"
         )
 
-    def _replace_static(self, draft: Draft, old_id: str, beat: Beat) -> None:
-        """A static member is back under another id: it takes over everything, without anybody else noticing."""
-        standing = self.standing(old_id)
-        if standing.epoch != PAUSE_EPOCH and beat.classic is None:
+    def _replace_static(self, draft: Draft, old_id: str, heartbeat: MemberHeartbeat) -> None:
+        """A static member returns under another id and takes over its state, without a rebalance."""
+        current = self.current_assignment(old_id)
+        if current.epoch != PAUSE_EPOCH and heartbeat.classic is None:
             raise UnreleasedInstance(
-                f"instance id {beat.instance_id!r} of group {self.id!r} is still held by member {old_id!r}"
+                f"instance id {heartbeat.instance_id!r} of group {self.id!r} is still held by member {old_id!r}"
             )
         member, target = self.members[old_id], self.targets.get(old_id)
-        for event in self._gone(old_id):
+        for event in self._removal_events(old_id):
             draft.record(event)
-        draft.record(MemberSet(self.id, beat.member_id, member))
-        draft.record(TargetSet(self.id, beat.member_id, target))
-        back = Standing(0, 0, MemberState.STABLE, standing.assigned, {})
-        draft.record(StandingSet(self.id, beat.member_id, back))
+        draft.record(MemberSet(self.id, heartbeat.member_id, member))
+        draft.record(TargetSet(self.id, heartbeat.member_id, target))
+        back = CurrentAssignment(0, 0, MemberState.STABLE, current.assigned, {})
+        draft.record(CurrentAssignmentSet(self.id, heartbeat.member_id, back))
 
-    def _gone(self, member_id: str) -> list[Any]:
+    def _removal_events(self, member_id: str) -> list[Any]:
         return [
-            StandingSet(self.id, member_id, None),
+            CurrentAssignmentSet(self.id, member_id, None),
             TargetSet(self.id, member_id, None),
             MemberSet(self.id, member_id, None),
         ]
 
-    def _take_in(self, draft: Draft, beat: Beat) -> bool:
-        """Note what the member says of itself; True when that is a change of what the group reads."""
-        known = draft.state.members.get(beat.member_id)
-        member = _updated(known or ConsumerGroupMember(), beat)
+    def _update_member(self, draft: Draft, heartbeat: MemberHeartbeat) -> bool:
+        """Record the member's metadata; True if the group's subscriptions change."""
+        known = draft.state.members.get(heartbeat.member_id)
+        member = _updated(known or ConsumerGroupMember(), heartbeat)
         if member == known:
             return False
-        draft.record(MemberSet(self.id, beat.member_id, member))
+        draft.record(MemberSet(self.id, heartbeat.member_id, member))
         return known is None or (known.topic_names, known.topic_regex) != (
             member.topic_names,
             member.topic_regex,
         )
 
-    def _reconcile(self, draft: Draft, beat: Beat) -> tuple[Standing, Standing]:
-        """Take the member a step towards its target. One that joins owns nothing, whatever it had before."""
-        state, member_id = draft.state, beat.member_id
-        before = state.standing(member_id)
+    def _reconcile(
+        self, draft: Draft, heartbeat: MemberHeartbeat
+    ) -> tuple[CurrentAssignment, CurrentAssignment]:
+        """Take one reconciliation step. A joining member owns nothing, whatever it owned before."""
+        state, member_id = draft.state, heartbeat.member_id
+        before = state.current_assignment(member_id)
         after = reconcile(
             before,
             state.target_epoch,
             state.target(member_id),
-            NOTHING if beat.epoch == JOIN_EPOCH else beat.owned,
+            NOTHING if heartbeat.epoch == JOIN_EPOCH else heartbeat.owned,
             lambda topic, partition: state.is_free_for(member_id, topic, partition),
         )
-        if after != before or member_id not in state.standings:
-            draft.record(StandingSet(self.id, member_id, after))
+        if after != before or member_id not in state.current_assignments:
+            draft.record(CurrentAssignmentSet(self.id, member_id, after))
         return before, after
 
     def _settle_deadlines(
-        self, draft: Draft, member_id: str, before: Standing, after: Standing, moment: Moment
+        self,
+        draft: Draft,
+        member_id: str,
+        before: CurrentAssignment,
+        after: CurrentAssignment,
+        moment: Moment,
     ) -> None:
-        draft.record(self.heard(member_id, draft.state.members[member_id], moment))
+        draft.record(self.session_renewed(member_id, draft.state.members[member_id], moment))
         is_due = member_id in draft.state.revocations
         if after.state is MemberState.UNREVOKED:
             if not is_due or after.epoch != before.epoch:
@@ -336,49 +349,52 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- leaving
 
-    def _decide_leave(self, beat: Beat, moment: Moment) -> Decision[BeatAnswer]:
-        self.check_member(beat.member_id, beat.instance_id)
-        answer = BeatAnswer(beat.member_id, beat.epoch, 0, None)
-        if beat.epoch == LEAVE_EPOCH:
-            return Decision(self.decide_drop([beat.member_id], moment), answer)
-        standing = self.standing(beat.member_id)
-        paused = Standing(PAUSE_EPOCH, PAUSE_EPOCH, MemberState.STABLE, standing.assigned, {})
+    def _decide_leave(self, heartbeat: MemberHeartbeat, moment: Moment) -> Decision[HeartbeatAnswer]:
+        self.check_member(heartbeat.member_id, heartbeat.instance_id)
+        answer = HeartbeatAnswer(heartbeat.member_id, heartbeat.epoch, 0, None)
+        if heartbeat.epoch == LEAVE_EPOCH:
+            return Decision(self.decide_drop([heartbeat.member_id], moment), answer)
+        current = self.current_assignment(heartbeat.member_id)
+        paused = CurrentAssignment(PAUSE_EPOCH, PAUSE_EPOCH, MemberState.STABLE, current.assigned, {})
         return Decision(
-            [StandingSet(self.id, beat.member_id, paused), RevocationDue(self.id, beat.member_id, None)],
+            [
+                CurrentAssignmentSet(self.id, heartbeat.member_id, paused),
+                RevocationDue(self.id, heartbeat.member_id, None),
+            ],
             answer,
         )
 
     def decide_drop(self, member_ids: list[str], moment: Moment) -> list[Any]:
-        """Members go, and the group moves on; the next heartbeat of any other works out who takes over.
+        """Remove members and bump the epoch; the next heartbeat of another member computes the new targets.
 
-        Where only members of the classic protocol are left, the group becomes one of theirs.
+        If only classic members are left, the group is downgraded to a classic one.
         """
         draft = Draft(self)
         for member_id in member_ids:
-            for event in self._gone(member_id):
+            for event in self._removal_events(member_id):
                 draft.record(event)
         forget_unused_regexes(draft)
-        draft.record(FootingSet(self.id, Footing(self.epoch + 1, UNKNOWN_HASH)))
+        draft.record(GroupEpochSet(self.id, GroupEpoch(self.epoch + 1, UNKNOWN_HASH)))
         if draft.state.members and all(member.classic is not None for member in draft.state.members.values()):
             return draft.events + downgrade(draft.state, moment)
         return draft.events
 
     def decide_remove(self) -> list[Any]:
-        """The whole group goes; the record that says it existed goes last."""
+        """Delete the group; the record that proves its existence goes last."""
         if self.members:
             raise GroupNotEmpty(f"group {self.id!r} has {len(self.members)} members")
         events: list[Any] = [RegexSet(self.id, regex, None) for regex in sorted(self.regexes)]
-        return [*events, TargetEpochSet(self.id, None), FootingSet(self.id, None)]
+        return [*events, TargetEpochSet(self.id, None), GroupEpochSet(self.id, None)]
 
     # -- time
 
-    def heard(self, member_id: str, member: ConsumerGroupMember, moment: Moment) -> Heard:
-        """A member lives. Those of the classic protocol have brought their own session timeout."""
+    def session_renewed(self, member_id: str, member: ConsumerGroupMember, moment: Moment) -> SessionRenewed:
+        """Extend a member's session. Classic members have their own session timeout."""
         session_ms = self.terms.session_ms if member.classic is None else member.classic.session_ms
-        return Heard(self.id, member_id, moment.now_ms + session_ms)
+        return SessionRenewed(self.id, member_id, moment.now_ms + session_ms)
 
     def decide_tick(self, moment: Moment) -> Decision[None]:
-        """Members that fell silent, or did not give up in time what they were asked to, are gone."""
+        """Remove members whose session expired or that did not revoke partitions in time."""
         late = {
             member_id
             for row in (self.deadlines, self.revocations)
@@ -397,32 +413,34 @@ class ConsumerGroup(ConsumerGroupState):
         return Decision(draft.events)
 
     def decide_revive(self, moment: Moment) -> Decision[None]:
-        """After a restart everybody gets a whole session, and a whole rebalance timeout where one was running."""
+        """After a restart sessions and pending revocations get their full timeout again."""
         events: list[Any] = []
         for member_id, member in self.members.items():
-            events.append(self.heard(member_id, member, moment))
-            if self.standing(member_id).state is MemberState.UNREVOKED:
+            events.append(self.session_renewed(member_id, member, moment))
+            if self.current_assignment(member_id).state is MemberState.UNREVOKED:
                 events.append(RevocationDue(self.id, member_id, moment.now_ms + member.rebalance_ms))
         return Decision(events)
 
     def decide_seen(self, member_id: str, moment: Moment) -> list[Any]:
-        """Only heartbeats keep a member of this protocol alive."""
+        """Only heartbeats renew sessions in this protocol."""
         return []
 
 
-def _updated(member: ConsumerGroupMember, beat: Beat) -> ConsumerGroupMember:
-    names = member.topic_names if beat.topic_names is None else tuple(sorted(set(beat.topic_names)))
+def _updated(member: ConsumerGroupMember, heartbeat: MemberHeartbeat) -> ConsumerGroupMember:
+    names = member.topic_names if heartbeat.topic_names is None else tuple(sorted(set(heartbeat.topic_names)))
     return replace(
         member,
-        instance_id=beat.instance_id if beat.instance_id is not None else member.instance_id,
-        rack_id=beat.rack_id if beat.rack_id is not None else member.rack_id,
-        client_id=beat.client_id,
-        client_host=beat.client_host,
+        instance_id=heartbeat.instance_id if heartbeat.instance_id is not None else member.instance_id,
+        rack_id=heartbeat.rack_id if heartbeat.rack_id is not None else member.rack_id,
+        client_id=heartbeat.client_id,
+        client_host=heartbeat.client_host,
         topic_names=names,
-        topic_regex=member.topic_regex if beat.topic_regex is None else beat.topic_regex or None,
-        rebalance_ms=member.rebalance_ms if beat.rebalance_ms == _NOT_GIVEN_MS else beat.rebalance_ms,
-        assignor=member.assignor if beat.assignor is None else beat.assignor,
-        classic=beat.classic,
+        topic_regex=member.topic_regex if heartbeat.topic_regex is None else heartbeat.topic_regex or None,
+        rebalance_ms=member.rebalance_ms
+        if heartbeat.rebalance_ms == _NOT_GIVEN_MS
+        else heartbeat.rebalance_ms,
+        assignor=member.assignor if heartbeat.assignor is None else heartbeat.assignor,
+        classic=heartbeat.classic,
     )
 
 

@@ -1,7 +1,7 @@
-"""The state of a consumer group and its one writer, `apply`. Never decides; `consumer_group.py` does.
+"""The state of a consumer group and its only writer, `apply`. `group.py` decides.
 
-What each member says of itself, where it stands, and what it is to have are kept apart, as they are in the log. From
-these follow who holds which partition and which member has which instance id.
+Metadata, current assignment and target of each member are separate, as in the log. The owners of partitions and the
+members by instance id derive from them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from penstock.core.machines.consumer_group.assignors import NOTHING, Assignment
 from penstock.core.machines.consumer_group.events import (
     ConsumerGroupMember,
     ConsumerGroupWoken,
-    Footing,
-    FootingSet,
-    Heard,
+    CurrentAssignment,
+    CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
     MemberSet,
     MemberState,
     RegexSet,
-    Resolved,
+    ResolvedRegex,
     RevocationDue,
-    Standing,
-    StandingSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
     TopicsChecked,
@@ -33,18 +33,18 @@ from penstock.core.machines.consumer_group.events import (
 from penstock.core.machines.overlay import Overlay
 
 NOT_CHECKED = -1
-"""The group's topics were not compared with the catalog since the node started."""
+"""The group's topics were not compared with the catalog since the last start."""
 
 UNKNOWN_HASH = 0
-"""The group's topics have to be looked at before the next assignment is worked out."""
+"""The group's topics must be resolved before the next assignment."""
 
-NEWCOMER = Standing(epoch=0, previous_epoch=-1, state=MemberState.STABLE, assigned={}, revoking={})
-"""Where a member stands that has just come."""
+NEWCOMER = CurrentAssignment(epoch=0, previous_epoch=-1, state=MemberState.STABLE, assigned={}, revoking={})
+"""The state of a new member."""
 
 _MAPPINGS = (
     "members",
     "targets",
-    "standings",
+    "current_assignments",
     "regexes",
     "holders",
     "instances",
@@ -55,32 +55,32 @@ _MAPPINGS = (
 
 
 class ConsumerGroupState:
-    """All that a group knows. Read freely; write through `apply` only."""
+    """The state of a group. Write through `apply` only."""
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
-        self.footing: Footing | None = None
+        self.group_epoch: GroupEpoch | None = None
         self.target_epoch = 0
         self.members: MutableMapping[str, ConsumerGroupMember] = {}
         self.targets: MutableMapping[str, Assignment] = {}
-        self.standings: MutableMapping[str, Standing] = {}
-        self.regexes: MutableMapping[str, Resolved] = {}
+        self.current_assignments: MutableMapping[str, CurrentAssignment] = {}
+        self.regexes: MutableMapping[str, ResolvedRegex] = {}
         self.holders: MutableMapping[tuple[bytes, int], str] = {}
-        """Partition → the member that has it, or has not let go of it."""
+        """Partition → the member that owns it or has not revoked it yet."""
         self.instances: MutableMapping[str, str] = {}
         """Instance id → member id."""
         self.topic_readers: MutableMapping[str, int] = {}
-        """Topic → how many members name it."""
+        """Topic → how many members subscribe to it by name."""
         self.deadlines: MutableMapping[str, int] = {}
-        """Member → when its session ends."""
+        """Member → session deadline."""
         self.revocations: MutableMapping[str, int] = {}
-        """Member → by when it must have given up what it was asked to."""
+        """Member → deadline of its pending revocation."""
         self.checked_version = NOT_CHECKED
         self.wake_ms = NEVER_MS
-        """Nothing is due before this time; something may be due at it."""
+        """No deadline passes before this time."""
 
     def draft(self) -> ConsumerGroupState:
-        """The same state to try events out on. Costs what is changed, whatever the size of the group."""
+        """A copy-on-write draft to apply events to. Its cost does not depend on the size of the group."""
         draft = copy(self)
         for name in _MAPPINGS:
             setattr(draft, name, Overlay(getattr(self, name)))
@@ -90,15 +90,17 @@ class ConsumerGroupState:
 
     @property
     def epoch(self) -> int:
-        return self.footing.epoch if self.footing is not None else 0
+        return self.group_epoch.epoch if self.group_epoch is not None else 0
 
     @property
-    def is_nothing(self) -> bool:
-        """Not a trace of it is left."""
-        return self.footing is None and not (self.members or self.standings or self.targets or self.regexes)
+    def has_no_state(self) -> bool:
+        """Whether no state of the group is left."""
+        return self.group_epoch is None and not (
+            self.members or self.current_assignments or self.targets or self.regexes
+        )
 
-    def standing(self, member_id: str) -> Standing:
-        return self.standings.get(member_id, NEWCOMER)
+    def current_assignment(self, member_id: str) -> CurrentAssignment:
+        return self.current_assignments.get(member_id, NEWCOMER)
 
     def target(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NOTHING)
@@ -107,17 +109,17 @@ class ConsumerGroupState:
         return self.holders.get((topic, partition), member_id) == member_id
 
     def reads(self, topic: str) -> bool:
-        """Does a member subscribe to this topic, by its name or by an expression that matches it?"""
+        """Whether a member subscribes to this topic, by name or by regular expression."""
         return topic in self.topic_readers or any(topic in found.topics for found in self.regexes.values())
 
     # -- writing
 
     def apply(self, event: Any) -> None:
-        """Write what happened. Total: never refuses."""
+        """Apply an event. Never fails."""
         _WRITERS[type(event)](self, event)
 
-    def _set_footing(self, event: FootingSet) -> None:
-        self.footing = event.value
+    def _set_group_epoch(self, event: GroupEpochSet) -> None:
+        self.group_epoch = event.value
 
     def _set_member(self, event: MemberSet) -> None:
         old = self.members.get(event.member_id)
@@ -148,13 +150,13 @@ class ConsumerGroupState:
     def _set_target(self, event: TargetSet) -> None:
         _put(self.targets, event.member_id, event.value)
 
-    def _set_standing(self, event: StandingSet) -> None:
-        old = self.standings.get(event.member_id)
+    def _set_current_assignment(self, event: CurrentAssignmentSet) -> None:
+        old = self.current_assignments.get(event.member_id)
         if old is not None:
             for place in held_by(old):
                 if self.holders.get(place) == event.member_id:
                     del self.holders[place]
-        _put(self.standings, event.member_id, event.value)
+        _put(self.current_assignments, event.member_id, event.value)
         if event.value is not None:
             for place in held_by(event.value):
                 self.holders[place] = event.member_id
@@ -162,7 +164,7 @@ class ConsumerGroupState:
     def _set_regex(self, event: RegexSet) -> None:
         _put(self.regexes, event.regex, event.value)
 
-    def _hear(self, event: Heard) -> None:
+    def _renew_session(self, event: SessionRenewed) -> None:
         if event.member_id in self.members:
             self.deadlines[event.member_id] = event.deadline_ms
             self._due(event.deadline_ms)
@@ -190,13 +192,13 @@ def _put(row: MutableMapping[str, Any], key: str, value: Any) -> None:
 
 
 _WRITERS: dict[type, Any] = {
-    FootingSet: ConsumerGroupState._set_footing,
+    GroupEpochSet: ConsumerGroupState._set_group_epoch,
     MemberSet: ConsumerGroupState._set_member,
     TargetEpochSet: ConsumerGroupState._set_target_epoch,
     TargetSet: ConsumerGroupState._set_target,
-    StandingSet: ConsumerGroupState._set_standing,
+    CurrentAssignmentSet: ConsumerGroupState._set_current_assignment,
     RegexSet: ConsumerGroupState._set_regex,
-    Heard: ConsumerGroupState._hear,
+    SessionRenewed: ConsumerGroupState._renew_session,
     RevocationDue: ConsumerGroupState._set_revocation,
     TopicsChecked: ConsumerGroupState._check_topics,
     ConsumerGroupWoken: ConsumerGroupState._wake,

@@ -1,7 +1,7 @@
-"""From a classic group of consumers to a consumer group, when the first member of the new protocol comes. Pure.
+"""Converts a classic group to a consumer group when the first member of the new protocol joins. Pure.
 
-The members stay, with what they have and in the generation they are in, which becomes their epoch; they go on speaking
-the classic protocol and never notice (see consumer_group_classic). Groups that are not of consumers are refused.
+Members keep their partitions and their generation, which becomes their epoch, and continue to use the classic protocol
+unaware of the change (see `classic_members`). Groups of another protocol type are rejected.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from penstock.core.machines.classic_group.values import (
 )
 from penstock.core.machines.consumer_group.assignors import Assignment
 from penstock.core.machines.consumer_group.events import (
-    ClassicSide,
+    ClassicMetadata,
     ConsumerGroupMember,
-    Footing,
-    FootingSet,
-    Heard,
+    CurrentAssignment,
+    CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
     MemberSet,
     MemberState,
-    Standing,
-    StandingSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
 )
@@ -38,7 +38,7 @@ from penstock.core.machines.consumer_group.targets import TopicCatalog
 
 
 def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decision[None]:
-    """The events that turn the group into a consumer group, and what its members that wait are told."""
+    """The events that convert the group, and the responses to its parked calls."""
     if group.protocol_type != CONSUMERS:
         raise UnknownGroup(f"Group {group.id} is not a consumer group.")
     epoch = max(group.generation, 1)
@@ -49,7 +49,7 @@ def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decis
             events += _carried_over(group, member, epoch, catalog, taken, moment)
         except InconsistentProtocol as error:
             raise UnknownGroup(f"Group {group.id} cannot become a consumer group: {error}") from error
-    events += (FootingSet(group.id, Footing(epoch, UNKNOWN_HASH)), TargetEpochSet(group.id, epoch))
+    events += (GroupEpochSet(group.id, GroupEpoch(epoch, UNKNOWN_HASH)), TargetEpochSet(group.id, epoch))
     told = Rebalancing(f"group {group.id!r} has become a consumer group")
     waiting: list[tuple[Waiter, BrokerError]] = [
         (Waiter(JOIN, member_id), told) for member_id in group.joining
@@ -80,18 +80,22 @@ def _carried_over(
         client_host=member.client_host,
         topic_names=tuple(sorted(set(subscription.topics))),
         rebalance_ms=member.rebalance_ms,
-        classic=ClassicSide(member.session_ms, tuple((one.name, one.metadata) for one in member.protocols)),
+        classic=ClassicMetadata(
+            member.session_ms, tuple((one.name, one.metadata) for one in member.protocols)
+        ),
     )
     return [
         MemberSet(group.id, member.id, carried),
         TargetSet(group.id, member.id, assigned),
-        StandingSet(group.id, member.id, Standing(epoch, epoch, MemberState.STABLE, assigned, {})),
-        Heard(group.id, member.id, moment.now_ms + member.session_ms),
+        CurrentAssignmentSet(
+            group.id, member.id, CurrentAssignment(epoch, epoch, MemberState.STABLE, assigned, {})
+        ),
+        SessionRenewed(group.id, member.id, moment.now_ms + member.session_ms),
     ]
 
 
 def by_id(named: Named, catalog: TopicCatalog) -> Assignment:
-    """The same partitions by the ids of their topics; a topic that there is not is left out."""
+    """The partitions by topic id; topics that do not exist are omitted."""
     found = {}
     for name, partitions in named.items():
         topic = catalog.find(name)

@@ -1,9 +1,8 @@
-"""Transactional ids as records, in the form that Kafka's own tools read. Never holds state.
+"""The record format of transactional ids, compatible with Kafka's tools. Stateless.
 
-Key version 0: the transactional id. Value version 1: the fields of Kafka's transaction log, those that came later as
-tagged fields. Two of our own (an epoch, and the id of each topic) have tags that Kafka does not use, and its readers
-skip them; a topic without the tag was written by a version that stored names alone. A key without a value means
-forgotten.
+Key version 0: the transactional id. Value version 1: the fields of Kafka's transaction log, later ones as tagged
+fields. Two Penstock-specific fields (an epoch, and the id of each topic) have tags that Kafka does not use and its
+readers skip; a topic without that tag was written by a version that stored only names. A null value deletes the id.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from penstock.core.model import NO_EPOCH, NO_PRODUCER
 _KEY_VERSION = 0
 _VALUE_VERSION = 1
 _V1, _V2 = 0, 2
-"""The version of the protocol that the producer speaks, as Kafka numbers them."""
+"""The transaction protocol version of the producer, numbered as in Kafka."""
 _PREVIOUS_ID_TAG, _NEXT_ID_TAG, _PROTOCOL_TAG = 0, 1, 2
 _LAST_EPOCH_TAG = 10_000
 _TOPIC_ID_TAG = 10_000
@@ -48,7 +47,7 @@ _STATE_OF = {status: state for state, status in _STATUS.items()}
 
 
 def encode(event: Event) -> tuple[bytes, bytes | None]:
-    """Key and value of the record that keeps the event."""
+    """Key and value of the event's record."""
     match event:
         case TransactionSaved(one):
             return _encode_key(one.transactional_id), _encode_value(one)
@@ -57,7 +56,7 @@ def encode(event: Event) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes | None, value: bytes | None) -> Event | None:
-    """The event in a record; None for key versions that nobody here writes. TornSegment when it makes no sense."""
+    """The event of a record; None for unknown key versions. Raises TornSegment if the record is invalid."""
     reader = FieldReader(key or b"")
     if reader.int16() != _KEY_VERSION:
         return None
@@ -80,7 +79,7 @@ def _encode_value(one: Transaction) -> bytes:
             int16(one.producer_epoch),
             int32(one.timeout_ms),
             bytes((_STATUS[one.state],)),
-            _encode_places(one.places) if one.state is not TransactionState.EMPTY else _NULL,
+            _encode_partitions(one.partitions) if one.state is not TransactionState.EMPTY else _NULL,
             int64(one.changed_ms),
             int64(one.started_ms),
             _encode_tags(one),
@@ -88,10 +87,10 @@ def _encode_value(one: Transaction) -> bytes:
     )
 
 
-def _encode_places(places: tuple[Enlisted, ...]) -> bytes:
+def _encode_partitions(enlisted: tuple[Enlisted, ...]) -> bytes:
     """Partitions by topic, each topic with its id as a tagged field."""
     topics = []
-    for (topic, topic_id), some in groupby(places, lambda at: (at.topic, at.topic_id)):
+    for (topic, topic_id), some in groupby(enlisted, lambda at: (at.topic, at.topic_id)):
         tagged = tags({_TOPIC_ID_TAG: topic_id} if topic_id else {})
         topics.append(compact_text(topic) + compact_list([int32(at.partition) for at in some]) + tagged)
     return compact_list(topics)
@@ -113,18 +112,16 @@ def _encode_tags(one: Transaction) -> bytes:
 def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
     version = reader.int16()
     if version != _VALUE_VERSION:
-        raise TornSegment(f"a transaction in version {version}; {_VALUE_VERSION} is known here")
+        raise TornSegment(f"transaction record has version {version}, this broker supports {_VALUE_VERSION}")
     producer_id, producer_epoch, timeout_ms = reader.int64(), reader.int16(), reader.int32()
     status = reader.int8()
     if status not in _STATE_OF:
-        raise TornSegment(
-            f"transactional id {transactional_id!r} is kept with status {status}, which is none"
-        )
-    places: tuple[Enlisted, ...] = ()
+        raise TornSegment(f"transactional id {transactional_id!r} has an invalid status {status}")
+    partitions: tuple[Enlisted, ...] = ()
     if _STATE_OF[status] is not TransactionState.EMPTY:
-        places = _decode_places(reader)
+        partitions = _decode_partitions(reader)
     elif reader.int8() != 0:
-        raise TornSegment(f"transactional id {transactional_id!r} is kept as empty, and with partitions")
+        raise TornSegment(f"transactional id {transactional_id!r} is empty but has partitions")
     changed_ms, started_ms = reader.int64(), reader.int64()
     tagged = {tag: int.from_bytes(raw, "big", signed=True) for tag, raw in reader.tags().items()}
     reader.end()
@@ -137,15 +134,15 @@ def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
         next_producer_id=tagged.get(_NEXT_ID_TAG, NO_PRODUCER),
         timeout_ms=timeout_ms,
         state=_STATE_OF[status],
-        places=places,
+        partitions=partitions,
         started_ms=started_ms,
         changed_ms=changed_ms,
         is_v2=tagged.get(_PROTOCOL_TAG, _V1) == _V2,
     )
 
 
-def _decode_places(reader: CompactReader) -> tuple[Enlisted, ...]:
-    places: list[Enlisted] = []
+def _decode_partitions(reader: CompactReader) -> tuple[Enlisted, ...]:
+    enlisted: list[Enlisted] = []
 
     def read_topic() -> None:
         topic = reader.compact_text()
@@ -153,13 +150,13 @@ def _decode_places(reader: CompactReader) -> tuple[Enlisted, ...]:
         topic_id = reader.tags().get(_TOPIC_ID_TAG, NO_TOPIC_ID)
         if len(topic_id) not in (0, TOPIC_ID_BYTES):
             raise TornSegment(f"topic {topic!r} is stored with an id of {len(topic_id)} bytes")
-        places.extend(Enlisted(topic, partition, topic_id) for partition in partitions)
+        enlisted.extend(Enlisted(topic, partition, topic_id) for partition in partitions)
 
     reader.compact_list(read_topic)
-    return tuple(places)
+    return tuple(enlisted)
 
 
 TRANSACTION_RECORDS = Records(
     {TransactionSaved: encode, TransactionForgotten: encode}, {_KEY_VERSION: decode}
 )
-"""The record forms of all events of transactional ids."""
+"""The record formats of all events of transactional ids."""

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.errors import ForeignProtocol, TooLarge
 from penstock.node.connections.framing import LengthPrefixed
-from penstock.wire.foreign import HTTP_ANSWER, foreign_line
+from penstock.wire.foreign_protocol import HTTP_ANSWER, foreign_line
 from penstock.wire.queue.frames import frame_bytes
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PRI")

@@ -13,24 +13,32 @@ from hypothesis import strategies as st
 from penstock.client.raw.loops import compiled_loops
 from penstock.core.codecs import CODEC_NAMES
 from penstock.core.model import Header, Record
-from penstock.core.records import packing_loops
+from penstock.core.records import batch_builder_loops
 from penstock.core.records.batch import LOG_APPEND_TIME, check_produced, decode_header, stamp_append_time
+from penstock.core.records.batch_builder import (
+    BatchBuilder,
+    ProducerIdentity,
+    Rows,
+    absent,
+    blobs_of,
+    header_blobs,
+    resealed,
+)
 from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import murmur2, partition_of
-from penstock.core.records.packing import Author, Growing, Rows, absent, blobs_of, header_blobs, resealed
-from penstock.core.records.routing import PartitionRouter, grouped
+from penstock.core.records.partition_router import PartitionRouter, grouped
 
 
 def both_loops() -> list[Any]:
     """The plain loops, and the compiled ones where they were built."""
-    found: list[Any] = [pytest.param(packing_loops, id="interpreted")]
-    compiled = compiled_loops("packing")
+    found: list[Any] = [pytest.param(batch_builder_loops, id="interpreted")]
+    compiled = compiled_loops("batch_builder")
     return found if compiled is None else [*found, pytest.param(compiled, id="compiled")]
 
 
 pytestmark = pytest.mark.parametrize("loops", both_loops())
 
-BY = Author(7, 3, is_transactional=True)
+BY = ProducerIdentity(7, 3, is_transactional=True)
 NAMED = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
 
@@ -53,15 +61,15 @@ def arrays(rows: list[Row], *, before: int = 0) -> Rows:
 
 def packed(loops: Any, rows: Rows, order: Any, bytes_max: int, codec: int = 0) -> list[bytearray]:
     """All batches of these rows, each as large as it may be."""
-    batches, growing, at, sequence = [], Growing(loops), 0, 0
+    batches, builder, at, sequence = [], BatchBuilder(loops), 0, 0
     while at < len(order):
-        end = growing.take(rows, order, at, bytes_max)
+        end = builder.take(rows, order, at, bytes_max)
         if end < len(order):
-            count = growing.count
-            batches.append(growing.seal(BY, sequence, codec))
+            count = builder.count
+            batches.append(builder.seal(BY, sequence, codec))
             sequence += count
         at = end
-    batches.append(growing.seal(BY, sequence, codec))
+    batches.append(builder.seal(BY, sequence, codec))
     return batches
 
 
@@ -106,13 +114,13 @@ def test_a_batch_is_within_its_bytes_unless_one_record_is_larger(loops: Any) -> 
 
 
 def test_batches_grow_over_several_arrays(loops: Any) -> None:
-    growing = Growing(loops)
+    builder = BatchBuilder(loops)
     for time in (1000, 2000, 500):
         rows = arrays([(b"k", b"v", [], time)] * 3)
-        assert growing.take(rows, np.arange(3), 0, 1 << 20) == 3
-    batch = growing.seal(BY, 0, 0)
+        assert builder.take(rows, np.arange(3), 0, 1 << 20) == 3
+    batch = builder.seal(BY, 0, 0)
     assert [one.timestamp_ms for one in opened([batch])] == [1000] * 3 + [2000] * 3 + [500] * 3
-    assert growing.count == growing.payload_bytes == 0
+    assert builder.count == builder.payload_bytes == 0
 
 
 def test_strings_and_large_columns_are_bytes_too(loops: Any) -> None:
@@ -134,7 +142,7 @@ def test_a_resealed_batch_holds_the_same_records_in_another_name(loops: Any) -> 
     rows: list[Row] = [(b"a", b"1", [("h", b"x")], 10), (None, None, [], 20)]
     (batch,) = packed(loops, arrays(rows), np.arange(2), 1 << 20, codec=4)
     stamp_append_time(batch, 99)
-    again = resealed(batch, decode_header(batch), Author(8, 0, is_transactional=True), 40)
+    again = resealed(batch, decode_header(batch), ProducerIdentity(8, 0, is_transactional=True), 40)
     header = check_produced(again)
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.base_offset) == (
         8,
