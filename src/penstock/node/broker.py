@@ -37,7 +37,7 @@ from penstock.node.checkpoint import Identity
 from penstock.node.cluster import metadata_file
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.metadata_file import MetadataFile
-from penstock.node.coordinators.group_coordinator import Coordination
+from penstock.node.coordinators.group_coordinator import GroupCoordinator
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPIC
@@ -86,14 +86,14 @@ class Broker:
         self._metadata_file = MetadataFile(self._open_metadata_log(), runtime, identity.run_epoch)
         self._metadata = CatalogHost(self._metadata_file, self.catalog, runtime, self._follow)
         self._janitor = Janitor(runtime, settings, self.partitions, self._metadata_file, recovery_points)
-        self.coordination = Coordination(
+        self.group_coordinator = GroupCoordinator(
             settings,
             runtime,
             self.internal_topic,
             lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
-        self.markers = Markers(self.partition, self.coordination.committed)
+        self.markers = Markers(self.partition, self.group_coordinator.committed)
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
@@ -114,7 +114,7 @@ class Broker:
         await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
         self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:
-            await self.coordination.open()
+            await self.group_coordinator.open()
         if self.catalog.find(TRANSACTIONS_TOPIC) is not None:
             await self.transactions.open()
         if self.catalog.find(SUBSCRIPTIONS_TOPIC) is not None:
@@ -130,7 +130,7 @@ class Broker:
         """Flush everything, remember where it ends, and leave the mark of a clean stop; False if it cannot be one."""
         await self.subscriptions.stop()
         await self.transactions.stop()
-        await self.coordination.stop()
+        await self.group_coordinator.stop()
         await self._janitor.stop()
         await self._metadata.stop()
         partitions = self.partitions()
@@ -305,14 +305,14 @@ class Broker:
                     if owner == self.identity.node_id:
                         self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
                 case ResourceConfigSaved(ResourceKind.GROUP, name):
-                    self.coordination.groups.configure(name)
+                    self.group_coordinator.groups.configure(name)
                 case TopicRemoved():
                     yield from self._drop_topic(next(reversed(removed)))
                 case ResourceConfigSaved() | FeaturesSaved():
                     pass  # read from the catalog whenever it is asked for
             yield 1
         if removed:
-            yield from self.coordination.committed.forget_topics(removed)
+            yield from self.group_coordinator.committed.forget_topics(removed)
             self.subscriptions.forget_topics(removed)
 
     def _drop_topic(self, name: str) -> Sliced[None]:

@@ -24,7 +24,7 @@ class Lag(NamedTuple):
 
 def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
     """Partition by partition, sorted. Raises while there is no coordinator for the group."""
-    committed = broker.coordination.groups.shard_of(group_id).roster.offsets.of_group(group_id)
+    committed = broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id)
     for topic in dict.fromkeys(place.topic for place in committed):
         for partition in broker.partitions_of(topic):
             place = TopicPartition(topic, partition.index)

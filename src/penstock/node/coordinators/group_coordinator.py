@@ -21,7 +21,7 @@ GROUPS_AT_ONCE = 200
 """How many groups are looked over before requests get their turn."""
 
 
-class Coordination:
+class GroupCoordinator:
     """What the broker and the doors hold. `open` before use; until then nobody is coordinated here."""
 
     def __init__(

@@ -92,7 +92,7 @@ def _groups(broker: Broker) -> Samples:
     """A coordinator that is offline has nothing to say; its partitions are shown as offline."""
     counts: dict[tuple[str, ...], int] = {}
     try:
-        for group in broker.coordination.groups.list():
+        for group in broker.group_coordinator.groups.list():
             labels = (group.kind.value, group.state_name)
             counts[labels] = counts.get(labels, 0) + 1
     except BrokerError:
@@ -106,7 +106,7 @@ def _per_group(read: Callable[[Lag], int | None]) -> Callable[[Broker], Samples]
 
     def samples(broker: Broker) -> Samples:
         left = GROUP_SAMPLES_MAX
-        for shard in broker.coordination.groups.shards:
+        for shard in broker.group_coordinator.groups.shards:
             for group_id in list(shard.roster.offsets.group_ids):
                 try:
                     for lag in lag_of(broker, group_id):

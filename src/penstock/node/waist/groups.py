@@ -27,7 +27,7 @@ from penstock.core.machines.consumer_group.group import BeatAnswer as BeatAnswer
 from penstock.core.machines.consumer_group.group import ConsumerGroup
 from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_coordinator import Coordination
+from penstock.node.coordinators.group_coordinator import GroupCoordinator
 from penstock.node.coordinators.groups import ListedGroup as ListedGroup
 from penstock.node.lag import Lag as Lag
 from penstock.node.lag import lag_of
@@ -57,20 +57,20 @@ class GroupVerbs:
         self._authorization = authorization
         self._routes = routes
 
-    def _coordinator(self, session: Session, operation: Operation, group_id: str) -> Coordination:
+    def _coordinator(self, session: Session, operation: Operation, group_id: str) -> GroupCoordinator:
         """The coordinator of a group to which the caller may do this."""
         self._authorization.authorize(session, operation, group_resource(group_id))
         return self._routes.groups(group_id)
 
     def release_waiting(self) -> None:
         """Answer every member that waits, because the door is closing."""
-        self._broker.coordination.release_waiting()
+        self._broker.group_coordinator.release_waiting()
 
     # -- members of classic groups
 
     def new_member_id(self, session: Session, name: str) -> str:
         """An id that no member had: a name and chance."""
-        return self._broker.coordination.classic.fresh_member_id(name)
+        return self._broker.group_coordinator.classic.fresh_member_id(name)
 
     def join(self, session: Session, group_id: str, command: JoinCommand, answered: Answered) -> None:
         """Answered with Joined when the round closes, or with MemberIdRequired at once."""
@@ -122,7 +122,7 @@ class GroupVerbs:
 
     def new_consumer_id(self, session: Session) -> str:
         """An id that no member had, for clients that let the broker choose."""
-        return self._broker.coordination.consumer.fresh_member_id()
+        return self._broker.group_coordinator.consumer.fresh_member_id()
 
     def beat(self, session: Session, group_id: str, beat: Beat, answered: Answered) -> None:
         """A member joins, lives, acknowledges or leaves. Answered with BeatAnswer."""
@@ -144,7 +144,7 @@ class GroupVerbs:
 
     def all(self, session: Session) -> Sliced[Sequence[ListedGroup]]:
         """The groups that the caller may know of, sorted by id; those that come or go meanwhile may be missing."""
-        listed = yield from self._broker.coordination.groups.list_sliced()
+        listed = yield from self._broker.group_coordinator.groups.list_sliced()
         if self._authorization.allows(session, Operation.DESCRIBE, CLUSTER):
             return listed
         known: list[ListedGroup] = []

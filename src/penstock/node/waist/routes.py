@@ -7,7 +7,7 @@ NotCoordinator here, or forward the call.
 from __future__ import annotations
 
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_coordinator import Coordination
+from penstock.node.coordinators.group_coordinator import GroupCoordinator
 from penstock.node.coordinators.subscriptions import Subscriptions
 from penstock.node.coordinators.transactions import TransactionCoordinator
 
@@ -21,9 +21,9 @@ class Routes:
         """The owner of one partition, by the topic's name or id. Bound, not wrapped: it is on the path of records."""
         self.partitions_of = broker.partitions_of
 
-    def groups(self, group_id: str) -> Coordination:
+    def groups(self, group_id: str) -> GroupCoordinator:
         """The coordinator of a group."""
-        return self._broker.coordination
+        return self._broker.group_coordinator
 
     def transactions(self, transactional_id: str) -> TransactionCoordinator:
         """The coordinator of a transactional id."""

@@ -52,11 +52,11 @@ async def make_broker() -> Broker:
 
 def commit(broker: Broker, group: str, offset: int) -> Coroutine[Any, Any, None]:
     async def commit() -> None:
-        await broker.coordination.open()
+        await broker.group_coordinator.open()
         outcomes: list[Any] = []
         new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
-        broker.coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-        await broker.coordination.groups.shard_of(group).partition.sync_dirty()
+        broker.group_coordinator.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
+        await broker.group_coordinator.groups.shard_of(group).partition.sync_dirty()
         assert outcomes == [[None]]
 
     return commit()
