@@ -67,7 +67,7 @@ class HttpConversation:
         self._is_upgrading = False
         self._early = b""
         self._tail: Tail | None = None
-        connection.on_close(self._give_back)
+        connection.on_close(self._return_budget)
 
     def handle(self, frame: memoryview) -> None:
         """Whatever has come: parts of requests, or of a WebSocket's frames."""
@@ -75,7 +75,7 @@ class HttpConversation:
             self._tail.receive(frame)
             return
         if self._is_upgrading:
-            self._keep_early(bytes(frame))
+            self._buffer_early(bytes(frame))
             return
         for event in self._reader.feed(frame):
             match event:
@@ -87,7 +87,7 @@ class HttpConversation:
                     self._answer_continue()
                 case Upgrade(request, rest):
                     self._is_upgrading = True
-                    self._keep_early(rest)
+                    self._buffer_early(rest)
                     self._door.upgrade(self, request)
                 case BrokerError():
                     raise event
@@ -108,19 +108,19 @@ class HttpConversation:
             return
         if change > 0 and not self._door.budget.fits(change):
             self._reader = RequestReader(0)  # nothing more is read: what has come of the body can go at once
-            self._give_back()
+            self._return_budget()
             raise Throttled("the broker has no memory for this body now (inflight_bytes_max)")
         self._counted_bytes += change
         self._door.budget.change(change)
 
-    def _give_back(self) -> None:
+    def _return_budget(self) -> None:
         if self._counted_bytes:
             self._door.budget.change(-self._counted_bytes)
             self._counted_bytes = 0
 
     # -- WebSocket
 
-    def _keep_early(self, content: bytes) -> None:
+    def _buffer_early(self, content: bytes) -> None:
         """A client may speak before it has heard that its wish was granted, but only a little."""
         self._early += content
         if len(self._early) > EARLY_BYTES_MAX:
@@ -136,16 +136,16 @@ class HttpConversation:
 
     # -- the end
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         """The error as an answer to the request that cannot be read to its end."""
         if self._tail is not None:
             return (self._tail.farewell(CloseReason.INTERNAL_ERROR, words_of(error)),)
         content = encode_http_response(
-            self._last_response(error), unix_s=self._door.now_s(), keeps_alive=False
+            self._closing_response(error), unix_s=self._door.now_s(), keeps_alive=False
         )
         return (content,)
 
-    def _last_response(self, error: BrokerError) -> Response:
+    def _closing_response(self, error: BrokerError) -> Response:
         if isinstance(error, TooLarge) and self._reader.is_in_head:
             return problem_of(error, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         if isinstance(error, TimedOut):

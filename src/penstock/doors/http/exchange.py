@@ -11,7 +11,7 @@ from penstock.core.session import Session
 from penstock.doors.http.errors import problem_of
 from penstock.doors.http.origins import Origins
 from penstock.node.connections.connection import Connection
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, encode_http_response
 
@@ -23,12 +23,12 @@ MS_PER_S = 1000
 class Exchange:
     """What a handler works with. `parts` are the pieces of the path that stand for something."""
 
-    __slots__ = ("_now_ms", "_origins", "_place", "connection", "parts", "query", "request")
+    __slots__ = ("_now_ms", "_origins", "_slot", "connection", "parts", "query", "request")
 
     def __init__(
         self,
         connection: Connection,
-        place: Place,
+        slot: ReplySlot,
         request: Request,
         origins: Origins,
         now_ms: Callable[[], int],
@@ -37,7 +37,7 @@ class Exchange:
         self.request = request
         self.parts: dict[str, str] = {}
         self.query: dict[str, Any] = {}
-        self._place = place
+        self._slot = slot
         self._origins = origins
         self._now_ms = now_ms
 
@@ -60,7 +60,7 @@ class Exchange:
             is_head=(is_head := request.method == "HEAD"),
             is_old=request.is_old,
         )
-        self._place.answer((content,) if is_head else (content, *response.pieces))
+        self._slot.answer((content,) if is_head else (content, *response.pieces))
         if logger.isEnabledFor(logging.DEBUG):
             self._log(response.status)
         if not request.keeps_alive:

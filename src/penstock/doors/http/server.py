@@ -24,7 +24,7 @@ from penstock.doors.http.tail import Tails, upgrade_response
 from penstock.doors.http.topics import TopicHandlers
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.waist import Waist
@@ -110,9 +110,9 @@ class HttpDoor:
         request: Request,
         match: Match | None,
         route: Route | None,
-        place: Place,
+        slot: ReplySlot,
     ) -> None:
-        exchange = self._exchange(connection, request, place)
+        exchange = self._exchange(connection, request, slot)
         refusal = self._refusal(request, match, route)
         if refusal is not None:
             exchange.reply(refusal)
@@ -124,8 +124,8 @@ class HttpDoor:
         else:
             self._handle(exchange, route)
 
-    def _exchange(self, connection: Connection, request: Request, place: Place) -> Exchange:
-        return Exchange(connection, place, request, self._origins, self._waist.now_ms)
+    def _exchange(self, connection: Connection, request: Request, slot: ReplySlot) -> Exchange:
+        return Exchange(connection, slot, request, self._origins, self._waist.now_ms)
 
     def _handle(self, exchange: Exchange, route: Route) -> None:
         assert route.handler is not None
@@ -227,9 +227,9 @@ class HttpDoor:
         conversation.connection.turns.in_turn(partial(self._begin_tail, conversation, request, match, route))
 
     def _begin_tail(
-        self, conversation: HttpConversation, request: Request, match: Match, route: Route, place: Place
+        self, conversation: HttpConversation, request: Request, match: Match, route: Route, slot: ReplySlot
     ) -> None:
-        exchange = self._exchange(conversation.connection, request, place)
+        exchange = self._exchange(conversation.connection, request, slot)
         exchange.parts = match.parts
         if (foreign := self._foreign(request, is_change=True)) is not None:
             request.keeps_alive = False

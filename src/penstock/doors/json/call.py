@@ -9,7 +9,7 @@ from penstock.core.errors import BrokerError
 from penstock.core.session import Session
 from penstock.doors.json.errors import error_fields
 from penstock.node.connections.connection import Connection
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.runtime.slices import Sliced
 from penstock.wire.json.fields import Fields
 from penstock.wire.json.frames import encode_json, encode_object, frame_pieces
@@ -20,12 +20,12 @@ from penstock.wire.pieces import list_between
 class Call:
     """Answered once, with what was found or with an error; the client's own `id` goes back with it."""
 
-    __slots__ = ("_id", "_on_answered", "_place", "connection", "fields")
+    __slots__ = ("_id", "_on_answered", "_slot", "connection", "fields")
 
     def __init__(
         self,
         connection: Connection,
-        place: Place,
+        slot: ReplySlot,
         fields: Fields,
         own_id: dict[str, Any],
         on_answered: Callable[[], None] | None = None,
@@ -33,7 +33,7 @@ class Call:
         self.connection = connection
         self._on_answered = on_answered
         self.fields = fields
-        self._place = place
+        self._slot = slot
         self._id = own_id
 
     @property
@@ -71,7 +71,7 @@ class Call:
     def _send(self, answer: list[bytes]) -> None:
         if self._on_answered is not None:
             self._on_answered()
-        self._place.answer(answer)
+        self._slot.answer(answer)
 
 
 Handler = Callable[[Call], Coroutine[Any, Any, None] | Sliced[None] | None]

@@ -21,7 +21,7 @@ from penstock.doors.json.topics import TopicHandlers
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.waist import Waist
@@ -130,8 +130,8 @@ class JsonConversation:
         self._changes += is_change
         on_answered = self._answered if is_change else None
 
-        def begin(place: Place) -> None:
-            self._door.start(Call(self._connection, place, fields, own_id, on_answered), handler)
+        def begin(slot: ReplySlot) -> None:
+            self._door.start(Call(self._connection, slot, fields, own_id, on_answered), handler)
 
         if command == HEARTBEAT and self._changes == 1:
             begin(self._connection.reserve())
@@ -143,7 +143,7 @@ class JsonConversation:
     def _answered(self) -> None:
         self._changes -= 1
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         return (encode_object({"ok": False, **error_fields(error)}),)
 
 

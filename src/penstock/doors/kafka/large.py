@@ -94,7 +94,7 @@ class LargeRequests:
 
     def _admit(self, call: Call, elements: int, begin: Callable[[], None]) -> None:
         """Begin as soon as there is room; first come, first served."""
-        call.take_place(self._slices)
+        call.reserve_slot(self._slices)
         self._waiting.append((call, elements, begin))
         self._begin_next()
 

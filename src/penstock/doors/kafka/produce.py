@@ -56,10 +56,10 @@ class ProduceHandler:
         if written.is_acknowledged:
             call.connection.answer((frame,))
             return None
-        place = call.connection.reserve()
+        slot = call.connection.reserve()
 
         def settled(error: BrokerError | None) -> None:
-            place.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
+            slot.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
 
         written.when_acknowledged(settled, request.timeout_ms)
         return None
@@ -78,7 +78,7 @@ class ProduceHandler:
         if request.transactional_id is not None:
             within = InTransaction(request.transactional_id, speaks_v2(call.api_key, call.version))
         if len(batches) > CHUNK and request.acks != Acks.NONE:
-            call.take_place(self._slices)
+            call.reserve_slot(self._slices)
         hold = call.connection.hold
         self._verbs.append_all(call.session, batches, request.acks, within, hold, production.produced)
         return production.finish()

@@ -28,7 +28,7 @@ class KafkaConversation:
     def __init__(self, dispatch: Dispatch, connection: Connection) -> None:
         self.handle = partial(dispatch.handle, connection)
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         return ()
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.core.session import Session
 from penstock.doors.queue.membership import Membership
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.subscriptions import Definition, Wish
 from penstock.node.waist.topics import NewTopic
@@ -59,7 +59,7 @@ class Caller(Protocol):
     def member_id(self) -> str: ...
 
     def answer(
-        self, place: Place, words: Words, outcome: Properties | BrokerError, *, body: bytes = b""
+        self, slot: ReplySlot, words: Words, outcome: Properties | BrokerError, *, body: bytes = b""
     ) -> None: ...
 
 
@@ -82,17 +82,17 @@ class Calls:
             MessageType.REDRIVE: self._redrive,
         }
 
-    def make(self, caller: Caller, words: Words, place: Place) -> None:
+    def make(self, caller: Caller, words: Words, slot: ReplySlot) -> None:
         """Begin a call; its place in line is filled when it is done."""
-        self._tasks.spawn(self._make(caller, words, place))
+        self._tasks.spawn(self._make(caller, words, slot))
 
-    async def _make(self, caller: Caller, words: Words, place: Place) -> None:
+    async def _make(self, caller: Caller, words: Words, slot: ReplySlot) -> None:
         try:
             said = await self._verbs[words.kind](caller, words)
         except BrokerError as error:
-            caller.answer(place, words, error)
+            caller.answer(slot, words, error)
         else:
-            caller.answer(place, words, said.properties, body=said.body)
+            caller.answer(slot, words, said.properties, body=said.body)
 
     # -- verbs
 

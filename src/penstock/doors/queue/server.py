@@ -18,7 +18,7 @@ from penstock.doors.queue.membership import Membership, Usual
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import UNKNOWN, Framing
 from penstock.node.connections.outbox import Piece
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.waist.publisher import Published
 from penstock.node.waist.subscriptions import Outcome
 from penstock.node.waist.waist import Waist
@@ -103,7 +103,7 @@ class QueueConversation:
     def member_id(self) -> str:
         return f"{self._connection.session.client_id or 'member'}-{self._number}"
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         return [self._said(error_properties(error))]
 
     def handle(self, frame: memoryview) -> None:
@@ -126,15 +126,15 @@ class QueueConversation:
         if client is not None and client != session.client_id:
             self._connection.session = session.with_client(client)
         if request.type is MessageType.ACK and in_line:
-            self._connection.turns.beside(lambda place: self._acknowledge_in_line(request, words, place))
+            self._connection.turns.beside(lambda slot: self._acknowledge_in_line(request, words, slot))
         elif request.type is MessageType.ACK:
             self._acknowledge(request, words, ack)
         elif request.type is MessageType.HEARTBEAT:
             self._connection.answer([encode(self._beat(request))])
         elif request.type is MessageType.PUBLISH:
-            self._connection.turns.beside(lambda place: self._publish(request, words, place))
+            self._connection.turns.beside(lambda slot: self._publish(request, words, slot))
         else:
-            self._connection.turns.in_turn(lambda place: self._door.calls.make(self, words, place))
+            self._connection.turns.in_turn(lambda slot: self._door.calls.make(self, words, slot))
 
     # -- answers
 
@@ -146,7 +146,7 @@ class QueueConversation:
 
     def answer(
         self,
-        place: Place,
+        slot: ReplySlot,
         words: Words,
         outcome: Properties | BrokerError,
         sequence: int = NO_SEQUENCE,
@@ -156,22 +156,22 @@ class QueueConversation:
         said = (
             error_properties(outcome) if isinstance(outcome, BrokerError) else ((STATUS, SUCCESS), *outcome)
         )
-        place.answer([self._said((*said, *_echo(tuple(words.values.items()))), sequence, body)])
+        slot.answer([self._said((*said, *_echo(tuple(words.values.items()))), sequence, body)])
 
     # -- requests
 
-    def _publish(self, request: Frame, words: Words, place: Place) -> None:
+    def _publish(self, request: Frame, words: Words, slot: ReplySlot) -> None:
         def settled(outcome: Published | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
-                self.answer(place, words, outcome)
+                self.answer(slot, words, outcome)
             else:
-                self.answer(place, words, ((PARTITION, str(outcome.partition)),), outcome.offset)
+                self.answer(slot, words, ((PARTITION, str(outcome.partition)),), outcome.offset)
 
         try:
             topic, partition = words.text(TOPIC), words.number(PARTITION)
             record = _record(request, words)
         except BrokerError as error:
-            self.answer(place, words, error)
+            self.answer(slot, words, error)
             return
         connection = self._connection
         self._door.publisher.publish(connection.session, topic, record, settled, partition, connection.hold)
@@ -193,13 +193,13 @@ class QueueConversation:
         if ack is not None:
             self.membership.remember(ack[1], words)
         if REQUEST in words.values:
-            place = self._connection.reserve()
-            seat.when_settled(lambda error: self.answer(place, words, () if error is None else error))
+            slot = self._connection.reserve()
+            seat.when_settled(lambda error: self.answer(slot, words, () if error is None else error))
 
-    def _acknowledge_in_line(self, request: Frame, words: Words, place: Place) -> None:
+    def _acknowledge_in_line(self, request: Frame, words: Words, slot: ReplySlot) -> None:
         """An acknowledgement behind a call such as UNSUBSCRIBE: its place in line stays empty."""
         self._acknowledge(request, words, None)
-        place.answer(())
+        slot.answer(())
 
     def _refuse(self, error: BrokerError, words: Words, offset: int) -> None:
         """An acknowledgement that does not count: the member is told, in no line of answers."""

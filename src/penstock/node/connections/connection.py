@@ -21,7 +21,7 @@ from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.crowd import Crowd
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.connections.turns import BYTES_PER_UNIT, Turns
 from penstock.node.runtime.meters import Histogram
 
@@ -42,7 +42,7 @@ class Limits(Protocol):
     def response_queue_bytes_max(self) -> int: ...
 
 
-class Admission(Protocol):
+class ConnectionGate(Protocol):
     """What a connection needs of the gate."""
 
     @property
@@ -70,7 +70,6 @@ class Connection(asyncio.BufferedProtocol):
         "_intake",
         "_is_ending",
         "_is_paused",
-        "_kept_bytes",
         "_limits",
         "_line",
         "_loop",
@@ -78,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         "_on_drained",
         "_outbox",
         "_ready",
+        "_retained_bytes",
         "_sends_soon",
         "_transport",
         "_unfinished",
@@ -96,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, gate: Admission, dialect: Dialect[Connection]
+        self, loop: asyncio.AbstractEventLoop, gate: ConnectionGate, dialect: Dialect[Connection]
     ) -> None:
         self._loop = loop
         self._gate = gate
@@ -105,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self.turns = Turns(self, self._released)
         self._line = self.turns.line
         self._ready: list[Piece] = []
-        self._kept_bytes = 0
+        self._retained_bytes = 0
         """Of answers that are made but not yet with the outbox."""
         self._sends_soon = False
         self._is_paused = False
@@ -181,8 +181,8 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.close()
         self._intake.drop()
         release(self._ready)
-        for place in self._line:
-            release(place.pieces or ())
+        for slot in self._line:
+            release(slot.pieces or ())
         self.turns.clear()
         self._ready.clear()
         self._on_drained.clear()
@@ -229,13 +229,13 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self.turns.holds > 0
             or len(self._line) >= self._limits.requests_in_flight_max
-            or self._kept_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
+            or self._retained_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
 
     @property
     def waiting_bytes(self) -> int:
         """What is made and has not left yet: how far the reader lags behind."""
-        return self._kept_bytes + self._outbox.waiting_bytes
+        return self._retained_bytes + self._outbox.waiting_bytes
 
     def _pause(self) -> None:
         if not self._is_paused:
@@ -274,17 +274,17 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- answers
 
-    def reserve(self) -> Place:
+    def reserve(self) -> ReplySlot:
         """A place in line for an answer that comes later."""
-        place = Place(self)
-        self._line.append(place)
-        return place
+        slot = ReplySlot(self)
+        self._line.append(slot)
+        return slot
 
     def answer(self, pieces: Sequence[Piece]) -> None:
         """An answer that is ready now."""
         if self._line:
             self.reserve().answer(pieces)
-        elif self.keep(pieces):
+        elif self.retain(pieces):
             if self.timing is not None:
                 self.timing.observe(perf_counter() - self.arrived_s)
             self._ready += pieces
@@ -292,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def push(self, pieces: Sequence[Piece]) -> None:
         """Send of the server's own accord, without a place in line. Whoever pushes looks at `waiting_bytes` first."""
-        if not self._is_ending and self.keep(pieces):
+        if not self._is_ending and self.retain(pieces):
             self.active_at = self._loop.time()
             self._ready += pieces
             self._send_soon()
@@ -304,7 +304,7 @@ class Connection(asyncio.BufferedProtocol):
     def not_on_drained(self, callback: Callable[[], None]) -> None:
         self._on_drained.pop(callback, None)
 
-    def keep(self, pieces: Sequence[Piece]) -> bool:
+    def retain(self, pieces: Sequence[Piece]) -> bool:
         """Take an answer in: its bytes count as waiting, and its files stay even if retention removes them.
 
         False when there is nobody left to send it to.
@@ -321,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
                     return False
             else:
                 self.turns.units -= len(piece) // BYTES_PER_UNIT
-            self._kept_bytes += size_of(piece)
+            self._retained_bytes += size_of(piece)
         return True
 
     def advance(self) -> None:
@@ -348,24 +348,24 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed or not self._ready:
             return
         ready, self._ready = self._ready, []
-        self._kept_bytes -= sum(map(size_of, ready))
+        self._retained_bytes -= sum(map(size_of, ready))
         self._outbox.write(ready)
         if self._is_paused:
             self._resume_soon()
         if not self._outbox.waiting_bytes:
-            self._tell_drained()
+            self._notify_drained()
 
     def _drained(self) -> None:
         self.active_at = self._loop.time()
         if self._is_paused:
             self._resume_soon()
-        self._tell_drained()
+        self._notify_drained()
 
-    def _tell_drained(self) -> None:
+    def _notify_drained(self) -> None:
         for callback in tuple(self._on_drained):
             callback()
         if self._is_ending and self.is_quiet:
-            self._say_end()
+            self._send_eof()
 
     @property
     def in_flight(self) -> int:
@@ -411,7 +411,7 @@ class Connection(asyncio.BufferedProtocol):
         words = (
             tuple(filter(None, (error.answer,)))
             if isinstance(error, ForeignProtocol)
-            else self._conversation.last_words(error)
+            else self._conversation.closing_reply(error)
         )
         if not words or self.is_closed or self._is_ending:
             self.close(str(error))
@@ -429,7 +429,7 @@ class Connection(asyncio.BufferedProtocol):
         timer = self._loop.call_later(LINGER_S_MAX, self._transport.abort)
         self.on_close(timer.cancel)
         if self.is_quiet:
-            self._say_end()
+            self._send_eof()
 
     def _end(self) -> None:
         """From now on what comes in is not kept. It is still read: a socket closed on unread bytes forgets what it was
@@ -437,7 +437,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_ending = True
         self._intake.close()
 
-    def _say_end(self) -> None:
+    def _send_eof(self) -> None:
         """All is said. The client hears the end and closes, or is not waited for any longer."""
         if self._has_client_ended or not self._transport.can_write_eof():
             self.hang_up()

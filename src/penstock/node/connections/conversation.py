@@ -28,7 +28,7 @@ class Conversation(Protocol):
     def handle(self, frame: memoryview) -> None:
         """Start one request; the frame is valid until this returns. BrokerError: the connection cannot go on."""
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         """The error in the protocol's own language, sent before the connection ends; empty: it just ends."""
 
 

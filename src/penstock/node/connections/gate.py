@@ -13,7 +13,7 @@ from penstock.core.errors import TimedOut
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.connection_settings import ConnectionSettings
 from penstock.node.connections.crowd import Crowd
-from penstock.node.connections.heap import give_back
+from penstock.node.connections.heap import trim_heap
 from penstock.node.connections.intake import Budget
 from penstock.node.runtime.meters import Meters
 
@@ -103,7 +103,7 @@ class Gate:
                 connection.shrink()
         if self._departed >= DEPARTURES_MANY:
             self._departed = 0
-            give_back()
+            trim_heap()
         self.watch()
 
     def _overdue(self, now: float) -> set[Connection]:

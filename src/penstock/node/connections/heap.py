@@ -22,7 +22,7 @@ def _find_trim() -> Callable[[int], int] | None:
 _trim = _find_trim()
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Return free pages to the system. Costs milliseconds."""
     if _trim is not None:
         _trim(0)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.core.errors import BrokerError
-from penstock.node.connections.place import Line, Place
+from penstock.node.connections.reply_slot import ReplySlot, SlotOwner
 
 UNITS_PER_TURN = 100
 """What one connection may do in one turn of the loop: a request costs one unit, and so do BYTES_PER_UNIT."""
@@ -21,7 +21,7 @@ BYTES_PER_UNIT = 1 << 15
 """Bytes of a request, or of an answer that is made in memory, that count as much as a request."""
 
 
-class Owner(Line, Protocol):
+class Owner(SlotOwner, Protocol):
     """The connection."""
 
     def fail(self, error: BrokerError) -> None: ...
@@ -48,13 +48,13 @@ class Turns:
     def __init__(self, owner: Owner, released: Callable[[], None]) -> None:
         self._owner = owner
         self._released = released
-        self.line: deque[Place] = deque()
+        self.line: deque[ReplySlot] = deque()
         """Every request that has a place and whose answer has not left it."""
         self.holds = 0
         """Requests that were started and have not taken effect: no other is started before they have."""
-        self._unbegun: deque[Place] = deque()
+        self._unbegun: deque[ReplySlot] = deque()
         """The end of the line: requests that wait for an exclusive one, or are exclusive themselves."""
-        self._exclusive: Place | None = None
+        self._exclusive: ReplySlot | None = None
         """The exclusive request that has begun and is not answered."""
         self._after_answers: Callable[[], None] | None = None
         self._is_beginning = False
@@ -86,18 +86,18 @@ class Turns:
 
         return release_hold
 
-    def in_turn(self, begin: Callable[[Place], None]) -> None:
+    def in_turn(self, begin: Callable[[ReplySlot], None]) -> None:
         """Start an exclusive request: after all before it are answered; those behind it wait for its answer."""
-        self._enqueue(Place(self._owner, begin, is_exclusive=True))
+        self._enqueue(ReplySlot(self._owner, begin, is_exclusive=True))
 
-    def beside(self, begin: Callable[[Place], None]) -> None:
+    def beside(self, begin: Callable[[ReplySlot], None]) -> None:
         """Start a request beside those before it that are not answered, unless one of them is exclusive."""
         if not self._unbegun and self._exclusive is None and not self.holds:
-            place = Place(self._owner)
-            self.line.append(place)
-            begin(place)
+            slot = ReplySlot(self._owner)
+            self.line.append(slot)
+            begin(slot)
         else:
-            self._enqueue(Place(self._owner, begin))
+            self._enqueue(ReplySlot(self._owner, begin))
 
     def when_answered(self, begin: Callable[[], None]) -> None:
         """Start a request once all before it are answered; it takes its own place in line then.
@@ -135,9 +135,9 @@ class Turns:
         self._unbegun.clear()
         self._after_answers = None
 
-    def _enqueue(self, place: Place) -> None:
-        self.line.append(place)
-        self._unbegun.append(place)
+    def _enqueue(self, slot: ReplySlot) -> None:
+        self.line.append(slot)
+        self._unbegun.append(slot)
         self._begin_ready()
 
     def _begin_ready(self) -> None:
@@ -150,14 +150,14 @@ class Turns:
                 if self.units <= 0:
                     self._go_on_soon()
                     break
-                place = self._unbegun[0]
-                if place.is_exclusive:
-                    if self.line[0] is not place:
+                slot = self._unbegun[0]
+                if slot.is_exclusive:
+                    if self.line[0] is not slot:
                         break
-                    self._exclusive = place
+                    self._exclusive = slot
                 self._unbegun.popleft()
                 self.units -= 1
-                place.begin()
+                slot.begin()
         finally:
             self._is_beginning = False
 

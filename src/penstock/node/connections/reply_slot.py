@@ -10,26 +10,26 @@ from penstock.node.connections.outbox import Piece
 from penstock.node.runtime.meters import Histogram
 
 
-class Line(Protocol):
+class SlotOwner(Protocol):
     """What a place needs of its connection."""
 
     timing: Histogram | None
     arrived_s: float
 
-    def keep(self, pieces: Sequence[Piece]) -> bool: ...
+    def retain(self, pieces: Sequence[Piece]) -> bool: ...
 
     def advance(self) -> None: ...
 
 
-class Place:
+class ReplySlot:
     """One request's place in the line of answers."""
 
     __slots__ = ("_begin", "_connection", "_started_s", "_timing", "is_exclusive", "pieces")
 
     def __init__(
         self,
-        connection: Line,
-        begin: Callable[[Place], None] | None = None,
+        connection: SlotOwner,
+        begin: Callable[[ReplySlot], None] | None = None,
         *,
         is_exclusive: bool = False,
     ) -> None:
@@ -49,7 +49,7 @@ class Place:
     def answer(self, pieces: Sequence[Piece]) -> None:
         """Fill the place, once."""
         assert self.pieces is None, "answered twice"
-        if self._connection.keep(pieces):
+        if self._connection.retain(pieces):
             if self._timing is not None:
                 self._timing.observe(perf_counter() - self._started_s)
             self.pieces = pieces
