@@ -24,7 +24,7 @@ from penstock.core.records.build import build_batch
 from penstock.core.session import ANONYMOUS, Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
-from penstock.node.coordinators.subscriptions import Wish
+from penstock.node.coordinators.subscriptions import SubscriptionRequest
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.words import KNOWN
@@ -74,7 +74,7 @@ class Stage:
         broker.group_coordinator.committed.commit(GROUP, Committer(), [offset], NO_RETENTION, answers.append)
         await until(lambda: answers)
         await broker.transactions.init(TRANSACTIONAL_ID, 60_000, None)
-        await broker.subscriptions.create(Wish(SUBSCRIPTION, TOPIC))
+        await broker.subscriptions.create(SubscriptionRequest(SUBSCRIPTION, TOPIC))
 
     def refuse(self) -> None:
         self.doors.waist.authorization.authorizer = self.authorizer

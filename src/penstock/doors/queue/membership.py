@@ -33,7 +33,7 @@ WAITING_BYTES_MAX = 1 << 20
 SILENCE_BEATS = 3
 """A member that says nothing for so many heartbeats is gone."""
 
-USUAL_MAX = 256
+ACK_CACHE_MAX = 256
 """So many forms of acknowledgement are remembered: one for each partition is enough."""
 
 RENEW = "renew"
@@ -41,12 +41,12 @@ _PLAIN = frozenset({SUBSCRIPTION, PARTITION, OUTCOME})
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
-class Usual(NamedTuple):
+class CachedAck(NamedTuple):
     """An acknowledgement that says no more than that messages are done, as it was understood before."""
 
     seat: Seat
     partition: int
-    words: Words
+    fields: Words
 
 
 class Membership:
@@ -58,9 +58,9 @@ class Membership:
         self._loop = asyncio.get_running_loop()
         self._seats: dict[str, Seat] = {}
         self._is_slow = False
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         self._watch: asyncio.TimerHandle | None = None
-        self.usual: dict[bytes, Usual] = {}
+        self.ack_cache: dict[bytes, CachedAck] = {}
         """Acknowledgements as they lie in their frames, kept because they repeat themselves."""
 
     # -- coming and going
@@ -74,7 +74,7 @@ class Membership:
         if not self._seats:
             self._connection.on_close(self._lost)
             self._connection.on_drained(self._drained)
-            self._look_after()
+            self._check_liveness()
         self._seats[name] = seat
         return seat
 
@@ -96,7 +96,7 @@ class Membership:
 
     def _drop(self, subscription: str) -> None:
         self._seats.pop(subscription, None)
-        self.usual.clear()
+        self.ack_cache.clear()
         if not self._seats:
             self._connection.not_on_close(self._lost)
             self._connection.not_on_drained(self._drained)
@@ -112,19 +112,19 @@ class Membership:
 
     # -- signs of life
 
-    def hear(self) -> None:
+    def note_activity(self) -> None:
         """Something came from the client."""
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
 
-    def _look_after(self) -> None:
-        silent_s = self._loop.time() - self._heard_at
+    def _check_liveness(self) -> None:
+        silent_s = self._loop.time() - self._active_at
         if silent_s >= self._silence_s_max:
             self._watch = None
             self._connection.close(
                 f"a member said nothing for {silent_s:.1f} s, not even HEARTBEAT (subscription_heartbeat_ms)"
             )
             return
-        self._watch = self._loop.call_later(self._silence_s_max - silent_s + 0.001, self._look_after)
+        self._watch = self._loop.call_later(self._silence_s_max - silent_s + 0.001, self._check_liveness)
 
     # -- messages
 
@@ -141,7 +141,7 @@ class Membership:
                             MessageType.DATA,
                             record.offset,
                             record.timestamp_ms,
-                            _place(subscription, topic, partition, number) + _content(record),
+                            _origin(subscription, topic, partition, number) + _content(record),
                             record.value or b"",
                         )
                         for partition, record, number in messages
@@ -166,35 +166,35 @@ class Membership:
         properties = (*error_properties(error), (SUBSCRIPTION, subscription))
         self._connection.push([encode(Frame(MessageType.ACK, properties=properties))])
 
-    def remember(self, raw: bytes, words: Words) -> None:
+    def cache_ack(self, raw: bytes, fields: Words) -> None:
         """The member will say the same again; only what says accept, and nothing besides, is kept."""
         if (
-            words.values.keys() <= _PLAIN
-            and words.values.get(OUTCOME, Outcome.ACCEPT.value) == Outcome.ACCEPT.value
+            fields.values.keys() <= _PLAIN
+            and fields.values.get(OUTCOME, Outcome.ACCEPT.value) == Outcome.ACCEPT.value
         ):
-            if len(self.usual) == USUAL_MAX:
-                self.usual.clear()
-            seat = self._seat(words.text(SUBSCRIPTION))
-            self.usual[raw] = Usual(seat, words.number(PARTITION) or 0, words)
+            if len(self.ack_cache) == ACK_CACHE_MAX:
+                self.ack_cache.clear()
+            seat = self._seat(fields.text(SUBSCRIPTION))
+            self.ack_cache[raw] = CachedAck(seat, fields.number(PARTITION) or 0, fields)
 
-    def acknowledge(self, words: Words, offset: int) -> Seat:
+    def acknowledge(self, fields: Words, offset: int) -> Seat:
         """A member says what became of a message, or that it needs more time. Raises what is wrong with that."""
-        seat, session = self._seat(words.text(SUBSCRIPTION)), self._connection.session
-        partition = words.number(PARTITION) or 0
-        said = words.values.get(OUTCOME, Outcome.ACCEPT.value)
-        if said == RENEW:
+        seat, session = self._seat(fields.text(SUBSCRIPTION)), self._connection.session
+        partition = fields.number(PARTITION) or 0
+        outcome_name = fields.values.get(OUTCOME, Outcome.ACCEPT.value)
+        if outcome_name == RENEW:
             seat.renew(session, partition, offset)
             return seat
-        outcome = _OUTCOMES.get(said)
+        outcome = _OUTCOMES.get(outcome_name)
         if outcome is None:
             known = ", ".join((*_OUTCOMES, RENEW))
-            raise InvalidRequest(f"ACK: {OUTCOME} is one of {known}, not {said!r}")
-        seat.acknowledge(session, partition, offset, outcome, words.values.get(REASON))
+            raise InvalidRequest(f"ACK: {OUTCOME} is one of {known}, not {outcome_name!r}")
+        seat.acknowledge(session, partition, offset, outcome, fields.values.get(REASON))
         return seat
 
 
 @lru_cache(1024)
-def _place(subscription: str, topic: str, partition: int, number: int) -> bytes:
+def _origin(subscription: str, topic: str, partition: int, number: int) -> bytes:
     """The same few bytes for message after message."""
     return encode_properties(
         (

@@ -50,7 +50,7 @@ class ClassicGroups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
     def _decide_join(self, shard: GroupShard, group_id: str, command: JoinCommand) -> Decision[Joined]:
         """A consumer group takes classic members in; any other kind makes room only once it is empty."""
@@ -127,7 +127,7 @@ class ClassicGroups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
     def describe(self, group_id: str, answered: Answered[Group]) -> None:
         """Answered with the Group, to be read at once and not kept; UnknownGroup if there is none of this kind."""

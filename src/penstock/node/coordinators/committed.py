@@ -84,7 +84,7 @@ class CommittedOffsets:
         def decide(one: NewOffset) -> Event:
             return machine.decide_commit(group_id, one.place, _committed(one, moment, expire_ms))
 
-        shard.carry_out(group_id, _each(offsets, decide, seen), answered)
+        shard.commit(group_id, _each(offsets, decide, seen), answered)
 
     def _check_committer(
         self, shard: GroupShard, group_id: str, by: Committer, moment: Moment, *, transactional: bool
@@ -131,7 +131,7 @@ class CommittedOffsets:
                 NotCoordinator(f"{shard.partition} was taken over while offsets of {group_id!r} were read")
             )
             return
-        shard.carry_out(group_id, Decision(answer=found), answered)
+        shard.commit(group_id, Decision(answer=found), answered)
 
     def remove(self, group_id: str, wanted: Sequence[TopicPartition], answered: Answered[Outcomes]) -> None:
         """Answered with a list: for each place None, or why its offset has to stay."""
@@ -153,7 +153,7 @@ class CommittedOffsets:
                 decision.events += shard.roster.offsets.decide_remove(group_id, place)
                 outcomes.append(None)
         decision.answer = outcomes
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
     # -- for transactions
 
@@ -181,7 +181,7 @@ class CommittedOffsets:
         def decide(one: NewOffset) -> Event:
             return machine.decide_pend(group_id, *producer, one.place, _committed(one, moment, NO_EXPIRY))
 
-        shard.carry_out(group_id, _each(offsets, decide, seen), answered)
+        shard.commit(group_id, _each(offsets, decide, seen), answered)
 
     def settle(self, index: int, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
         """The producer's transaction has ended: its offsets on one partition of the groups' topic count, or are gone.

@@ -41,7 +41,7 @@ class ConsumerGroups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
     def _decide(self, shard: GroupShard, group_id: str, beat: Beat) -> Decision[BeatAnswer]:
         """A classic group of consumers becomes a consumer group; any other makes room only once it is empty."""

@@ -108,9 +108,9 @@ class DeadLetters:
             if origin not in self._written:
                 self._write(live, partition, origin, letter, await letter.feed.read_again(origin.offset))
         await partition.sync_to(partition.end_offset)
-        self._keep_done(live, some)
+        self._persist_done(live, some)
 
-    def _keep_done(self, live: LiveSubscription, some: Mapping[Origin, _Letter]) -> None:
+    def _persist_done(self, live: LiveSubscription, some: Mapping[Origin, _Letter]) -> None:
         """They lie in the topic for good; but what is gone meanwhile must not speak for what took its name."""
         if live.is_closed:
             return
@@ -139,7 +139,7 @@ class DeadLetters:
                 "a dead letter is gone from its topic: %s", origin, extra={"topic": definition.topic}
             )
             return
-        headers = (*_own_headers(record), *_story(definition, origin, letter))
+        headers = (*_own_headers(record), *_cause_headers(definition, origin, letter))
         batch = build_batch([NewRecord(record.key, record.value, headers)], self._runtime.clock.now_ms())
         partition.append_own(batch)
         self._written.add(origin)
@@ -154,10 +154,10 @@ def _own_headers(record: Record) -> tuple[Header, ...]:
     )
 
 
-def _story(definition: Definition, origin: Origin, letter: _Letter) -> Iterator[Header]:
+def _cause_headers(definition: Definition, origin: Origin, letter: _Letter) -> Iterator[Header]:
     """Why a message is here and where it comes from, as headers."""
     is_worn_out = letter.deliveries >= definition.deliveries_max
-    said = {
+    facts = {
         "reason": f"delivered {letter.deliveries} times, never acknowledged" if is_worn_out else "rejected",
         "error": letter.feed.complaints.get(origin.offset, ""),
         "subscription": definition.name,
@@ -167,21 +167,21 @@ def _story(definition: Definition, origin: Origin, letter: _Letter) -> Iterator[
         "offset": str(origin.offset),
         "deliveries": str(letter.deliveries),
     }
-    for name, value in said.items():
+    for name, value in facts.items():
         if value:
             yield Header(PREFIX + name, value.encode())
 
 
 def origin_of(record: Record) -> Origin | None:
     """Which message a letter was; None for what is no letter of ours."""
-    said = {
+    facts = {
         header.key.removeprefix(PREFIX): (header.value or b"").decode(errors="replace")
         for header in record.headers
         if header.key.startswith(PREFIX)
     }
     try:
-        feed = Feed(said["subscription"], bytes.fromhex(said["topic-id"]), int(said["partition"]))
-        return Origin(feed, int(said["offset"]))
+        feed = Feed(facts["subscription"], bytes.fromhex(facts["topic-id"]), int(facts["partition"]))
+        return Origin(feed, int(facts["offset"]))
     except (KeyError, ValueError):
         return None
 

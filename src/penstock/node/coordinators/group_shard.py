@@ -1,6 +1,6 @@
 """One partition of the groups' topic, live: its roster, the calls that wait, the timers. Knows no kind of group.
 
-Every change goes through `carry_out`: persist and apply, file the caller if it has to wait, and answer once everything
+Every change goes through `commit`: persist and apply, file the caller if it has to wait, and answer once everything
 that was persisted of the group so far is durable. A timer per group calls its `decide_tick`.
 """
 
@@ -81,7 +81,7 @@ class GroupShard(Shard[Roster]):
             self._arm(group)
             yield 1
 
-    def _let_go(self, error: NotCoordinator) -> None:
+    def _on_resign(self, error: NotCoordinator) -> None:
         self.gone_topics.clear()
         self.release(error)
 
@@ -101,7 +101,7 @@ class GroupShard(Shard[Roster]):
 
     # -- changing
 
-    def carry_out(
+    def commit(
         self, group_id: str, decision: Decision[AnswerT], answered: Answered[AnswerT] | None = None
     ) -> None:
         """Make a decision happen and answer whom it concerns; if it cannot be persisted, only that is answered."""
@@ -114,9 +114,9 @@ class GroupShard(Shard[Roster]):
             return
         if decision.waits is not None:
             assert answered is not None, decision
-            self._file(group_id, decision.waits, answered)
+            self._park(group_id, decision.waits, answered)
         elif answered is not None:
-            self._tell(group_id, answered, decision.answer)
+            self._answer(group_id, answered, decision.answer)
         for waiter, answer in decision.replies:
             self._reply(group_id, waiter, answer)
         self._settle_timer(group_id)
@@ -130,7 +130,7 @@ class GroupShard(Shard[Roster]):
             return
         self.when_persisted(end_offset, settled)
 
-    def _file(self, group_id: str, waiter: Waiter, answered: Answered[Any]) -> None:
+    def _park(self, group_id: str, waiter: Waiter, answered: Answered[Any]) -> None:
         """A call that repeats one still waiting takes its place; the earlier one, whose client gave up, is let go."""
         calls = self._waiting_calls.setdefault(group_id, {})
         earlier = calls.pop(waiter, None)
@@ -144,9 +144,9 @@ class GroupShard(Shard[Roster]):
         if not calls:
             self._waiting_calls.pop(group_id, None)
         if answered is not None:
-            self._tell(group_id, answered, answer)
+            self._answer(group_id, answered, answer)
 
-    def _tell(self, group_id: str, answered: Answered[Any], answer: Any) -> None:
+    def _answer(self, group_id: str, answered: Answered[Any], answer: Any) -> None:
         """Answer once all that was persisted of the group is durable: what is said must survive."""
         self.when_persisted(group_id, lambda error: answered(answer if error is None else error))
 
@@ -190,7 +190,7 @@ class GroupShard(Shard[Roster]):
         if group is None:
             return
         try:
-            self.carry_out(group_id, group.decide_tick(self.moment()))
+            self.commit(group_id, group.decide_tick(self.moment()))
         except BrokerError as error:
             if error.retriable:
                 logger.warning("cannot persist group timeout; retrying: %s", error, extra={"group": group_id})

@@ -2,7 +2,7 @@
 
 Groups live on the partitions of the internal topic `__consumer_offsets`, by a hash of their id. The topic is made when
 the first client looks for a coordinator. What one kind of group can do is in its own module beside this one
-(`classic_groups`, …), as are committed offsets (`committed`); all of them go through a shard's `carry_out`.
+(`classic_groups`, …), as are committed offsets (`committed`); all of them go through a shard's `commit`.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Groups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, Decision(answer=group), answered)
+        shard.commit(group_id, Decision(answer=group), answered)
 
     def remove(self, group_id: str, answered: Answered[None]) -> None:
         """Remove a group that has no members, with its offsets."""
@@ -155,7 +155,7 @@ class Groups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, Decision(events), answered)
+        shard.commit(group_id, Decision(events), answered)
 
 
 def check_group_id(group_id: str) -> str:

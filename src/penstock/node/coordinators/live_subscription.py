@@ -70,7 +70,7 @@ class LiveSubscription:
         self._windows: dict[str, int] = {}
         self._leaving: dict[str, bool] = {}
         """Members that are gone, and whether what they hold counts as delivered."""
-        self._asking: list[Settled] = []
+        self._awaiting_settlement: list[Settled] = []
         """Who wants to know when all that was said so far is durable."""
         self.is_closed = False
         self._is_due = False
@@ -166,7 +166,7 @@ class LiveSubscription:
 
     def when_settled(self, settled: Settled) -> None:
         """Call back once everything that members have said so far is durable."""
-        self._asking.append(settled)
+        self._awaiting_settlement.append(settled)
         self._turn_soon()
 
     def _feed(self, partition: int) -> SubscriptionFeed:
@@ -191,8 +191,8 @@ class LiveSubscription:
         if self._timer is not None:
             self._timer[1].cancel()
             self._timer = None
-        asking, self._asking = self._asking, []
-        for settled in asking:
+        waiting, self._awaiting_settlement = self._awaiting_settlement, []
+        for settled in waiting:
             settled(error)
         recipients, self._recipients = self._recipients, {}
         for recipient in recipients.values():
@@ -211,16 +211,16 @@ class LiveSubscription:
             return
         try:
             self._settle()
-            self._tell()
-            self._deal()
+            self._notify_settled()
+            self._dispatch()
         except BrokerError as error:
             self._stall(error)
         else:
             self._arm()
 
-    def _tell(self) -> None:
-        asking, self._asking = self._asking, []
-        for settled in asking:
+    def _notify_settled(self) -> None:
+        waiting, self._awaiting_settlement = self._awaiting_settlement, []
+        for settled in waiting:
             self.shard.when_persisted(self.shard.end_offset, settled)
 
     def _stall(self, error: BrokerError) -> None:
@@ -235,28 +235,28 @@ class LiveSubscription:
     def _settle(self) -> None:
         """What was said, whose time is up, who is gone, what the log let go of: decided in this order, kept together
         where one does not depend on the other."""
-        said = [(feed, feed.machine.decide_settle_all(feed.claims)) for feed in self.feeds if feed.claims]
-        if said:
-            self._carry_out(said)
-            for feed, _ in said:
+        claimed = [(feed, feed.machine.decide_settle_all(feed.claims)) for feed in self.feeds if feed.claims]
+        if claimed:
+            self._commit(claimed)
+            for feed, _ in claimed:
                 feed.take_claims()
         now_ms = self._now_ms()
         late = [
             (feed, feed.machine.decide_tick(now_ms)) for feed in self.feeds if feed.machine.wake_ms <= now_ms
         ]
-        self._carry_out(late)
+        self._commit(late)
         while self._leaving:
             member_id, is_counted = next(iter(self._leaving.items()))
-            self._carry_out(
+            self._commit(
                 [(feed, feed.machine.decide_leave(member_id, is_counted=is_counted)) for feed in self.feeds]
             )
             del self._leaving[member_id]
         for feed in self.feeds:
             trimmed = feed.machine.decide_trim(feed.partition.start_offset)
             if trimmed:
-                self._carry_out([(feed, Decision(list(trimmed), []))])
+                self._commit([(feed, Decision(list(trimmed), []))])
 
-    def _carry_out(self, decisions: Sequence[tuple[SubscriptionFeed, Decision[list[DeadLetter]]]]) -> None:
+    def _commit(self, decisions: Sequence[tuple[SubscriptionFeed, Decision[list[DeadLetter]]]]) -> None:
         events = [event for _, decision in decisions for event in decision.events]
         if not events:
             return
@@ -268,12 +268,12 @@ class LiveSubscription:
             if letters:
                 self._bury(feed, letters)
 
-    def _deal(self) -> None:
+    def _dispatch(self) -> None:
         """Deal out as much as windows allow, each time from another partition first."""
         if not self._recipients:
             return
         members = self.shard.book.members(self.name)
-        parcels: dict[str, list[Delivered]] = {}
+        by_member: dict[str, list[Delivered]] = {}
         count = len(self.feeds)
         self._first = (self._first + 1) % count
         for place in range(count):
@@ -282,24 +282,26 @@ class LiveSubscription:
                 break
             feed = self.feeds[(self._first + place) % count]
             try:
-                self._deal_from(feed, min(room, TURN_COUNT_MAX), parcels)
+                self._dispatch_from(feed, min(room, TURN_COUNT_MAX), by_member)
             except BrokerError as error:
-                self._pass_over(feed, error)
-        for member_id, messages in parcels.items():
+                self._skip_feed(feed, error)
+        for member_id, messages in by_member.items():
             recipient = self._recipients.get(member_id)
             if recipient is not None:
                 recipient.deliver(self.name, messages)
-        if parcels and members.room:
+        if by_member and members.room:
             self._turn_soon()
 
-    def _pass_over(self, feed: SubscriptionFeed, error: BrokerError) -> None:
+    def _skip_feed(self, feed: SubscriptionFeed, error: BrokerError) -> None:
         """One partition cannot be read; the others go on, and it is tried again later."""
         logger.error(
             "a subscription cannot read %s: %s", feed.partition, error, extra={"subscription": self.name}
         )
         self._loop.call_later(RETRY_S, self._turn_soon)
 
-    def _deal_from(self, feed: SubscriptionFeed, count_max: int, parcels: dict[str, list[Delivered]]) -> None:
+    def _dispatch_from(
+        self, feed: SubscriptionFeed, count_max: int, by_member: dict[str, list[Delivered]]
+    ) -> None:
         machine = feed.machine
         if machine.ready and self.shard.partition.high_watermark < feed.returned_upto:
             self.shard.when_persisted(feed.returned_upto, lambda _: self._turn_soon())
@@ -320,7 +322,7 @@ class LiveSubscription:
                 feed.claim(member_id, offset, Outcome.ACCEPT, None)
                 self._turn_soon()
             else:
-                parcels.setdefault(member_id, []).append(Delivered(index, record, number))
+                by_member.setdefault(member_id, []).append(Delivered(index, record, number))
 
     # -- time
 

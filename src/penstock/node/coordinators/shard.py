@@ -177,13 +177,13 @@ class Shard(Generic[MachineT]):
         waiting, self._waiting = self._waiting, {}
         self._offsets.clear()
         self.end_offset = 0
-        self._let_go(error)
+        self._on_resign(error)
         self.machine = self._make_machine()
         for settled in waiting.values():
             settled(error)
         self._end_loads()
 
-    def _let_go(self, error: NotCoordinator) -> None:
+    def _on_resign(self, error: NotCoordinator) -> None:
         """Answer every call that the subclass holds, and end its timers and tasks. For subclasses."""
 
     def _end_loads(self) -> None:

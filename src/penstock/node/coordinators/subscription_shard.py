@@ -44,7 +44,7 @@ class SubscriptionShard(Shard[SubscriptionBook]):
                 self._revive(self, definition)
             yield REVIVE_UNITS
 
-    def _let_go(self, error: NotCoordinator) -> None:
+    def _on_resign(self, error: NotCoordinator) -> None:
         self._close(self, error)
 
     def apply(self, events: Iterable[Any]) -> None:

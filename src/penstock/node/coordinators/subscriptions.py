@@ -55,7 +55,7 @@ OpenTopic = Callable[[str, int, Mapping[str, str], bool], Awaitable[list[Partiti
 """The partitions of a topic that the broker makes for itself if it is not there; the flag: it is internal."""
 
 
-class Wish(NamedTuple):
+class SubscriptionRequest(NamedTuple):
     """What a new subscription is asked to be; None: as the settings say."""
 
     name: str
@@ -151,7 +151,7 @@ class Subscriptions:
     def _close_all(self, shard: SubscriptionShard, error: NotCoordinator) -> None:
         """The shard is coordinated here no longer."""
         for name in [name for name, live in self._live.items() if live.shard is shard]:
-            self._let_go(name, error)
+            self._close(name, error)
 
     def _shard_of(self, name: str) -> SubscriptionShard:
         if not self.host.is_open:
@@ -160,16 +160,16 @@ class Subscriptions:
 
     # -- coming and going
 
-    async def create(self, wish: Wish) -> bool:
+    async def create(self, request: SubscriptionRequest) -> bool:
         """Make a subscription that outlives the node; False if there was the same already, which goes on as it was."""
-        check_subscription_name(wish.name)
-        topic = self._subscribable(wish.topic)
-        definition = self._defined(wish, topic)
+        check_subscription_name(request.name)
+        topic = self._subscribable(request.topic)
+        definition = self._defined(request, topic)
         await self.open()
-        shard = self._shard_of(wish.name)
-        topic = self._subscribable(wish.topic)
-        known = shard.book.find(wish.name)
-        starts = [] if known else [_start(one, wish.start_offset) for one in self._partitions_of(topic)]
+        shard = self._shard_of(request.name)
+        topic = self._subscribable(request.topic)
+        known = shard.book.find(request.name)
+        starts = [] if known else [_start(one, request.start_offset) for one in self._partitions_of(topic)]
         events = shard.book.decide_create(definition, starts)
         if events:
             shard.persist(events)
@@ -184,26 +184,26 @@ class Subscriptions:
         check_topic_name(dead_letter_topic(name))
         return topic
 
-    def _defined(self, wish: Wish, topic: Topic) -> Definition:
+    def _defined(self, request: SubscriptionRequest, topic: Topic) -> Definition:
         settings = self._settings
-        hold_ms = settings.subscription_hold_ms if wish.hold_ms is None else wish.hold_ms
+        hold_ms = settings.subscription_hold_ms if request.hold_ms is None else request.hold_ms
         deliveries_max = (
-            settings.subscription_deliveries_max if wish.deliveries_max is None else wish.deliveries_max
+            settings.subscription_deliveries_max if request.deliveries_max is None else request.deliveries_max
         )
         for number, what in ((hold_ms, "time to hold a message"), (deliveries_max, "number of deliveries")):
             if not 0 < number < 2**31:
                 raise InvalidRequest(f"the {what} cannot be {number}; it is from 1 to {2**31 - 1}")
         now_ms = self._runtime.clock.now_ms()
-        return Definition(wish.name, topic.name, topic.id, hold_ms, deliveries_max, now_ms)
+        return Definition(request.name, topic.name, topic.id, hold_ms, deliveries_max, now_ms)
 
     async def remove(self, name: str) -> None:
         """End a subscription; its members are told, nothing is left of it but its dead letters."""
         shard = self._shard_of(name)
         end_offset = shard.persist(shard.book.decide_remove(name))
-        self._let_go(name, UnknownGroup(f"the subscription {name!r} was deleted"))
+        self._close(name, UnknownGroup(f"the subscription {name!r} was deleted"))
         await shard.persisted(end_offset)
 
-    def _let_go(self, name: str, error: BrokerError) -> None:
+    def _close(self, name: str, error: BrokerError) -> None:
         live = self._live.pop(name, None)
         if live is not None and not live.is_closed:
             live.close(error)
@@ -215,7 +215,7 @@ class Subscriptions:
                 continue  # it looks for the topics itself once it is read
             for definition in shard.book.definitions:
                 if definition.topic in names:
-                    self._let_go(definition.name, UnknownTopic(f"topic {definition.topic!r} was deleted"))
+                    self._close(definition.name, UnknownTopic(f"topic {definition.topic!r} was deleted"))
                     _persist_or_leave(shard, shard.book.decide_remove(definition.name))
 
     def follow_topic(self, topic: Topic) -> None:

@@ -52,7 +52,7 @@ class TransactionShard(Shard[Transactions]):
             self.finish(one.transactional_id)
             yield FINISH_UNITS
 
-    def _let_go(self, error: NotCoordinator) -> None:
+    def _on_resign(self, error: NotCoordinator) -> None:
         self._tasks.cancel()
         self._later.clear()
         attempts, self._attempts = self._attempts, {}
@@ -95,14 +95,14 @@ class TransactionShard(Shard[Transactions]):
         attempt = self._attempts.get(transactional_id)
         if attempt is None:
             attempt = self._attempts[transactional_id] = asyncio.get_running_loop().create_future()
-            self._tasks.spawn(self._carry_out(transactional_id, attempt, self._attempts), self._crashed)
+            self._tasks.spawn(self._finish(transactional_id, attempt, self._attempts), self._crashed)
         return attempt
 
     def _crashed(self, bug: BaseException) -> None:
         """Work on this shard crashed: nothing that it holds can be trusted any more."""
         self.partition.fail(Offline(f"defect: {bug!r}"))
 
-    async def _carry_out(self, transactional_id: str, attempt: Attempt, attempts: dict[str, Attempt]) -> None:
+    async def _finish(self, transactional_id: str, attempt: Attempt, attempts: dict[str, Attempt]) -> None:
         """Until it is done: a disk may have room again, and an offline partition's topic may be deleted."""
         pause_s = RETRY_S
         try:

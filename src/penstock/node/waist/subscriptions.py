@@ -16,8 +16,8 @@ from penstock.node.broker import Broker
 from penstock.node.coordinators.live_subscription import Delivered as Delivered
 from penstock.node.coordinators.live_subscription import LiveSubscription, Recipient
 from penstock.node.coordinators.subscriptions import PartitionProgress as PartitionProgress
+from penstock.node.coordinators.subscriptions import SubscriptionRequest as SubscriptionRequest
 from penstock.node.coordinators.subscriptions import Subscriptions
-from penstock.node.coordinators.subscriptions import Wish as Wish
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
@@ -110,11 +110,11 @@ class SubscriptionVerbs:
 
     # -- coming and going
 
-    async def create(self, session: Session, wish: Wish) -> bool:
+    async def create(self, session: Session, request: SubscriptionRequest) -> bool:
         """Create a subscription; False if there was the same already, which goes on as it was."""
-        coordinator = self._coordinator(session, Operation.READ, wish.name)
-        self._authorization.authorize_topic(session, Operation.READ, wish.topic)
-        return await coordinator.create(wish)
+        coordinator = self._coordinator(session, Operation.READ, request.name)
+        self._authorization.authorize_topic(session, Operation.READ, request.topic)
+        return await coordinator.create(request)
 
     async def delete(self, session: Session, name: str) -> None:
         """End a subscription; its members are told."""
