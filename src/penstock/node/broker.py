@@ -81,7 +81,7 @@ class Broker:
         self.catalog_version = 0
         """Goes up whenever topics change, so that doors may keep what they made of them."""
         self._recovery_points = recovery_points
-        self._rows: dict[str, list[Partition]] = {}
+        self._by_topic: dict[str, list[Partition]] = {}
         self._producer_ids: Iterator[int] = iter(())
         self._metadata_file = MetadataFile(self._open_metadata_log(), runtime, identity.run_epoch)
         self._metadata = CatalogHost(self._metadata_file, self.catalog, runtime, self._follow)
@@ -214,32 +214,32 @@ class Broker:
     # -- partitions
 
     def partitions(self) -> list[Partition]:
-        return [partition for row in self._rows.values() for partition in row]
+        return [partition for partitions in self._by_topic.values() for partition in partitions]
 
     def partitions_of(self, topic: str) -> list[Partition]:
         """The partitions of one topic in their order; none if there is no such topic. Not to be changed."""
-        return self._rows.get(topic, [])
+        return self._by_topic.get(topic, [])
 
     def partition(self, topic: TopicRef, index: int) -> Partition:
         """The owner of one partition."""
         if isinstance(topic, bytes):
             topic = self.catalog.topic_by_id(topic).name
-        row = self._rows.get(topic)
-        if row is None or not 0 <= index < len(row):
+        partitions = self._by_topic.get(topic)
+        if partitions is None or not 0 <= index < len(partitions):
             raise UnknownTopic(f"there is no partition {index} of a topic {topic!r}")
-        return row[index]
+        return partitions[index]
 
     def _open_topic(self, topic: Topic) -> Sliced[None]:
         """Bring the owners of a topic's partitions in line with the catalog. A new topic has partitions all at once."""
         config = self.catalog.config(topic.name)
-        row = self._rows.get(topic.name, [])
-        for partition in row:
+        partitions = self._by_topic.get(topic.name, [])
+        for partition in partitions:
             partition.configure(config)
             yield 1
-        for index in range(len(row), topic.partition_count):
-            row.append(self._open_partition(topic, index, config))
+        for index in range(len(partitions), topic.partition_count):
+            partitions.append(self._open_partition(topic, index, config))
             yield OPENING_UNITS
-        self._rows[topic.name] = row
+        self._by_topic[topic.name] = partitions
 
     def _open_partition(self, topic: Topic, index: int, config: TopicConfig) -> Partition:
         directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
@@ -268,10 +268,10 @@ class Broker:
 
     def _reopen(self, topic: Topic, failed: Partition) -> None:
         """Try again to open a partition that could not be opened for want of descriptors or space."""
-        row = self._rows.get(topic.name, [])
-        if failed not in row or topic.id != self.catalog.topic(topic.name).id:
+        partitions = self._by_topic.get(topic.name, [])
+        if failed not in partitions or topic.id != self.catalog.topic(topic.name).id:
             return
-        row[failed.index] = partition = self._open_partition(topic, failed.index, failed.config)
+        partitions[failed.index] = partition = self._open_partition(topic, failed.index, failed.config)
         self.catalog_version += 1
         if partition.failure is None:
             logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
@@ -316,12 +316,12 @@ class Broker:
             self.subscriptions.forget_topics(removed)
 
     def _drop_topic(self, name: str) -> Sliced[None]:
-        row = self._rows.pop(name)
-        for partition in row:
+        partitions = self._by_topic.pop(name)
+        for partition in partitions:
             self._recovery_points.pop(partition.log.directory, None)
             partition.close(UnknownTopic(f"topic {name!r} was deleted"))
             yield CLOSING_UNITS
-        self._remove_directory(row[0].log.directory.rpartition("/")[0])
+        self._remove_directory(partitions[0].log.directory.rpartition("/")[0])
 
     async def create_topic(self, new: NewTopic) -> None:
         """Create a topic; it is durable before this returns."""
@@ -347,7 +347,7 @@ class Broker:
             return () if catalog.find(name) is not None else self.creation.decide(catalog, new)
 
         await self.change(decide)
-        return list(self._rows[name])
+        return list(self._by_topic[name])
 
     def new_topic_id(self) -> bytes:
         return make_topic_id(self.runtime.rng)

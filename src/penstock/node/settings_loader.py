@@ -176,10 +176,10 @@ def _unknown_in_file(written: Written) -> str:
     return f"unknown setting{_hint(inner, known)}"
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
+def _hint(name: str, known: Iterable[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(word, list(known), n=1)
+    close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

@@ -27,8 +27,8 @@ class HealthHandlers:
         is_online, offline = self._verbs.readiness(exchange.session)
         is_ready = is_online and not self.is_closing
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        word = "ready" if is_ready else "stopping" if self.is_closing else "offline"
-        return json_response({"status": word, "offline_partitions": offline}, status)
+        status_text = "ready" if is_ready else "stopping" if self.is_closing else "offline"
+        return json_response({"status": status_text, "offline_partitions": offline}, status)
 
     async def metrics(self, exchange: Exchange) -> Response:
         """GET /metrics; others get their turn between the pieces."""

@@ -10,7 +10,7 @@ from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.core.model import Isolation, Record
 from penstock.doors.http.errors import advice_of, problem_of
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
+from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Choice, Field, Number, Offset
 from penstock.node.runtime.meters import count_error
 from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.pages import Page, Pages
@@ -50,13 +50,16 @@ ISOLATIONS = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Is
 
 SHOW_FIELD = Field(
     "values",
-    Word(tuple(Show)),
+    Choice(tuple(Show)),
     Show.JSON.value,
     "How values are shown: objects and lists as such and the rest as text; all as text; or all as base64. What is no"
     " text is always base64.",
 )
 ISOLATION_FIELD = Field(
-    "isolation", Word(tuple(ISOLATIONS)), "read_committed", "Whether records of open transactions are shown."
+    "isolation",
+    Choice(tuple(ISOLATIONS)),
+    "read_committed",
+    "Whether records of open transactions are shown.",
 )
 READ_FIELDS = (
     Field("offset", Offset(), EARLIEST, "Where to begin: an offset, `earliest` or `latest`."),

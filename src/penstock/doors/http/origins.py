@@ -45,8 +45,8 @@ class Hosts:
         names = {LOOPBACK_NAME, settings.host, settings.advertised_host}
         if is_wildcard(settings.host):
             names.add(socket.gethostname())
-        given = _listed(settings.http_allowed_hosts)
-        self._names = {_plain(name) for name in (*names, *given) if name}
+        listed = _listed(settings.http_allowed_hosts)
+        self._names = {_plain(name) for name in (*names, *listed) if name}
         self._suffixes = tuple(name for name in self._names if name.startswith("."))
 
     def allows(self, request: Request) -> bool:

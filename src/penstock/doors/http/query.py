@@ -31,18 +31,18 @@ class Number(NamedTuple):
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
 
 
-class Word(NamedTuple):
+class Choice(NamedTuple):
     """One of some words."""
 
-    words: tuple[str, ...]
+    choices: tuple[str, ...]
 
     def read(self, name: str, text: str) -> str:
-        if text not in self.words:
-            raise InvalidRequest(f"{name} must be {' or '.join(self.words)}")
+        if text not in self.choices:
+            raise InvalidRequest(f"{name} must be {' or '.join(self.choices)}")
         return text
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "enum": list(self.words)}
+        return {"type": "string", "enum": list(self.choices)}
 
 
 class Offset(NamedTuple):
@@ -57,15 +57,15 @@ class Offset(NamedTuple):
             raise InvalidRequest(f"{error}, or {EARLIEST} or {LATEST}") from None
 
     def schema(self) -> dict[str, Any]:
-        words = {"type": "string", "enum": [EARLIEST, LATEST]}
-        return {"oneOf": [{"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}, words]}
+        choices = {"type": "string", "enum": [EARLIEST, LATEST]}
+        return {"oneOf": [{"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}, choices]}
 
 
 class Field(NamedTuple):
     """One field of a query."""
 
     name: str
-    kind: Number | Word | Offset
+    kind: Number | Choice | Offset
     default: Any
     meaning: str
 
@@ -80,8 +80,8 @@ def read_query(
         if has_filter and name in FILTERS:
             continue
         if name not in known:
-            words = ", ".join((*known, *(FILTERS if has_filter else ()))) or "none"
-            raise InvalidRequest(f"the query has a field {name[:100]!r}; known are: {words}")
+            choices = ", ".join((*known, *(FILTERS if has_filter else ()))) or "none"
+            raise InvalidRequest(f"the query has a field {name[:100]!r}; known are: {choices}")
         if len(texts) > 1:
             raise InvalidRequest(f"the query says {name} more than once")
         values[name] = known[name].kind.read(name, texts[0])

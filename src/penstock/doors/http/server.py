@@ -204,7 +204,7 @@ class HttpDoor:
             return problem(
                 HTTPStatus.UPGRADE_REQUIRED, "WebSocketOnly", "a tail is a WebSocket", advice, needed
             )
-        return _body_refusal(request) if route.body is not None else _unasked_body(request)
+        return _body_refusal(request) if route.body is not None else _unexpected_body(request)
 
     def _openapi(self, exchange: Exchange) -> Response:
         """GET /openapi.json"""
@@ -278,13 +278,15 @@ def _body_refusal(request: Request) -> Response | None:
         understood = [("Accept-Encoding", "gzip")]
         return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnknownCoding", detail, advice, understood)
     if kind != JSON:
-        said = f"it came as {kind[:100]}" if kind else "it did not say what it is"
+        found = f"it came as {kind[:100]}" if kind else "it did not say what it is"
         advice = f"Send Content-Type: {JSON}."
-        return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "NotJson", f"the body must be JSON, {said}", advice)
+        return problem(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "NotJson", f"the body must be JSON, {found}", advice
+        )
     return None
 
 
-def _unasked_body(request: Request) -> Response | None:
+def _unexpected_body(request: Request) -> Response | None:
     if not request.body:
         return None
     return problem(

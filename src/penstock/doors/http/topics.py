@@ -9,7 +9,7 @@ from urllib.parse import quote
 from penstock.core.errors import InvalidRequest
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.query import Field, Word
+from penstock.doors.http.query import Choice, Field
 from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.topics import ConfigChange, ConfigOp, NewTopic, PartitionDetail, Topic
 from penstock.node.waist.waist import Waist
@@ -21,7 +21,7 @@ _CHANGE_FIELDS = ("partitions", "configs")
 _REPLICAS_MAX = 2**15 - 1
 
 LIST_FIELDS = (
-    Field("internal", Word(("false", "true")), "false", "Whether the broker's own topics are listed."),
+    Field("internal", Choice(("false", "true")), "false", "Whether the broker's own topics are listed."),
 )
 
 

@@ -54,7 +54,7 @@ class RecordHandlers:
                 call.session,
                 topic,
                 record,
-                lambda outcome: _tell_one(call, outcome),
+                lambda outcome: _answer_one(call, outcome),
                 partition,
                 call.connection.hold,
             )
@@ -71,7 +71,7 @@ class RecordHandlers:
             call.session,
             topic,
             records,
-            lambda outcomes: _tell_all(call, outcomes),
+            lambda outcomes: _answer_all(call, outcomes),
             partition,
             call.connection.hold,
         )
@@ -101,7 +101,7 @@ class RecordHandlers:
             call.connection,
             wanted,
             _encode_all,
-            lambda outcome: _tell_read(call, wanted, outcome),
+            lambda outcome: _answer_page(call, wanted, outcome),
         )
 
     def _offset(self, call: Call, wanted: Wanted, place: object) -> int:
@@ -129,14 +129,14 @@ def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:
     return records
 
 
-def _tell_one(call: Call, outcome: Published | BrokerError) -> None:
+def _answer_one(call: Call, outcome: Published | BrokerError) -> None:
     if isinstance(outcome, BrokerError):
         call.refuse(outcome)
     else:
         call.answer({"partition": outcome.partition, "offset": outcome.offset})
 
 
-def _tell_all(call: Call, outcomes: list[Published | BrokerError]) -> None:
+def _answer_all(call: Call, outcomes: list[Published | BrokerError]) -> None:
     """Each message has its own result; the answer is an error if any of them has one."""
     results: list[dict[str, Any]] = [
         error_fields(one)
@@ -155,7 +155,7 @@ def _encode_all(records: list[Record]) -> bytes:
     return encode_json([encode_message(record) for record in records])[1:-1]
 
 
-def _tell_read(call: Call, wanted: Wanted, outcome: Page | BrokerError) -> None:
+def _answer_page(call: Call, wanted: Wanted, outcome: Page | BrokerError) -> None:
     if isinstance(outcome, BrokerError):
         call.refuse(outcome)
         return

@@ -42,21 +42,21 @@ class AccessHandlers:
     def describe_acls(
         self, call: Call, request: messages.DescribeAclsRequest
     ) -> messages.DescribeAclsResponse:
-        code, words = _refused(self._verbs.describe_acls, call)
-        return messages.DescribeAclsResponse(error_code=code, error_message=words, resources=[])
+        code, message = _refused(self._verbs.describe_acls, call)
+        return messages.DescribeAclsResponse(error_code=code, error_message=message, resources=[])
 
     def create_acls(self, call: Call, request: messages.CreateAclsRequest) -> messages.CreateAclsResponse:
         response = messages.CreateAclsResponse
         check_count(len(request.creations))
-        code, words = _refused(self._verbs.alter_acls, call)
-        refused = response.AclCreationResult(error_code=code, error_message=words)
+        code, message = _refused(self._verbs.alter_acls, call)
+        refused = response.AclCreationResult(error_code=code, error_message=message)
         return response(results=[refused] * len(request.creations))
 
     def delete_acls(self, call: Call, request: messages.DeleteAclsRequest) -> messages.DeleteAclsResponse:
         response = messages.DeleteAclsResponse
         check_count(len(request.filters))
-        code, words = _refused(self._verbs.alter_acls, call)
-        refused = response.DeleteAclsFilterResult(error_code=code, error_message=words, matching_acls=[])
+        code, message = _refused(self._verbs.alter_acls, call)
+        refused = response.DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])
         return response(filter_results=[refused] * len(request.filters))
 
     # -- quotas and credentials
@@ -83,8 +83,8 @@ class AccessHandlers:
             check_count(len(request.users or ()))
         except BrokerError as error:
             return response(error_code=code_of(error), error_message=words_of(error), results=[])
-        asked = Counter(user.name for user in request.users or ())
-        results = [_no_credentials(name, count) for name, count in asked.items()]
+        requested = Counter(user.name for user in request.users or ())
+        results = [_no_credentials(name, count) for name, count in requested.items()]
         return response(error_message="", results=results)
 
 
@@ -120,10 +120,13 @@ def _check_filter(components: list[messages.DescribeClientQuotasRequest.Componen
 def _no_credentials(
     name: str, count: int
 ) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
-    code, words = ErrorCode.RESOURCE_NOT_FOUND, "Attempt to describe a user credential that does not exist: "
+    code, message = (
+        ErrorCode.RESOURCE_NOT_FOUND,
+        "Attempt to describe a user credential that does not exist: ",
+    )
     if count > 1:
         code = ErrorCode.DUPLICATE_RESOURCE
-        words = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+        message = "Cannot describe SCRAM credentials for the same user twice in a single request: "
     return messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult(
-        user=name, error_code=int(code), error_message=words + name, credential_infos=[]
+        user=name, error_code=int(code), error_message=message + name, credential_infos=[]
     )

@@ -200,7 +200,9 @@ def _alteration(resource: messages.IncrementalAlterConfigsRequest.AlterConfigsRe
     return Alteration(_kind(resource), resource.resource_name, changes)
 
 
-def _config_change(asked: messages.IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
-    if asked.config_operation not in _OPS:
-        raise InvalidRequest(f"{asked.name}: there is no operation {asked.config_operation} on a setting")
-    return ConfigChange(ConfigOp(asked.config_operation), asked.name, asked.value)
+def _config_change(requested: messages.IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
+    if requested.config_operation not in _OPS:
+        raise InvalidRequest(
+            f"{requested.name}: there is no operation {requested.config_operation} on a setting"
+        )
+    return ConfigChange(ConfigOp(requested.config_operation), requested.name, requested.value)

@@ -80,24 +80,24 @@ class TopicHandlers:
         """Remove topics, by name or, in newer versions, by id."""
         state = messages.DeleteTopicsRequest.DeleteTopicState
         if call.version >= _BY_ID_FROM:
-            asked = request.topics
+            requested = request.topics
         else:
-            asked = [state(name=name, topic_id=NO_ID) for name in request.topic_names]
+            requested = [state(name=name, topic_id=NO_ID) for name in request.topic_names]
         wanted: list[str | bytes | BrokerError] = []
         answers, pace = [], Pace()
-        for one in asked:
+        for one in requested:
             if (one.name is None) == (one.topic_id == NO_ID):
                 wanted.append(InvalidRequest("a topic to delete is named either by its name or by its id"))
             else:
                 wanted.append(one.topic_id if one.name is None else one.name)
             await pace.spend(_ANSWER_UNITS)
         deleted = await self._verbs.delete_all(call.session, wanted, timeout_ms=request.timeout_ms)
-        for one, found in zip(asked, deleted, strict=True):
+        for one, found in zip(requested, deleted, strict=True):
             answer = messages.DeleteTopicsResponse.DeletableTopicResult(
                 name=one.name if found.name is None else found.name,
                 topic_id=one.topic_id if found.id == NO_ID else found.id,
             )
-            answers.append(_tell(answer, found.error))
+            answers.append(_with_error(answer, found.error))
             await pace.spend(_ANSWER_UNITS)
         return messages.DeleteTopicsResponse(responses=answers)
 
@@ -120,7 +120,7 @@ class TopicHandlers:
         answers = []
         for topic, error in zip(request.topics, errors, strict=True):
             answer = messages.CreatePartitionsResponse.CreatePartitionsTopicResult(name=topic.name)
-            answers.append(_tell(answer, error))
+            answers.append(_with_error(answer, error))
             await pace.spend(_ANSWER_UNITS)
         return messages.CreatePartitionsResponse(results=answers)
 
@@ -160,47 +160,49 @@ class TopicHandlers:
         call: Call,
         deadline: Deadline,
         name: str,
-        asked: messages.DeleteRecordsRequest.DeleteRecordsPartition,
+        requested: messages.DeleteRecordsRequest.DeleteRecordsPartition,
         answer: messages.DeleteRecordsResponse.DeleteRecordsPartitionResult,
     ) -> None:
         try:
             answer.low_watermark = await self._verbs.delete_records(
-                call.session, name, asked.partition_index, asked.offset, deadline
+                call.session, name, requested.partition_index, requested.offset, deadline
             )
         except BrokerError as error:
             answer.error_code = code_of(error)
 
 
 def _new_topic(
-    asked: messages.CreateTopicsRequest.CreatableTopic, twice: set[Hashable]
+    requested: messages.CreateTopicsRequest.CreatableTopic, twice: set[Hashable]
 ) -> NewTopic | BrokerError:
     try:
-        check_named_once(asked.name, twice)
-        check_settings_once(one.name for one in asked.configs)
+        check_named_once(requested.name, twice)
+        check_settings_once(one.name for one in requested.configs)
     except BrokerError as error:
         return error
-    count, replicas = asked.num_partitions, asked.replication_factor
+    count, replicas = requested.num_partitions, requested.replication_factor
     return NewTopic(
-        asked.name,
+        requested.name,
         None if count == _AS_CONFIGURED else count,
-        {one.name: one.value for one in asked.configs},
+        {one.name: one.value for one in requested.configs},
         None if replicas == _AS_CONFIGURED else replicas,
-        [ReplicaAssignment(one.partition_index, one.broker_ids) for one in asked.assignments],
+        [ReplicaAssignment(one.partition_index, one.broker_ids) for one in requested.assignments],
     )
 
 
 def _growth(
-    asked: messages.CreatePartitionsRequest.CreatePartitionsTopic, twice: set[Hashable]
+    requested: messages.CreatePartitionsRequest.CreatePartitionsTopic, twice: set[Hashable]
 ) -> Growth | BrokerError:
     try:
-        check_named_once(asked.name, twice)
+        check_named_once(requested.name, twice)
     except BrokerError as error:
         return error
-    assigned = asked.assignments
-    return Growth(asked.name, asked.count, None if assigned is None else [one.broker_ids for one in assigned])
+    assigned = requested.assignments
+    return Growth(
+        requested.name, requested.count, None if assigned is None else [one.broker_ids for one in assigned]
+    )
 
 
-def _tell(answer: AnswerT, error: BrokerError | None) -> AnswerT:
+def _with_error(answer: AnswerT, error: BrokerError | None) -> AnswerT:
     """Write into an answer what went wrong, if anything did."""
     if error is not None:
         answer.error_code = code_of(error)
@@ -213,7 +215,7 @@ def _created(
 ) -> messages.CreateTopicsResponse.CreatableTopicResult:
     answer = messages.CreateTopicsResponse.CreatableTopicResult(name=name, error_message=None, configs=[])
     if isinstance(outcome, BrokerError):
-        return _tell(answer, outcome)
+        return _with_error(answer, outcome)
     answer.topic_id = outcome.topic.id
     if outcome.entries is None:
         answer.topic_config_error_code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

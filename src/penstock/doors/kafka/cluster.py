@@ -25,7 +25,7 @@ _EMPTY_MEANS_ALL = 0
 _CREATES_ALWAYS_BEFORE = 4
 _BY_ID_FROM = 12
 _BROKER_ENDPOINTS = 1
-_NOT_ASKED = -(2**31)
+_NOT_REQUESTED = -(2**31)
 
 
 class ClusterHandlers:
@@ -122,7 +122,7 @@ class ClusterHandlers:
         topics: list[messages.MetadataResponse.MetadataResponseTopic],
     ) -> messages.MetadataResponse:
         cluster, response = self._cluster.describe(call.session), messages.MetadataResponse
-        is_asked = request.include_cluster_authorized_operations
+        is_requested = request.include_cluster_authorized_operations
         return response(
             brokers=[
                 response.MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port)
@@ -131,7 +131,7 @@ class ClusterHandlers:
             cluster_id=cluster.cluster_id,
             controller_id=cluster.controller_id,
             topics=topics,
-            cluster_authorized_operations=self._operations(call, CLUSTER) if is_asked else _NOT_ASKED,
+            cluster_authorized_operations=self._operations(call, CLUSTER) if is_requested else _NOT_REQUESTED,
         )
 
     def _known(
@@ -140,12 +140,14 @@ class ClusterHandlers:
         response = messages.MetadataResponse
         partitions: list[Any] = []
         states = self._topics.states(call.session, topic.name)
-        while some := [response.MetadataResponsePartition(**_place(one)) for one in islice(states, CHUNK)]:
+        while some := [
+            response.MetadataResponsePartition(**_leadership(one)) for one in islice(states, CHUNK)
+        ]:
             partitions += some
             yield len(some)
         yield 1
         is_open = len(partitions) >= topic.partition_count
-        is_asked = request.include_topic_authorized_operations
+        is_requested = request.include_topic_authorized_operations
         return response.MetadataResponseTopic(
             error_code=0 if is_open else int(ErrorCode.LEADER_NOT_AVAILABLE),
             name=topic.name,
@@ -153,7 +155,7 @@ class ClusterHandlers:
             is_internal=topic.internal,
             partitions=partitions,
             topic_authorized_operations=(
-                self._operations(call, topic_resource(topic.name)) if is_asked else _NOT_ASKED
+                self._operations(call, topic_resource(topic.name)) if is_requested else _NOT_REQUESTED
             ),
         )
 
@@ -170,7 +172,7 @@ class ClusterHandlers:
                 cluster_id=cluster.cluster_id,
                 brokers=[],
             )
-        is_asked = request.include_cluster_authorized_operations
+        is_requested = request.include_cluster_authorized_operations
         return response(
             cluster_id=cluster.cluster_id,
             controller_id=cluster.controller_id,
@@ -178,7 +180,7 @@ class ClusterHandlers:
                 response.DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port)
                 for one in cluster.brokers
             ],
-            cluster_authorized_operations=self._operations(call, CLUSTER) if is_asked else _NOT_ASKED,
+            cluster_authorized_operations=self._operations(call, CLUSTER) if is_requested else _NOT_REQUESTED,
         )
 
     def describe_topic_partitions(
@@ -230,7 +232,7 @@ class ClusterHandlers:
             is_internal=topic.internal,
             partitions=[
                 response.DescribeTopicPartitionsResponsePartition(
-                    **_place(one), eligible_leader_replicas=[], last_known_elr=[]
+                    **_leadership(one), eligible_leader_replicas=[], last_known_elr=[]
                 )
                 for one in self._topics.states(call.session, name, first, count)
             ],
@@ -281,7 +283,7 @@ class ClusterHandlers:
         )
 
 
-def _place(state: PartitionState) -> dict[str, Any]:
+def _leadership(state: PartitionState) -> dict[str, Any]:
     """Who leads a partition and who holds it; a partition whose disk failed has nobody."""
     return {
         "error_code": 0 if state.leader_id >= 0 else int(ErrorCode.LEADER_NOT_AVAILABLE),

@@ -23,7 +23,7 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, messages
 
 _BY_ID_FROM = 10
-_NEW_WORDS_FROM = 9
+_NEW_CODES_FROM = 9
 _BEFORE_9: dict[type[BrokerError], ErrorCode] = {
     UnknownGroup: ErrorCode.ILLEGAL_GENERATION,
     StaleMember: ErrorCode.UNSUPPORTED_VERSION,
@@ -133,15 +133,17 @@ class CommittedHandlers:
                 code = coordinator_code_of(outcome)
                 done((self._refused(call, request, code) if call.version < _GROUP_ERROR_FROM else [], code))
                 return
-            asked = request.topics
-            steps = self._all(call, outcome) if asked is None else self._asked(call, asked, outcome)
-            self._slices.go(steps, partial(self._told, call, done))
+            requested = request.topics
+            steps = (
+                self._all(call, outcome) if requested is None else self._requested(call, requested, outcome)
+            )
+            self._slices.go(steps, partial(self._fetched, call, done))
 
         yield from self._verbs.fetch(
             call.session, request.group_id, by, wanted, answered, require_stable=require_stable
         )
 
-    def _told(self, call: Call, done: Callable[[Any], None], topics: list[Any] | Exception) -> None:
+    def _fetched(self, call: Call, done: Callable[[Any], None], topics: list[Any] | Exception) -> None:
         if isinstance(topics, Exception):
             call.connection.close(f"OffsetFetch: {topics}")
         else:
@@ -153,7 +155,7 @@ class CommittedHandlers:
             return str(topic.name)
         return self._topics.name_of(call.session, topic.topic_id)
 
-    def _asked(
+    def _requested(
         self, call: Call, topics: Sequence[Any], found: dict[TopicPartition, Any]
     ) -> Sliced[list[Any]]:
         answers = []
@@ -234,8 +236,8 @@ def _entry(topic: str | bytes, one: Any) -> OffsetEntry:
 
 
 def _commit_code(call: Call, error: BrokerError) -> int:
-    older_word = _BEFORE_9.get(type(error)) if call.version < _NEW_WORDS_FROM else None
-    return coordinator_code_of(error) if older_word is None else int(older_word)
+    older_code = _BEFORE_9.get(type(error)) if call.version < _NEW_CODES_FROM else None
+    return coordinator_code_of(error) if older_code is None else int(older_code)
 
 
 def _partition(call: Call, index: int, found: Committed | BrokerError | None, code: int = 0) -> Any:

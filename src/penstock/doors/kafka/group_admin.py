@@ -40,7 +40,7 @@ class GroupAdminHandlers:
         if not left:
             answer(response(groups=[]))
 
-        def told(
+        def collect(
             one: messages.DescribeGroupsResponse.DescribedGroup,
             outcome: ClassicGroupDescription | BrokerError,
         ) -> None:
@@ -54,7 +54,7 @@ class GroupAdminHandlers:
                 answer(response(groups=described))
 
         for one in described:
-            self._verbs.describe_classic(call.session, one.group_id, partial(told, one))
+            self._verbs.describe_classic(call.session, one.group_id, partial(collect, one))
             yield 1 + len(one.members)
 
     # -- ListGroups

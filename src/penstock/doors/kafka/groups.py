@@ -72,17 +72,17 @@ class GroupHandlers:
     ) -> Sliced[messages.FindCoordinatorResponse]:
         response = messages.FindCoordinatorResponse
         if call.version < _MANY_KEYS_FROM:
-            return response(**self._place(call, request.key_type, request.key, failure))
+            return response(**self._endpoint(call, request.key_type, request.key, failure))
         coordinators: list[Any] = []
         for keys in chunks(request.coordinator_keys):
             coordinators += [
-                response.Coordinator(key=key, **self._place(call, request.key_type, key, failure))
+                response.Coordinator(key=key, **self._endpoint(call, request.key_type, key, failure))
                 for key in keys
             ]
             yield len(keys) // 4
         return response(coordinators=coordinators)
 
-    def _place(self, call: Call, key_type: int, key: str, failure: BrokerError | None) -> dict[str, Any]:
+    def _endpoint(self, call: Call, key_type: int, key: str, failure: BrokerError | None) -> dict[str, Any]:
         code, message, where = 0, None, BrokerEndpoint(-1, "", -1)
         kind = _KINDS.get(key_type)
         if kind is None:

@@ -132,5 +132,5 @@ def _fill(
         answer.leader_epoch = found.leader_epoch
 
 
-def _units(asked: messages.ListOffsetsRequest.ListOffsetsPartition) -> int:
-    return _SEARCH_UNITS if asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP else 1
+def _units(requested: messages.ListOffsetsRequest.ListOffsetsPartition) -> int:
+    return _SEARCH_UNITS if requested.timestamp >= 0 or requested.timestamp == MAX_TIMESTAMP else 1

@@ -74,10 +74,10 @@ class PlacementHandlers:
             partitions = []
             for one in topic.partitions:
                 wanted = Reassignment(topic.name, one.partition_index, one.replicas)
-                code, words = _reassigned(self._verbs.reassign(call.session, wanted))
+                code, message = _reassigned(self._verbs.reassign(call.session, wanted))
                 partitions.append(
                     response.ReassignablePartitionResponse(
-                        partition_index=one.partition_index, error_code=code, error_message=words
+                        partition_index=one.partition_index, error_code=code, error_message=message
                     )
                 )
             answers.append(response.ReassignableTopicResponse(name=topic.name, partitions=partitions))
@@ -164,14 +164,14 @@ def _reassigned(outcome: PlacementOutcome | BrokerError) -> _Coded:
 
 
 def _elections_refused(
-    call: Call, named: Sequence[tuple[str, list[int]]], code: int, words: str | None
+    call: Call, named: Sequence[tuple[str, list[int]]], code: int, message: str | None
 ) -> messages.ElectLeadersResponse:
     """The first version has no place for an error of the whole: it stands with every partition."""
     response = messages.ElectLeadersResponse
     if call.version >= _ELECTION_ERROR_FROM:
         return response(error_code=code, replica_election_results=[])
     results = [
-        _election_results(topic, [_election_result(index, code, words) for index in indexes])
+        _election_results(topic, [_election_result(index, code, message) for index in indexes])
         for topic, indexes in named
     ]
     return response(replica_election_results=results)
@@ -184,10 +184,10 @@ def _election_results(
 
 
 def _election_result(
-    index: int, code: int, words: str | None
+    index: int, code: int, message: str | None
 ) -> messages.ElectLeadersResponse.PartitionResult:
     return messages.ElectLeadersResponse.PartitionResult(
-        partition_id=index, error_code=code, error_message=words
+        partition_id=index, error_code=code, error_message=message
     )
 
 
@@ -197,8 +197,8 @@ def _elected(outcome: PlacementOutcome | BrokerError, kind: int) -> _Coded:
     if isinstance(outcome, BrokerError):
         return code_of(outcome), words_of(outcome)
     if outcome is PlacementOutcome.OFFLINE:
-        code, words = _OFFLINE[kind]
-        return int(code), words
+        code, message = _OFFLINE[kind]
+        return int(code), message
     return int(ErrorCode.ELECTION_NOT_NEEDED), "Leader election not needed for topic partition."
 
 

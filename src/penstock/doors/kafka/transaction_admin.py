@@ -37,15 +37,15 @@ class TransactionAdminHandlers:
         response = messages.WriteTxnMarkersResponse
         answers = []
         pace = Pace()
-        for asked in request.markers:
+        for requested in request.markers:
             await pace.spend(1)
             topics = []
-            for topic in asked.topics:
+            for topic in requested.topics:
                 await pace.spend(1)
                 codes: list[int] = []
                 for some in chunks(topic.partition_indexes):
                     codes += await asyncio.gather(
-                        *(self._write(call, asked, TopicPartition(topic.name, index)) for index in some)
+                        *(self._write(call, requested, TopicPartition(topic.name, index)) for index in some)
                     )
                     await pace.spend(_MARKER_UNITS * len(some))
                 partitions = [
@@ -53,15 +53,15 @@ class TransactionAdminHandlers:
                     for index, code in zip(topic.partition_indexes, codes, strict=True)
                 ]
                 topics.append(response.WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-            answers.append(response.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
+            answers.append(response.WritableTxnMarkerResult(producer_id=requested.producer_id, topics=topics))
         return response(markers=answers)
 
     async def _write(
-        self, call: Call, asked: messages.WriteTxnMarkersRequest.WritableTxnMarker, place: TopicPartition
+        self, call: Call, requested: messages.WriteTxnMarkersRequest.WritableTxnMarker, place: TopicPartition
     ) -> int:
-        marker = Marker(asked.transaction_result, asked.coordinator_epoch)
-        is_bumped = asked.transaction_version >= _BUMPED_FROM
-        new = NewMarker(asked.producer_id, asked.producer_epoch, marker, is_bumped)
+        marker = Marker(requested.transaction_result, requested.coordinator_epoch)
+        is_bumped = requested.transaction_version >= _BUMPED_FROM
+        new = NewMarker(requested.producer_id, requested.producer_epoch, marker, is_bumped)
         try:
             await self._verbs.write_marker(call.session, place, new)
         except BrokerError as error:

@@ -110,7 +110,7 @@ class CatalogHost:
         Both may take slices: nobody else decides meanwhile. A change that was begun ends even if its caller is
         cancelled; otherwise the log could hold events that the catalog never saw.
         """
-        await self._changes.to_the_end(self._change(decide))
+        await self._changes.run_to_completion(self._change(decide))
 
     async def _change(self, decide: Decide) -> None:
         async with self._turn:

@@ -125,7 +125,7 @@ class MetadataFile:
     # -- the four verbs
 
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
-        return await self._appends.to_the_end(self._append(index, tuple(events)))
+        return await self._appends.run_to_completion(self._append(index, tuple(events)))
 
     async def _append(self, index: int, events: tuple[Event, ...]) -> int | Conflict:
         assert events, "an append has at least one event"

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.node.definitions.definition import Definition, Kind
 from penstock.node.definitions.units import parse_bytes, parse_ms, show_bytes, show_ms
 
-_SWITCH_WORDS = {
+_SWITCH_VALUES = {
     "on": True,
     "true": True,
     "yes": True,
@@ -85,10 +85,10 @@ def _host(raw: object, may_be_empty: bool) -> str:
 def _switch(raw: object) -> bool:
     if isinstance(raw, bool):
         return raw
-    word = str(raw).strip().lower()
-    if word not in _SWITCH_WORDS:
+    text = str(raw).strip().lower()
+    if text not in _SWITCH_VALUES:
         raise ValueError("not a switch")
-    return _SWITCH_WORDS[word]
+    return _SWITCH_VALUES[text]
 
 
 def _is_off(raw: object) -> bool:

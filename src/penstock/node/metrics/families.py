@@ -19,7 +19,7 @@ from penstock.core.version import __version__
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
 from penstock.node.replicas.partition import Partition
-from penstock.node.runtime.meters import ERRORS_TOLD, Histogram
+from penstock.node.runtime.meters import ERRORS_SENT, Histogram
 
 Value = int | float | Histogram | None
 Samples = Iterator[tuple[tuple[str, ...], Value]]
@@ -144,7 +144,7 @@ def _requests(broker: Broker) -> Samples:
 
 
 def _errors(broker: Broker) -> Samples:
-    yield from sorted(ERRORS_TOLD.items())
+    yield from sorted(ERRORS_SENT.items())
 
 
 def _fsyncs(broker: Broker) -> Samples:

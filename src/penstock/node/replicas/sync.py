@@ -27,24 +27,24 @@ def run_sync(files: Files, plan: SyncPlan, pause: Callable[[float], None] = slee
     """Blocks until all of the plan is on stable storage; returns the seconds it took. Runs in a worker thread."""
     started_s = perf_counter()
     for file in plan.files:
-        _once_open(file.sync, pause)
+        _sync_when_open(file.sync, pause)
     for directory in plan.directories:
-        _once_open(partial(files.sync_dir, directory), pause)
+        _sync_when_open(partial(files.sync_dir, directory), pause)
     return perf_counter() - started_s
 
 
-def _once_open(sync: Callable[[], None], pause: Callable[[float], None]) -> None:
+def _sync_when_open(sync: Callable[[], None], pause: Callable[[float], None]) -> None:
     """Sync; wait for a descriptor as long as there is none."""
-    is_told = False
+    is_logged = False
     while True:
         try:
             sync()
         except OutOfDescriptors as error:
-            if not is_told:
+            if not is_logged:
                 logger.warning(
                     "sync delayed until a file descriptor is free; acknowledgements wait for it: %s", error
                 )
-                is_told = True
+                is_logged = True
             pause(OPEN_RETRY_S)
         else:
             return

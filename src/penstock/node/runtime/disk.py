@@ -24,12 +24,12 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def _disk_error(error: OSError, doing: str, path: str) -> BrokerError:
-    words = f"{doing} {path}: {error.strerror or error}"
+    message = f"{doing} {path}: {error.strerror or error}"
     if error.errno in _NO_DESCRIPTORS:
         return OutOfDescriptors(
-            f"{words}; raise the limit of open files (ulimit -n) or lower connections_max"
+            f"{message}; raise the limit of open files (ulimit -n) or lower connections_max"
         )
-    return DiskFull(words) if error.errno in _FULL else DiskFailed(words)
+    return DiskFull(message) if error.errno in _FULL else DiskFailed(message)
 
 
 def _open_private(path: str, flags: int) -> int:

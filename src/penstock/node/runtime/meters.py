@@ -18,14 +18,14 @@ FSYNC_BOUNDS_S = (
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
 )  # fmt: skip
 
-ERRORS_TOLD: Counter[tuple[str, str]] = Counter()
+ERRORS_SENT: Counter[tuple[str, str]] = Counter()
 """(door, error) → how often clients were told of it since the process started. A door's translation table is a
 function of the process and not of one node, and so is this."""
 
 
 def count_error(door: str, error: BrokerError) -> None:
     """A client is being told of this error. Called where a door translates errors, and nowhere else."""
-    ERRORS_TOLD[door, error.code] += 1
+    ERRORS_SENT[door, error.code] += 1
 
 
 class Histogram:

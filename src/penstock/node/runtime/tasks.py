@@ -36,17 +36,17 @@ class Tasks:
         self._running[task] = None
         task.add_done_callback(lambda done: self._ended(done, crashed))
 
-    async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_to_completion(self, work: Coroutine[Any, Any, T]) -> T:
         """The outcome of work that goes on to its end even if whoever waits for it is cancelled.
 
         Then nobody hears of its outcome: an error that it raises is an answer, not a defect.
         """
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = None
-        task.add_done_callback(self._ended_unheard)
+        task.add_done_callback(self._ended_unawaited)
         return await asyncio.shield(task)
 
-    def _ended_unheard(self, task: asyncio.Task[Any]) -> None:
+    def _ended_unawaited(self, task: asyncio.Task[Any]) -> None:
         self._running.pop(task, None)
         if not task.cancelled():
             task.exception()  # marks it as seen: the loop would report it otherwise

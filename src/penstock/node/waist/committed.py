@@ -49,7 +49,7 @@ AnsweredEach = Callable[[Outcomes], None]
 AnsweredFound = Callable[["dict[TopicPartition, Committed | BrokerError | None] | BrokerError"], None]
 
 
-class Gathering:
+class OutcomeCollector:
     """The outcome of a call that is written as several batches: the last one answers it."""
 
     def __init__(self, count: int, answered: AnsweredEach) -> None:
@@ -112,18 +112,18 @@ class CommittedVerbs:
         except BrokerError as error:
             answered(Outcomes([error] * len(entries), error))
             return
-        gathering = Gathering(len(entries), answered)
-        found = yield from self.located(session, entries, gathering)
+        collector = OutcomeCollector(len(entries), answered)
+        found = yield from self.located(session, entries, collector)
         for some in found:
             offsets = [one for _, one in some]
-            committed.commit(group_id, by, offsets, retention_ms, gathering.part([at for at, _ in some]))
+            committed.commit(group_id, by, offsets, retention_ms, collector.part([at for at, _ in some]))
             yield len(some)
 
     def located(
         self,
         session: Session,
         entries: Sequence[OffsetEntry],
-        gathering: Gathering,
+        collector: OutcomeCollector,
         *,
         with_internal: bool = True,
     ) -> Sliced[list[Sequence[tuple[int, NewOffset]]]]:
@@ -134,10 +134,10 @@ class CommittedVerbs:
                 place = self._locate(session, entry.topic, entry.partition, with_internal=with_internal)
                 found.append((at, NewOffset(place, entry.offset, entry.leader_epoch, entry.metadata)))
             except BrokerError as error:
-                gathering.refuse(at, error)
+                collector.refuse(at, error)
             yield LOOKUP_UNITS
         batches = list(chunks(found, OFFSETS_PER_BATCH_MAX))
-        gathering.expect(len(batches))
+        collector.expect(len(batches))
         return batches
 
     def _locate(
@@ -188,13 +188,17 @@ class CommittedVerbs:
             if not allows(place)
         }
 
-        def told(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
+        def answered_allowed(
+            outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError,
+        ) -> None:
             if isinstance(outcome, BrokerError):
                 answered(outcome)
             else:
                 answered({place: one for place, one in outcome.items() if allows(place)} | refused)
 
-        return told, None if wanted is None else [place for place in wanted if place not in refused]
+        return answered_allowed, None if wanted is None else [
+            place for place in wanted if place not in refused
+        ]
 
     # -- delete
 
@@ -212,16 +216,16 @@ class CommittedVerbs:
         except BrokerError as error:
             answered(Outcomes([error] * len(wanted), error))
             return
-        gathering = Gathering(len(wanted), answered)
+        collector = OutcomeCollector(len(wanted), answered)
         found: list[tuple[int, TopicPartition]] = []
         for at, (topic, partition) in enumerate(wanted):
             try:
                 found.append((at, self._locate(session, topic, partition)))
             except BrokerError as error:
-                gathering.refuse(at, error)
+                collector.refuse(at, error)
             yield LOOKUP_UNITS
         batches = list(chunks(found, OFFSETS_PER_BATCH_MAX))
-        gathering.expect(len(batches))
+        collector.expect(len(batches))
         for some in batches:
-            committed.remove(group_id, [place for _, place in some], gathering.part([at for at, _ in some]))
+            committed.remove(group_id, [place for _, place in some], collector.part([at for at, _ in some]))
             yield len(some)

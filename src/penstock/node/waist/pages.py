@@ -45,10 +45,10 @@ class Pages:
         self, session: Session, client: Client, wanted: Wanted, encode: Encode, answered: Answered
     ) -> None:
         """Answer as `Reader.read` does, with records encoded. A client that goes is not answered."""
-        _Reading(self._reader, session, client, wanted, encode, answered).start()
+        _PageRead(self._reader, session, client, wanted, encode, answered).start()
 
 
-class _Reading:
+class _PageRead:
     """One page in the making."""
 
     def __init__(

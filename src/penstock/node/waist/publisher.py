@@ -48,7 +48,7 @@ Settled = Callable[[Published | BrokerError], None]
 """Called once for each record, in the order of the offsets within a partition."""
 
 
-class _Waiting(NamedTuple):
+class _AwaitingTopic(NamedTuple):
     """A record that waits for its topic to be created."""
 
     session: Session
@@ -59,7 +59,7 @@ class _Waiting(NamedTuple):
     release_hold: Callable[[], None]
 
 
-class _Sheaf:
+class _PendingBatch:
     """The records of one turn for one partition."""
 
     __slots__ = ("partition", "records", "settled")
@@ -79,13 +79,13 @@ class Publisher:
         self._find = routes.partition
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
-        self._sheaves: dict[Partition, _Sheaf] = {}
-        self._unsent: deque[_Sheaf] = deque()
+        self._pending: dict[Partition, _PendingBatch] = {}
+        self._unsent: deque[_PendingBatch] = deque()
         """Those of earlier turns, in order; one work sends them in slices."""
         self._is_sending = False
         self._next_keyless: dict[str, int] = {}
         self._turn_keyless: dict[str, int] = {}
-        self._awaiting_topic: dict[str, list[_Waiting]] = {}
+        self._awaiting_topic: dict[str, list[_AwaitingTopic]] = {}
 
     def publish(
         self,
@@ -104,7 +104,7 @@ class Publisher:
         """
         waiting = self._awaiting_topic.get(topic)
         if waiting is not None:
-            waiting.append(_Waiting(session, record, settled, partition, hold, hold()))
+            waiting.append(_AwaitingTopic(session, record, settled, partition, hold, hold()))
             return
         try:
             if self._authorization.authorizer is not None:
@@ -186,7 +186,7 @@ class Publisher:
         if not self._broker.settings.auto_create_topics:
             raise UnknownTopic(f"there is no topic {topic!r}, and auto_create_topics is off")
         self._authorization.authorize_creation(session, topic)
-        self._awaiting_topic[topic] = [_Waiting(session, record, settled, partition, hold, hold())]
+        self._awaiting_topic[topic] = [_AwaitingTopic(session, record, settled, partition, hold, hold())]
         self._tasks.spawn(self._create(topic), lambda error: self._not_created(topic, error))
 
     async def _create(self, topic: str) -> None:
@@ -213,33 +213,35 @@ class Publisher:
     # -- batches
 
     def _add(self, partition: Partition, record: NewRecord, settled: Settled) -> None:
-        sheaf = self._sheaves.get(partition)
-        if sheaf is None:
-            if not self._sheaves:
+        pending = self._pending.get(partition)
+        if pending is None:
+            if not self._pending:
                 self._loop.call_soon(self._send)
-            sheaf = self._sheaves[partition] = _Sheaf(partition)
-        sheaf.records.append(record)
-        sheaf.settled.append(settled)
+            pending = self._pending[partition] = _PendingBatch(partition)
+        pending.records.append(record)
+        pending.settled.append(settled)
 
     def _send(self) -> None:
         """The turn is over: append what it brought, behind what is left of the turns before."""
-        self._unsent += self._sheaves.values()
-        self._sheaves = {}
+        self._unsent += self._pending.values()
+        self._pending = {}
         self._turn_keyless.clear()
         if not self._is_sending:
             self._is_sending = True
-            self._broker.runtime.slices.go(self._sending(), self._sent)
+            self._broker.runtime.slices.go(self._send_pending(), self._pending_sent)
 
-    def _sending(self) -> Sliced[None]:
+    def _send_pending(self) -> Sliced[None]:
         while self._unsent:
-            sheaf = self._unsent.popleft()
-            bytes_max = sheaf.partition.config.message_bytes_max
-            for start, stop in _cut(sheaf.records, bytes_max):
+            pending = self._unsent.popleft()
+            bytes_max = pending.partition.config.message_bytes_max
+            for start, stop in _cut(pending.records, bytes_max):
                 now_ms = self._broker.runtime.clock.now_ms()
-                self._append(sheaf.partition, sheaf.records[start:stop], sheaf.settled[start:stop], now_ms)
+                self._append(
+                    pending.partition, pending.records[start:stop], pending.settled[start:stop], now_ms
+                )
                 yield APPEND_UNITS + (stop - start) // RECORDS_PER_UNIT
 
-    def _sent(self, outcome: object) -> None:
+    def _pending_sent(self, outcome: object) -> None:
         self._is_sending = False
         if self._unsent:  # a defect ended the work: the others are not left waiting
             self._send()
@@ -260,15 +262,15 @@ class Publisher:
             for one in settled:
                 one(error)
         else:
-            written.when_acknowledged(_telling(partition.index, written.base_offset, settled))
+            written.when_acknowledged(_on_acknowledged(partition.index, written.base_offset, settled))
 
 
-def _telling(
+def _on_acknowledged(
     partition: int, base_offset: int, settled: list[Settled]
 ) -> Callable[[BrokerError | None], None]:
     """What is called once a batch is durable, or never will be: tells those who wait for its records."""
 
-    def tell(error: BrokerError | None) -> None:
+    def acknowledged(error: BrokerError | None) -> None:
         if error is not None:
             for one in settled:
                 one(error)
@@ -276,7 +278,7 @@ def _telling(
         for offset, one in enumerate(settled, base_offset):
             one(Published(partition, offset))
 
-    return tell
+    return acknowledged
 
 
 def _cut(records: list[NewRecord], bytes_max: int) -> list[tuple[int, int]]:

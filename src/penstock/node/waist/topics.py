@@ -241,7 +241,7 @@ class TopicVerbs:
         """A topic to delete, with the half of its identity that the client did not give."""
         if isinstance(ref, BrokerError):
             return DeletedTopic(None, NO_ID, ref)
-        asked = DeletedTopic(ref, NO_ID, None) if isinstance(ref, str) else DeletedTopic(None, ref, None)
+        deletion = DeletedTopic(ref, NO_ID, None) if isinstance(ref, str) else DeletedTopic(None, ref, None)
         try:
             topic = self._catalog.topic(ref) if isinstance(ref, str) else self._catalog.topic_by_id(ref)
         except BrokerError:
@@ -253,8 +253,8 @@ class TopicVerbs:
             except BrokerError as error:
                 if not self._authorization.allows(session, Operation.DESCRIBE, topic_resource(name)):
                     topic = None
-                asked = asked._replace(error=error)
-        return asked if topic is None else asked._replace(name=topic.name, id=topic.id)
+                deletion = deletion._replace(error=error)
+        return deletion if topic is None else deletion._replace(name=topic.name, id=topic.id)
 
     # -- grow and alter
 

@@ -24,8 +24,8 @@ from penstock.node.waist.committed import (
     AnsweredEach,
     CommittedVerbs,
     Committer,
-    Gathering,
     OffsetEntry,
+    OutcomeCollector,
     Outcomes,
 )
 from penstock.node.waist.produce import Hold
@@ -220,11 +220,11 @@ class TransactionVerbs:
         except BrokerError as error:
             answered(Outcomes([error] * len(commit.entries), error))
             return
-        gathering = Gathering(len(commit.entries), answered)
-        batches = yield from self._committed.located(session, commit.entries, gathering, with_internal=False)
+        collector = OutcomeCollector(len(commit.entries), answered)
+        batches = yield from self._committed.located(session, commit.entries, collector, with_internal=False)
 
         def vouched(error: BrokerError | None) -> None:
-            self._slices.go(self._pend(commit, batches, gathering, error), pended)
+            self._slices.go(self._pend(commit, batches, collector, error), pended)
 
         def pended(outcome: Exception | None) -> None:
             if outcome is not None:
@@ -245,12 +245,12 @@ class TransactionVerbs:
         self,
         commit: OffsetCommit,
         batches: Sequence[Sequence[tuple[int, NewOffset]]],
-        gathering: Gathering,
+        collector: OutcomeCollector,
         error: BrokerError | None,
     ) -> Sliced[None]:
         """Persist the batches, or refuse all of them with the error."""
         for some in batches:
-            part = gathering.part([at for at, _ in some])
+            part = collector.part([at for at, _ in some])
             if error is not None:
                 part(error)
             else:
