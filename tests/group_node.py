@@ -18,7 +18,7 @@ from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import Sliced, finish
+from penstock.node.runtime.slices import Sliced, run_unsliced
 from penstock.node.settings import Settings
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -39,7 +39,7 @@ class Node:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         steps = verb(*arguments, answer.set_result, **more)
         if steps is not None:
-            finish(steps)
+            run_unsliced(steps)
         return await answer
 
     async def join(

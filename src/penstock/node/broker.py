@@ -47,7 +47,7 @@ from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.janitor import Janitor
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import Sliced, finish
+from penstock.node.runtime.slices import Sliced, run_unsliced
 from penstock.node.settings import Settings
 from penstock.node.topic_creation import NewTopic, TopicCreation
 from penstock.node.topic_defaults import inherited_group_settings, inherited_settings, initial_features
@@ -110,7 +110,7 @@ class Broker:
         removed = await self._metadata.recover(self._recovery_points.get(metadata_file.DIRECTORY, 0))
         await self.change(self._adopt_topic_defaults)
         for topic in self.catalog.topics:
-            finish(self._open_topic(topic))
+            run_unsliced(self._open_topic(topic))
         await asyncio.gather(*(partition.sync_recovered() for partition in self.partitions()))
         self._remove_leftovers(removed)
         if self.catalog.find(GROUPS_TOPIC) is not None:

@@ -13,7 +13,7 @@ from penstock.node.connections.server_settings import ServerSettings
 from penstock.node.coordinators.group_settings import GroupSettings
 from penstock.node.coordinators.subscription_settings import SubscriptionSettings
 from penstock.node.coordinators.transaction_settings import TransactionSettings
-from penstock.node.definitions.definition import Definition
+from penstock.node.definitions.definition import SettingDefinition
 from penstock.node.logging_settings import LoggingSettings
 from penstock.node.storage_settings import StorageSettings
 from penstock.node.topic_settings import TopicDefaults
@@ -49,11 +49,11 @@ SECTIONS = {
 """Sections of the definition in the order in which help and docs show them."""
 
 
-def _definitions() -> tuple[Definition, ...]:
+def _definitions() -> tuple[SettingDefinition, ...]:
     found = []
     for entry in fields(Settings):
         assert entry.default is not MISSING, entry.name
-        found.append(Definition(name=entry.name, default=entry.default, **entry.metadata))
+        found.append(SettingDefinition(name=entry.name, default=entry.default, **entry.metadata))
     return tuple(found)
 
 

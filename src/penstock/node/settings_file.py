@@ -38,7 +38,7 @@ class UnreadableFile(Exception):
     """The file is not there, cannot be read, or is neither YAML nor JSON. The message says which."""
 
 
-class Written(NamedTuple):
+class FileEntry(NamedTuple):
     """One value as found in the file: the key as written, the setting it means (None: unknown), and the value."""
 
     key: str
@@ -46,7 +46,7 @@ class Written(NamedTuple):
     value: object
 
 
-def read_pairs(path: Path) -> list[Written]:
+def read_pairs(path: Path) -> list[FileEntry]:
     """Every value in the file, in its order. Raises UnreadableFile."""
     document = _parse(path, _read(path))
     if document is None:
@@ -61,7 +61,7 @@ def snake_case(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
 
 
-def _flatten(document: dict[Any, Any]) -> Iterator[Written]:
+def _flatten(document: dict[Any, Any]) -> Iterator[FileEntry]:
     for raw_key, value in document.items():
         key = str(raw_key)
         if isinstance(value, dict) and snake_case(key) in GROUPS:
@@ -73,15 +73,15 @@ def _flatten(document: dict[Any, Any]) -> Iterator[Written]:
             yield from _expand(key, _meaning("", snake_case(key)), value)
 
 
-def _expand(key: str, name: str | None, value: object) -> Iterator[Written]:
+def _expand(key: str, name: str | None, value: object) -> Iterator[FileEntry]:
     targets = PAIRS.get(name or "")
     if targets is None:
-        yield Written(key, name, value)
+        yield FileEntry(key, name, value)
     elif isinstance(value, list) and len(value) == len(targets):
         for index, (target, part) in enumerate(zip(targets, value, strict=True)):
-            yield Written(f"{key}[{index}]", target, part)
+            yield FileEntry(f"{key}[{index}]", target, part)
     else:
-        yield Written(key, name, value)
+        yield FileEntry(key, name, value)
 
 
 def _meaning(group: str, key: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.node.definitions.values import read_value
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
-from penstock.node.settings_file import GROUPS, NOT_HERE, UnreadableFile, Written, read_pairs, snake_case
+from penstock.node.settings_file import GROUPS, NOT_HERE, FileEntry, UnreadableFile, read_pairs, snake_case
 
 PREFIX = "PENSTOCK_"
 
@@ -163,7 +163,7 @@ def _found(raw: object) -> str:
     return f"found {'on' if raw is True else 'off' if raw is False else repr(raw)}"
 
 
-def _unknown_in_file(written: Written) -> str:
+def _unknown_in_file(written: FileEntry) -> str:
     dotted = ".".join(snake_case(part) for part in written.key.split("."))
     group, _, inner = dotted.rpartition(".")
     if dotted in NOT_HERE:

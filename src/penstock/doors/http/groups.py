@@ -13,7 +13,7 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.http.response import Response, json_rows
 
 
-class GroupHandlers:
+class HttpGroupHandlers:
     """Answers everything about groups."""
 
     def __init__(self, waist: Waist) -> None:

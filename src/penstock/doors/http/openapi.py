@@ -25,7 +25,7 @@ _WITH_BODY = (411, 413, 415)
 _FOREIGN_ORIGIN = 403
 
 
-def describe(routes: Sequence[Route]) -> dict[str, Any]:
+def openapi_document(routes: Sequence[Route]) -> dict[str, Any]:
     """The OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:

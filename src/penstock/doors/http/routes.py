@@ -9,12 +9,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.groups import GroupHandlers
+from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
 from penstock.doors.http.query import Field
 from penstock.doors.http.tail import TAIL_FIELDS
-from penstock.doors.http.topics import LIST_FIELDS, TopicHandlers
+from penstock.doors.http.topics import LIST_FIELDS, HttpTopicHandlers
 from penstock.node.runtime.slices import Sliced
 from penstock.wire.http.request import segments_of
 from penstock.wire.http.response import Response
@@ -44,8 +44,8 @@ class Route(NamedTuple):
 
 def make_routes(
     messages: MessageHandlers,
-    topics: TopicHandlers,
-    groups: GroupHandlers,
+    topics: HttpTopicHandlers,
+    groups: HttpGroupHandlers,
     health: HealthHandlers,
     openapi: Handler,
 ) -> tuple[Route, ...]:

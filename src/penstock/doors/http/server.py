@@ -13,15 +13,15 @@ from penstock.core.errors import BrokerError
 from penstock.doors.http.conversation import BODY_BYTES_MAX, HttpConversation
 from penstock.doors.http.errors import DOOR, problem
 from penstock.doors.http.exchange import MS_PER_S, Exchange
-from penstock.doors.http.groups import GroupHandlers
+from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import MessageHandlers
-from penstock.doors.http.openapi import describe
+from penstock.doors.http.openapi import openapi_document
 from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins, WebSettings
 from penstock.doors.http.query import read_query
 from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
-from penstock.doors.http.topics import TopicHandlers
+from penstock.doors.http.topics import HttpTopicHandlers
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.reply_slot import ReplySlot
@@ -58,8 +58,8 @@ class HttpDoor:
         self._health = HealthHandlers(waist)
         self.routes = make_routes(
             MessageHandlers(waist.publisher(), self._reader),
-            TopicHandlers(waist),
-            GroupHandlers(waist),
+            HttpTopicHandlers(waist),
+            HttpGroupHandlers(waist),
             self._health,
             self._openapi,
         )
@@ -209,7 +209,7 @@ class HttpDoor:
     def _openapi(self, exchange: Exchange) -> Response:
         """GET /openapi.json"""
         if self._described is None:
-            self._described = json_response(describe(self.routes))
+            self._described = json_response(openapi_document(self.routes))
         return self._described
 
     # -- WebSocket

@@ -22,7 +22,7 @@ from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.messages import EDGES, ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD
 from penstock.doors.http.query import LATEST, Field, Number, Offset
 from penstock.node.connections.connection import Connection
-from penstock.node.waist.reader import Reader, Source, Wanted
+from penstock.node.waist.reader import PartitionSource, Reader, Wanted
 from penstock.node.waist.topics import TopicVerbs
 from penstock.wire.http.filters import RecordFilter, read_filter
 from penstock.wire.http.messages import Show, show_message
@@ -111,7 +111,7 @@ class Tail:
     def __init__(
         self,
         connection: Connection,
-        sources: Sequence[Source],
+        sources: Sequence[PartitionSource],
         wanted: Sequence[Wanted],
         condition: RecordFilter,
         show: Show,

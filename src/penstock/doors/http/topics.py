@@ -25,7 +25,7 @@ LIST_FIELDS = (
 )
 
 
-class TopicHandlers:
+class HttpTopicHandlers:
     """Answers everything about topics."""
 
     def __init__(self, waist: Waist) -> None:

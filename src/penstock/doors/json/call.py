@@ -17,7 +17,7 @@ from penstock.wire.json.rows import encode_listing
 from penstock.wire.pieces import list_between
 
 
-class Call:
+class JsonCall:
     """Answered once, with what was found or with an error; the client's own `id` goes back with it."""
 
     __slots__ = ("_id", "_on_answered", "_slot", "connection", "fields")
@@ -74,5 +74,5 @@ class Call:
         self._slot.answer(answer)
 
 
-Handler = Callable[[Call], Coroutine[Any, Any, None] | Sliced[None] | None]
+Handler = Callable[[JsonCall], Coroutine[Any, Any, None] | Sliced[None] | None]
 """Answers now or later, or is a coroutine or a sliced work that will. BrokerError is answered for it."""

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.core.errors import BrokerError, Malformed, TooLarge
 from penstock.core.limits import GROUP_CALL_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from penstock.core.model import NO_EPOCH, TopicPartition
-from penstock.doors.json.call import Call
+from penstock.doors.json.call import JsonCall
 from penstock.doors.json.errors import error_fields
 from penstock.node.runtime.slices import Sliced, chunks, once
 from penstock.node.waist.committed import NO_RETENTION, Committed, Committer, OffsetEntry, Outcomes
@@ -28,7 +28,7 @@ REBALANCE_MS = 60_000
 """How long a member has to give up what it no longer holds, unless it says otherwise."""
 
 
-class GroupHandlers:
+class JsonGroupHandlers:
     """Answers members of groups, and those who commit for one."""
 
     def __init__(self, waist: Waist) -> None:
@@ -39,13 +39,13 @@ class GroupHandlers:
         self._groups = waist.groups
         self._committed = waist.committed
 
-    async def _open(self, call: Call, group_id: str) -> None:
+    async def _open(self, call: JsonCall, group_id: str) -> None:
         """There is no call that looks for a coordinator here: whoever needs it makes it ready."""
         await self._coordinators.open(call.session, CoordinatorKind.GROUP, [group_id])
 
     # -- members
 
-    async def join(self, call: Call) -> None:
+    async def join(self, call: JsonCall) -> None:
         """A new member, or one that has to begin anew."""
         fields = call.fields
         group_id, topics = fields.text("group"), _texts("topics", _bounded("topics", fields))
@@ -63,7 +63,7 @@ class GroupHandlers:
         await self._open(call, group_id)
         await self._slices.run(once(lambda: self._beat(call, group_id, beat)))
 
-    async def heartbeat(self, call: Call) -> None:
+    async def heartbeat(self, call: JsonCall) -> None:
         """The member lives and holds `assignment`; the answer says what it is to hold now."""
         fields = call.fields
         group_id = fields.text("group")
@@ -77,7 +77,7 @@ class GroupHandlers:
         await self._open(call, group_id)
         self._beat(call, group_id, beat)
 
-    async def leave(self, call: Call) -> None:
+    async def leave(self, call: JsonCall) -> None:
         fields = call.fields
         group_id = fields.text("group")
         beat = Beat(
@@ -95,7 +95,7 @@ class GroupHandlers:
         leave = partial(self._groups.beat, call.session, group_id, beat, answered)
         await self._slices.run(once(leave))
 
-    def _beat(self, call: Call, group_id: str, beat: Beat) -> None:
+    def _beat(self, call: JsonCall, group_id: str, beat: Beat) -> None:
         def answered(outcome: BeatAnswer | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
@@ -114,7 +114,7 @@ class GroupHandlers:
 
         self._groups.beat(call.session, group_id, beat, answered)
 
-    def _owned(self, call: Call, listed: list[Any]) -> Assignment:
+    def _owned(self, call: JsonCall, listed: list[Any]) -> Assignment:
         """What a member says it holds. A topic that is gone meanwhile cannot be held."""
         owned: dict[bytes, set[int]] = {}
         for place in map(_place, listed):
@@ -123,14 +123,14 @@ class GroupHandlers:
                 owned.setdefault(topic_id, set()).add(place.partition)
         return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
-    def _named(self, call: Call, assignment: Assignment) -> list[dict[str, Any]]:
+    def _named(self, call: JsonCall, assignment: Assignment) -> list[dict[str, Any]]:
         topics = self._groups.assigned_topics(call.session, assignment)
         named = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
         return [place._asdict() for place in sorted(named)]
 
     # -- offsets
 
-    async def commit(self, call: Call) -> None:
+    async def commit(self, call: JsonCall) -> None:
         """Answered when the offsets are durable; each has its own result if any is refused."""
         fields = call.fields
         group_id, by = fields.text("group"), _committer(fields)
@@ -152,7 +152,7 @@ class GroupHandlers:
         results = [{} if error is None else error_fields(error) for error in outcomes.errors]
         call.refuse(failure, {"results": results})
 
-    def _entries(self, call: Call, rows: list[Any]) -> Sliced[list[OffsetEntry]]:
+    def _entries(self, call: JsonCall, rows: list[Any]) -> Sliced[list[OffsetEntry]]:
         entries: list[OffsetEntry] = []
         for some in chunks(rows):
             for row in some:
@@ -161,7 +161,7 @@ class GroupHandlers:
             yield len(some)
         return entries
 
-    async def offsets(self, call: Call) -> None:
+    async def offsets(self, call: JsonCall) -> None:
         """Where the partitions of some topics begin and end and, for a group, how far it is."""
         fields = call.fields
         group_id = fields.optional_text("group")
@@ -187,7 +187,7 @@ class GroupHandlers:
         )
         await slices.run(fetching)
 
-    def _places(self, call: Call, topics: Sequence[str]) -> Sliced[list[TopicPartition]]:
+    def _places(self, call: JsonCall, topics: Sequence[str]) -> Sliced[list[TopicPartition]]:
         places: list[TopicPartition] = []
         for name in topics:
             count = self._topics.get(call.session, name).partition_count
@@ -197,7 +197,7 @@ class GroupHandlers:
             yield 1 + count // 16
         return places
 
-    def _bounds(self, call: Call, place: TopicPartition) -> dict[str, Any]:
+    def _bounds(self, call: JsonCall, place: TopicPartition) -> dict[str, Any]:
         return {**place._asdict(), **self._positions.bounds(call.session, *place)._asdict()}
 
 

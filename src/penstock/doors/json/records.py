@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed
 from penstock.core.model import Isolation, NewRecord, Record
-from penstock.doors.json.call import Call
+from penstock.doors.json.call import JsonCall
 from penstock.doors.json.errors import error_fields
 from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.pages import Page, Pages
@@ -42,7 +42,7 @@ class RecordHandlers:
 
     # -- PRODUCE
 
-    def produce(self, call: Call) -> Sliced[None] | None:
+    def produce(self, call: JsonCall) -> Sliced[None] | None:
         """One message, or a list of them in `messages`; answered when they are durable."""
         fields = call.fields
         topic = fields.text("topic")
@@ -64,7 +64,7 @@ class RecordHandlers:
         return self._produce_all(call, topic, messages, partition)
 
     def _produce_all(
-        self, call: Call, topic: str, messages: list[Any], partition: int | None
+        self, call: JsonCall, topic: str, messages: list[Any], partition: int | None
     ) -> Sliced[None]:
         records = yield from _decode_all(messages)
         self._publisher.publish_all(
@@ -78,7 +78,7 @@ class RecordHandlers:
 
     # -- CONSUME
 
-    def consume(self, call: Call) -> None:
+    def consume(self, call: JsonCall) -> None:
         """Messages from an offset on; waits for the first if asked to."""
         fields = call.fields
         level = fields.choice("isolation", "read_committed", "read_uncommitted")
@@ -104,7 +104,7 @@ class RecordHandlers:
             lambda outcome: _answer_page(call, wanted, outcome),
         )
 
-    def _offset(self, call: Call, wanted: Wanted, place: object) -> int:
+    def _offset(self, call: JsonCall, wanted: Wanted, place: object) -> int:
         """A number, `earliest`, `latest`, or the first message at or after `{"time": ms}`."""
         when: Edge | int | None = _EDGES.get(place) if isinstance(place, str) else None
         if isinstance(place, dict):
@@ -129,14 +129,14 @@ def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:
     return records
 
 
-def _answer_one(call: Call, outcome: Published | BrokerError) -> None:
+def _answer_one(call: JsonCall, outcome: Published | BrokerError) -> None:
     if isinstance(outcome, BrokerError):
         call.refuse(outcome)
     else:
         call.answer({"partition": outcome.partition, "offset": outcome.offset})
 
 
-def _answer_all(call: Call, outcomes: list[Published | BrokerError]) -> None:
+def _answer_all(call: JsonCall, outcomes: list[Published | BrokerError]) -> None:
     """Each message has its own result; the answer is an error if any of them has one."""
     results: list[dict[str, Any]] = [
         error_fields(one)
@@ -155,7 +155,7 @@ def _encode_all(records: list[Record]) -> bytes:
     return encode_json([encode_message(record) for record in records])[1:-1]
 
 
-def _answer_page(call: Call, wanted: Wanted, outcome: Page | BrokerError) -> None:
+def _answer_page(call: JsonCall, wanted: Wanted, outcome: Page | BrokerError) -> None:
     if isinstance(outcome, BrokerError):
         call.refuse(outcome)
         return

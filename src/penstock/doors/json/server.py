@@ -13,11 +13,11 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge
 from penstock.core.limits import JSON_BYTES_MAX
-from penstock.doors.json.call import Call, Handler
+from penstock.doors.json.call import Handler, JsonCall
 from penstock.doors.json.errors import DOOR, error_fields
-from penstock.doors.json.groups import GroupHandlers
+from penstock.doors.json.groups import JsonGroupHandlers
 from penstock.doors.json.records import RecordHandlers
-from penstock.doors.json.topics import TopicHandlers
+from penstock.doors.json.topics import JsonTopicHandlers
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
@@ -42,7 +42,7 @@ class JsonDoor:
         self._tasks = Tasks()
         self._slices = waist.slices
         self._records = RecordHandlers(waist)
-        topics, groups = TopicHandlers(waist), GroupHandlers(waist)
+        topics, groups = JsonTopicHandlers(waist), JsonGroupHandlers(waist)
         self.handlers: dict[str, Handler] = {
             PRODUCE: self._records.produce,
             "CONSUME": self._records.consume,
@@ -64,7 +64,7 @@ class JsonDoor:
     def release_waiting(self) -> None:
         self._records.release_waiting()
 
-    def start(self, call: Call, handler: Handler) -> None:
+    def start(self, call: JsonCall, handler: Handler) -> None:
         """Begin one request; its errors are its answer."""
         try:
             work = handler(call)
@@ -76,7 +76,7 @@ class JsonDoor:
         elif type(work) is GeneratorType:
             self._slice(call, work)
 
-    def _slice(self, call: Call, steps: Sliced[None]) -> None:
+    def _slice(self, call: JsonCall, steps: Sliced[None]) -> None:
         """Run a handler that works in slices; requests behind it wait until it has done its part."""
         if self._slices.start(steps, call.check):
             return
@@ -89,7 +89,7 @@ class JsonDoor:
         self._slices.queue(steps, ended_later)
 
 
-async def _finish(call: Call, work: CoroutineType[Any, Any, None]) -> None:
+async def _finish(call: JsonCall, work: CoroutineType[Any, Any, None]) -> None:
     try:
         await work
     except BrokerError as error:
@@ -131,7 +131,7 @@ class JsonConversation:
         on_answered = self._answered if is_change else None
 
         def begin(slot: ReplySlot) -> None:
-            self._door.start(Call(self._connection, slot, fields, own_id, on_answered), handler)
+            self._door.start(JsonCall(self._connection, slot, fields, own_id, on_answered), handler)
 
         if command == HEARTBEAT and self._changes == 1:
             begin(self._connection.reserve())

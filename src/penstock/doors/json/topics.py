@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.core.errors import Malformed
-from penstock.doors.json.call import Call
+from penstock.doors.json.call import JsonCall
 from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.topics import NewTopic, Topic
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, shown
 
 
-class TopicHandlers:
+class JsonTopicHandlers:
     """Makes topics and tells of them."""
 
     def __init__(self, waist: Waist) -> None:
         self._cluster = waist.cluster
         self._verbs = waist.topics
 
-    async def create_topic(self, call: Call) -> None:
+    async def create_topic(self, call: JsonCall) -> None:
         """Answered when the topic is durable."""
         fields = call.fields
         name = fields.text("topic")
@@ -30,13 +30,13 @@ class TopicHandlers:
         topic = await self._verbs.create(call.session, NewTopic(name, count, overrides))
         call.answer({"topic": name, "partitions": topic.partition_count})
 
-    def list_topics(self, call: Call) -> Sliced[None]:
+    def list_topics(self, call: JsonCall) -> Sliced[None]:
         """Names and how many partitions each has."""
         call.fields.check_empty()
         rows = ({"topic": one.name, "partitions": one.partition_count} for one in self._topics(call))
         return call.answer_rows({}, "topics", rows)
 
-    def metadata(self, call: Call) -> Sliced[None]:
+    def metadata(self, call: JsonCall) -> Sliced[None]:
         """The node, and one topic or all with their partitions and settings."""
         name = call.fields.optional_text("topic")
         call.fields.check_empty()
@@ -45,7 +45,7 @@ class TopicHandlers:
         head = {"cluster": cluster.cluster_id, "node": self._cluster.endpoint.id}
         return call.answer_rows(head, "topics", self._rows(call, topics))
 
-    def _rows(self, call: Call, topics: list[Topic]) -> Iterator[dict[str, Any]]:
+    def _rows(self, call: JsonCall, topics: list[Topic]) -> Iterator[dict[str, Any]]:
         """A topic that is deleted meanwhile is left out."""
         for topic in topics:
             partitions = [
@@ -60,7 +60,7 @@ class TopicHandlers:
             if partitions:
                 yield {"topic": topic.name, "config": dict(topic.overrides), "partitions": partitions}
 
-    def _topics(self, call: Call) -> list[Topic]:
+    def _topics(self, call: JsonCall) -> list[Topic]:
         return [topic for topic in self._verbs.all(call.session) if not topic.internal]
 
 

@@ -11,7 +11,7 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.runtime.slices import CHUNK
-from penstock.node.waist.produce import InTransaction, NewBatch, Produced, Written
+from penstock.node.waist.produce import InTransaction, NewBatch, Produced, WrittenBatch
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, encode_produced, messages
 
@@ -149,7 +149,7 @@ class Production:
         self._answer = self._call.answer_later()
         return None
 
-    def _fill(self, answer: messages.ProduceResponse.PartitionProduceResponse, written: Written) -> None:
+    def _fill(self, answer: messages.ProduceResponse.PartitionProduceResponse, written: WrittenBatch) -> None:
         """Fill in where a batch went; if it is not durable yet, be told when it is."""
         answer.base_offset = written.base_offset
         answer.log_append_time_ms = written.append_time_ms
@@ -177,7 +177,7 @@ def _encode_single(
     topic: messages.ProduceRequest.TopicProduceData,
     one: messages.ProduceRequest.PartitionProduceData,
     name: str | bytes,
-    written: Written,
+    written: WrittenBatch,
 ) -> bytes:
     """The whole answer to a Produce of one partition that was appended."""
     frame = encode_produced(

@@ -27,7 +27,7 @@ from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.shard_host import ShardHost
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import Sliced, chunks, finish
+from penstock.node.runtime.slices import Sliced, chunks, run_unsliced
 
 TOPIC = "__consumer_offsets"
 TOPIC_CONFIG: Mapping[str, str] = {
@@ -113,7 +113,7 @@ class Groups:
 
     def list(self) -> list[ListedGroup]:
         """Every group there is, sorted by id."""
-        return [*finish(self.list_sliced())]
+        return [*run_unsliced(self.list_sliced())]
 
     def list_sliced(self) -> Sliced[Sequence[ListedGroup]]:
         """The same in slices; groups that come or go meanwhile may be missing."""

@@ -13,7 +13,7 @@ INT64_MAX = 2**63 - 1
 TOPIC_DEFAULT, NODE = "topic default", "node"
 
 
-class Kind(Enum):
+class SettingKind(Enum):
     """What a setting's value is, and so how it is read and shown."""
 
     TEXT = "text"
@@ -27,12 +27,12 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class SettingDefinition:
     """What there is to know about one setting besides its value."""
 
     name: str
     section: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     meaning: str
     low: int = 0
@@ -47,7 +47,7 @@ class Definition:
     @property
     def unit(self) -> str:
         """The unit of a stored value; empty where there is none."""
-        return {Kind.BYTES: "bytes", Kind.MS: "ms"}.get(self.kind, "")
+        return {SettingKind.BYTES: "bytes", SettingKind.MS: "ms"}.get(self.kind, "")
 
     @property
     def scope(self) -> str:
@@ -67,21 +67,21 @@ class Definition:
         """One phrase that says which values are accepted."""
         if self.choices is not None:
             return " or ".join(member.value for member in self.choices)
-        if self.kind is Kind.SWITCH:
+        if self.kind is SettingKind.SWITCH:
             return "on or off"
-        if self.kind is Kind.TEXT:
+        if self.kind is SettingKind.TEXT:
             return "printable text" + ("" if self.may_be_empty else ", not empty")
-        if self.kind is Kind.HOST:
+        if self.kind is SettingKind.HOST:
             return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
-        if self.kind is Kind.PORT:
+        if self.kind is SettingKind.PORT:
             return f"a port from {self.low} to {self.high}, 0 for a free one, or off"
         return self._allowed_number()
 
     def _allowed_number(self) -> str:
         noun = {
-            Kind.COUNT: "a whole number",
-            Kind.BYTES: "a size such as 65536, 64k or 1 GiB,",
-            Kind.MS: "a time such as 500ms, 30s or 7d,",
+            SettingKind.COUNT: "a whole number",
+            SettingKind.BYTES: "a size such as 65536, 64k or 1 GiB,",
+            SettingKind.MS: "a time such as 500ms, 30s or 7d,",
         }[self.kind]
         bounds = f"at least {self.low}" if self.high == INT64_MAX else f"from {self.low} to {self.high}"
         unit = f" {self.unit}" if self.unit else ""
@@ -89,23 +89,23 @@ class Definition:
         return f"{noun} {bounds}{unit}{special}"
 
 
-def setting(kind: Kind, section: str, default: Any, meaning: str, **more: Any) -> Any:
+def define_setting(kind: SettingKind, section: str, default: Any, meaning: str, **more: Any) -> Any:
     """A dataclass field that carries its definition; the name is filled in when the class is read."""
     return field(default=default, metadata={"kind": kind, "section": section, "meaning": meaning, **more})
 
 
-def count(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return setting(Kind.COUNT, section, default, meaning, **more)
+def count_setting(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return define_setting(SettingKind.COUNT, section, default, meaning, **more)
 
 
-def port_of(default: int, protocol: str) -> Any:
+def port_setting(default: int, protocol: str) -> Any:
     meaning = f"Port of the {protocol} protocol; 0 picks a free port, off disables it."
-    return setting(Kind.PORT, "server", default, meaning, high=65535)
+    return define_setting(SettingKind.PORT, "server", default, meaning, high=65535)
 
 
-def size(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return setting(Kind.BYTES, section, default, meaning, **more)
+def size_setting(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return define_setting(SettingKind.BYTES, section, default, meaning, **more)
 
 
-def duration(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return setting(Kind.MS, section, default, meaning, **more)
+def duration_setting(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return define_setting(SettingKind.MS, section, default, meaning, **more)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.node.definitions.definition import Definition, Kind
+from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.definitions.units import parse_bytes, parse_ms, show_bytes, show_ms
 
 _SWITCH_VALUES = {
@@ -23,32 +23,32 @@ OFF = "off"
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
-def read_value(definition: Definition, raw: object) -> Any:
+def read_value(definition: SettingDefinition, raw: object) -> Any:
     """The typed value of what was written in a file, a variable or a flag. Raises ValueError."""
     if definition.choices is not None:
         return definition.choices(_text(raw).strip().lower())
-    if definition.kind is Kind.SWITCH:
+    if definition.kind is SettingKind.SWITCH:
         return _switch(raw)
-    if definition.kind is Kind.TEXT:
+    if definition.kind is SettingKind.TEXT:
         return _printable(raw, definition.may_be_empty)
-    if definition.kind is Kind.HOST:
+    if definition.kind is SettingKind.HOST:
         return _host(raw, definition.may_be_empty)
-    if definition.kind is Kind.PORT and _is_off(raw):
+    if definition.kind is SettingKind.PORT and _is_off(raw):
         return None
     return _within(definition, _number(definition.kind, raw))
 
 
-def show_value(definition: Definition, value: Any) -> str:
+def show_value(definition: SettingDefinition, value: Any) -> str:
     """A typed value as a person would write it: `1 GiB`, `7 d`, `on`."""
     if definition.special is not None and value == definition.special:
         return str(value)
-    if definition.kind is Kind.PORT and value is None:
+    if definition.kind is SettingKind.PORT and value is None:
         return OFF
-    if definition.kind is Kind.BYTES:
+    if definition.kind is SettingKind.BYTES:
         return show_bytes(value)
-    if definition.kind is Kind.MS:
+    if definition.kind is SettingKind.MS:
         return show_ms(value)
-    if definition.kind is Kind.SWITCH:
+    if definition.kind is SettingKind.SWITCH:
         return "on" if value else "off"
     return str(value)
 
@@ -95,18 +95,18 @@ def _is_off(raw: object) -> bool:
     return raw is False or (isinstance(raw, str) and raw.strip().lower() == OFF)
 
 
-def _number(kind: Kind, raw: object) -> int:
+def _number(kind: SettingKind, raw: object) -> int:
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
     text = _text(raw)
-    if kind is Kind.BYTES:
+    if kind is SettingKind.BYTES:
         return parse_bytes(text)
-    if kind is Kind.MS:
+    if kind is SettingKind.MS:
         return parse_ms(text)
     return int(text)
 
 
-def _within(definition: Definition, value: int) -> int:
+def _within(definition: SettingDefinition, value: int) -> int:
     if value != definition.special and not definition.low <= value <= definition.high:
         raise ValueError("out of bounds")
     return value

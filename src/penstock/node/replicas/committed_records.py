@@ -28,7 +28,7 @@ RECORDS_MAX = 1_000
 """Records that are decoded in one turn of the loop, unless the reader wants fewer."""
 
 
-class Found(NamedTuple):
+class FoundRecords(NamedTuple):
     """What was read; the next read starts at `next_offset`. `is_opening`: the reader is called when it can go on."""
 
     records: list[Record]
@@ -111,7 +111,7 @@ def read_records(
     *,
     records_max: int = RECORDS_MAX,
     bytes_max: int = STEP_BYTES,
-) -> Found:
+) -> FoundRecords:
     """Records from an offset on that such a reader may see; the first one even if it is larger than `bytes_max`."""
     read = _Read(partition, offset, records_max, bytes_max, when_opened)
     scanned_bytes = 0
@@ -120,7 +120,7 @@ def read_records(
         scanned_bytes += _step(read, isolation)
         if read.offset == before:
             break
-    return Found(read.records, read.offset, read.is_opening)
+    return FoundRecords(read.records, read.offset, read.is_opening)
 
 
 def _step(read: _Read, isolation: Isolation) -> int:
@@ -148,7 +148,7 @@ def read_committed(
     bytes_max: int,
     when_opened: Opened = lambda: None,
     records_max: int = RECORDS_MAX,
-) -> Found:
+) -> FoundRecords:
     """Records from an offset on, without those of aborted transactions."""
     return read_records(
         partition,
@@ -174,7 +174,7 @@ async def every_committed(partition: Partition, offset: int, bytes_max: int) -> 
 
 async def read_opened(
     partition: Partition, offset: int, bytes_max: int, records_max: int = RECORDS_MAX
-) -> Found:
+) -> FoundRecords:
     """Some committed records from an offset on; waits where a batch has to be opened in a worker."""
     while True:
         opened = asyncio.Event()

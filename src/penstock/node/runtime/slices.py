@@ -113,7 +113,7 @@ def once(work: Callable[[], None]) -> Sliced[None]:
     work()
 
 
-def finish(steps: Sliced[T]) -> T:
+def run_unsliced(steps: Sliced[T]) -> T:
     """All of a sliced work at once, where it is known to be short."""
     while True:
         try:

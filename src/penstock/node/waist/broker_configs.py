@@ -8,8 +8,7 @@ from penstock.core.config_entry import ConfigEntry, Source, Synonym
 from penstock.core.setting import INT32_MAX, Kind
 from penstock.core.topic_config import BROKER_SETTINGS, describe_coarse
 from penstock.node.connections.addresses import Address
-from penstock.node.definitions.definition import Definition
-from penstock.node.definitions.definition import Kind as NodeKind
+from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
 from penstock.node.topic_defaults import kafka_text
 from penstock.node.waist.broker_facts import Fact, broker_facts
@@ -51,7 +50,7 @@ def _for_one(source: Source) -> Source:
     return "broker" if source == "changed" else source
 
 
-def _node_entry(name: str, definition: Definition, value: object) -> ConfigEntry:
+def _node_entry(name: str, definition: SettingDefinition, value: object) -> ConfigEntry:
     synonyms = [Synonym(name, kafka_text(definition.default), "default")]
     if value != definition.default:
         synonyms.insert(0, Synonym(name, kafka_text(value), "configured"))
@@ -73,10 +72,10 @@ def _read_only(name: str, kind: Kind, doc: str, synonyms: list[Synonym]) -> Conf
     return ConfigEntry(name, first.value, first.source, kind, doc, tuple(synonyms), is_read_only=True)
 
 
-def _kind(definition: Definition) -> Kind:
-    if definition.kind is NodeKind.SWITCH:
+def _kind(definition: SettingDefinition) -> Kind:
+    if definition.kind is SettingKind.SWITCH:
         return Kind.BOOLEAN
-    if definition.kind in (NodeKind.COUNT, NodeKind.BYTES, NodeKind.MS):
+    if definition.kind in (SettingKind.COUNT, SettingKind.BYTES, SettingKind.MS):
         return Kind.INT if definition.high <= INT32_MAX else Kind.LONG
     return Kind.LIST if definition.name == "data_dir" else Kind.STRING
 

@@ -22,7 +22,7 @@ from penstock.node.connections.turns import BYTES_PER_UNIT
 from penstock.node.replicas.admission import Admitted
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.replicas.partition import Appended, Partition
-from penstock.node.runtime.slices import CHUNK, Sliced, finish
+from penstock.node.runtime.slices import CHUNK, Sliced, run_unsliced
 from penstock.node.runtime.workers import forget_variables
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
@@ -31,7 +31,7 @@ Hold = Callable[[], Callable[[], None]]
 """Called when a write cannot take effect at once; calls what it returns once it has."""
 
 
-class Written:
+class WrittenBatch:
     """A batch that was appended. It is acknowledged once it is flushed or committed, as its producer asked for."""
 
     __slots__ = ("_end_offset", "_is_for_all", "_partition", "append_time_ms", "base_offset", "start_offset")
@@ -89,7 +89,7 @@ class InTransaction(NamedTuple):
 class Produced(NamedTuple):
     """What became of the batches of one request, in their order."""
 
-    outcomes: list[Written | BrokerError]
+    outcomes: list[WrittenBatch | BrokerError]
     doubt: BrokerError | None
     """The outcome of batches that the transaction's coordinator did not vouch for."""
 
@@ -106,14 +106,14 @@ class ProduceVerbs:
 
     def append(
         self, session: Session, topic: TopicRef, index: int, batch: memoryview | None, acks: int
-    ) -> Written | None:
+    ) -> WrittenBatch | None:
         """Append one batch now; None when admitting it takes long, so that it has to go through `append_all`."""
         partition = self.target(session, topic, index, batch)
         assert batch is not None
         admitted = partition.admission.now(batch, acks)
         if admitted is None:
             return None
-        return Written(partition, partition.append_admitted(admitted), acks)
+        return WrittenBatch(partition, partition.append_admitted(admitted), acks)
 
     def append_all(
         self,
@@ -239,7 +239,7 @@ class _Production:
     def _finish(self) -> None:
         if self._is_long:
             self._finish_sliced()
-        elif finish(self._admit_now()):
+        elif run_unsliced(self._admit_now()):
             self._append_all()
         else:
             self._admit_apart()
@@ -307,7 +307,7 @@ class _Production:
 
     def _append_all(self) -> None:
         if not self._is_long:
-            self._done(finish(self._append()))
+            self._done(run_unsliced(self._append()))
             return
         release_hold = self._hold()
 
@@ -318,13 +318,13 @@ class _Production:
         self._verbs.slices.queue(self._append(), appended)
 
     def _append(self) -> Sliced[Produced]:
-        outcomes: list[Written | BrokerError] = []
+        outcomes: list[WrittenBatch | BrokerError] = []
         for batch, admitted in zip(self._batches, self._admitted, strict=True):
             outcomes.append(self._append_one(batch, admitted))
             yield batch.units
         return Produced(outcomes, self._doubt)
 
-    def _append_one(self, batch: NewBatch, admitted: Admitted | BrokerError) -> Written | BrokerError:
+    def _append_one(self, batch: NewBatch, admitted: Admitted | BrokerError) -> WrittenBatch | BrokerError:
         """The partition is looked up again: a topic may have been deleted while a worker was busy."""
         is_within = self._within is not None
         try:
@@ -335,7 +335,7 @@ class _Production:
             if isinstance(admitted, BrokerError):  # raised again, it would hold its batch in a cycle
                 return admitted
             appended = partition.append_admitted(admitted, in_transaction=is_within)
-            return Written(partition, appended, self._acks)
+            return WrittenBatch(partition, appended, self._acks)
         except BrokerError as error:
             return error
 

@@ -24,7 +24,7 @@ from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.authorization import Authorization
-from penstock.node.waist.produce import Hold, Written, check_written_by_clients
+from penstock.node.waist.produce import Hold, WrittenBatch, check_written_by_clients
 from penstock.node.waist.routes import Routes
 
 RECORD_EXTRA_BYTES_MAX = 36
@@ -251,7 +251,7 @@ class Publisher:
     ) -> None:
         try:
             appended = partition.append(memoryview(build_batch(records, now_ms)), Acks.ALL)
-            written = Written(partition, appended, Acks.ALL)
+            written = WrittenBatch(partition, appended, Acks.ALL)
         except Refused as error:
             if len(records) == 1:
                 settled[0](error)

@@ -51,7 +51,7 @@ class Run(NamedTuple):
 Answered = Callable[[Run | BrokerError], None]
 
 
-class Source:
+class PartitionSource:
     """One partition as a reader follows it, for as long as it is there."""
 
     __slots__ = ("_partition", "index")
@@ -101,12 +101,12 @@ class Reader:
         """The offset at an edge, or of the first record at or after a time; the end when there is none."""
         return start_in(self._find(session, topic, index), when, isolation)
 
-    def sources(self, session: Session, topic: str, index: int | None) -> list[Source]:
+    def sources(self, session: Session, topic: str, index: int | None) -> list[PartitionSource]:
         """One partition of a topic, or all of them, to be followed."""
         self._authorization.authorize_topic(session, Operation.READ, topic)
         if index is not None:
-            return [Source(self._routes.partition(topic, index))]
-        return [Source(partition) for partition in self._routes.partitions_of(topic)]
+            return [PartitionSource(self._routes.partition(topic, index))]
+        return [PartitionSource(partition) for partition in self._routes.partitions_of(topic)]
 
     def read(self, session: Session, client: Client, wanted: Wanted, answered: Answered) -> None:
         """Answer at once if there is anything, an error, or no patience; else when there is, or with nothing.

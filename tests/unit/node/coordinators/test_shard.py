@@ -21,7 +21,7 @@ from penstock.node.coordinators.group_shard import GroupShard
 from penstock.node.coordinators.shard import RECORD_UNITS, Stage
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import CHUNK, finish
+from penstock.node.runtime.slices import CHUNK, run_unsliced
 from penstock.node.settings import Settings
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -143,7 +143,7 @@ def test_offsets_of_a_topic_that_is_deleted_while_they_are_read_are_dropped() ->
 
     async def play(node: Node, large: str, small: str) -> None:
         assert node.group_coordinator.groups.host.at(large).stage is Stage.REPLAYING
-        finish(node.group_coordinator.committed.forget_topics({"t"}))
+        run_unsliced(node.group_coordinator.committed.forget_topics({"t"}))
         await node.group_coordinator.loaded()
         assert await node.fetch(large, partition=1) is None
         assert await node.fetch(small) is None
