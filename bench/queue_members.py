@@ -8,7 +8,7 @@ import time
 from penstock.apps.bench.compare.drivers.queue import QueueLink, QueueWorker
 from penstock.apps.bench.harness.link import STALL_S_MAX, Address, UnexpectedResponse
 from penstock.wire.queue.frames import MessageType
-from penstock.wire.queue.words import START_OFFSET, SUBSCRIPTION, TOPIC
+from penstock.wire.queue.request_properties import START_OFFSET, SUBSCRIPTION, TOPIC
 
 FROM_END = "-1"
 

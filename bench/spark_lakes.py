@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import penstock.spark
-from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.loading import read_project
-from penstock.spark.pipelines.running import started, watch
+from penstock.spark.lake.tables import open_table
+from penstock.spark.pipelines.loader import read_project
+from penstock.spark.pipelines.runner import started, watch
 
 RAW, COLUMNS = "raw", "columns"
 WAYS: dict[str, dict[str, str]] = {

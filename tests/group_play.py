@@ -62,7 +62,7 @@ class Play:
         self.event_counts.append(len(decision.events))
         for event in decision.events:
             self.group.apply(event)
-            if GROUP_RECORDS.keeps(event):
+            if GROUP_RECORDS.is_persisted(event):
                 self.kept.append(event)
                 self.lines.append("         (kept)")
         if decision.waits is not None:

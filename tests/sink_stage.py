@@ -20,10 +20,10 @@ from penstock.client.raw.batches import read_raw
 from penstock.client.raw.cluster import Cluster, Target, TopicPartition, codes_in
 from penstock.client.raw.connection import BrokerConnection
 from penstock.client.raw.transactions import open_ids, standing, take
+from penstock.core.records.batch_builder import ProducerIdentity
 from penstock.core.records.build import open_batch
-from penstock.core.records.packing import Author
 from penstock.spark.decisions import Decisions, TaskWrites, last_batch, mark, task_name
-from penstock.spark.writing import Shape, TaskWriter
+from penstock.spark.task_writer import TaskWriter, WriteTerms
 from penstock.wire.kafka import ApiKey, messages
 
 TASKS = 2
@@ -84,8 +84,8 @@ class Stage:
         if last_batch(cluster, self.name, TIMEOUT_MS) >= batch:
             return None
         hold = take(cluster, task_name(self.name, task), TIMEOUT_MS)
-        author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)
-        writer = TaskWriter(cluster, Shape(topic=self.topic), author, hold)
+        identity = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
+        writer = TaskWriter(cluster, WriteTerms(topic=self.topic), identity, hold)
         try:
             rows = [f"{batch}/{task}/{row}".encode() for row in range(6)]
             for part in (rows[:3], rows[3:]):

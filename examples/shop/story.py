@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from demo.stage import Stage
 
+from penstock.spark.lake.tables import open_table
 from penstock.spark.pipelines import load_project
-from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.place import spark_for
-from penstock.spark.pipelines.running import started, watch
+from penstock.spark.pipelines.runner import started, watch
+from penstock.spark.pipelines.session import spark_for
 from penstock.testing import running_broker
 from shop.orders import Order, make_orders
 

@@ -128,6 +128,6 @@ def test_tools_that_read_the_offsets_topic_find_kafkas_records(
             event = records.decode(message.key(), message.value())
             if isinstance(event, OffsetCommitted) and event.group_id == group:
                 break
-        assert (event.place, event.committed.offset) == ((topic, 0), 11)
+        assert (event.partition, event.committed.offset) == ((topic, 0), 11)
     finally:
         spy.close()

@@ -27,7 +27,7 @@ from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOff
 from penstock.node.coordinators.subscriptions import SubscriptionRequest
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 from penstock.wire.queue.frames import MessageType
-from penstock.wire.queue.words import KNOWN
+from penstock.wire.queue.request_properties import KNOWN
 from penstock.wire.text.commands import NAMES
 from queue_peer import Peer
 

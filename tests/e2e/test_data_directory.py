@@ -27,7 +27,7 @@ def test_a_missing_topic_directory_does_not_keep_the_others_from_stopping(tmp_pa
         shutil.rmtree(broker.data_dir / "topics" / lost)
         assert broker.stop() == 0
         assert "Traceback" not in broker.output()
-        assert "stopped; the next start has to check the logs" in broker.output()
+        assert "stopped; the next start must recover the logs" in broker.output()
         assert "lost" in broker.output() and "partition is offline" in broker.output()
         logged = len(broker.output())
         broker.start()

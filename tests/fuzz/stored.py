@@ -28,7 +28,7 @@ from penstock.core.log.index import SavedIndex
 from penstock.core.log.index import decode as decode_index
 from penstock.core.log.producers import Producers
 from penstock.core.log.recovery import open_log
-from penstock.core.log.transactions import Transactions
+from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.machines.catalog import events as catalog_events
 from penstock.core.machines.catalog.events import ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
 from penstock.core.records.batch import check_produced, decode_header, stamp_checksum
@@ -209,7 +209,7 @@ def read_state(content: bytes) -> str:
             continue
     assert len(whole) <= 1
     assert checkpoint.load_recovery_points(files) == {} or checkpoint.RECOVERY_FILE in whole
-    producers = Producers(files, "d", Transactions(files, "d"))
+    producers = Producers(files, "d", PartitionTransactions(files, "d"))
     assert producers.load(10) == (5 if STATE_PATHS[2] in whole else 0)
     assert checkpoint.take_clean_marker(files) == (checkpoint.CLEAN_FILE in whole)
     try:

@@ -47,7 +47,7 @@ def _error_of(connection: RawConnection, topic: str) -> int:
 
 
 def test_the_limits_are_lowered_to_what_the_system_allows(broker: ProbedBroker) -> None:
-    line = next(line for line in broker.output().splitlines() if "connections_max is lowered" in line)
+    line = next(line for line in broker.output().splitlines() if "connections_max reduced" in line)
     assert f"the system allows {DESCRIPTORS} open files" in line and "ulimit -n" in line
 
 

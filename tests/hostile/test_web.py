@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.testing import Broker, running_broker
-from penstock.wire.foreign import HTTP_ANSWER
+from penstock.wire.foreign_protocol import HTTP_ANSWER
 
 SECONDS_MAX = 30
 SMUGGLED = b"PUB smuggled 4\r\nevil\r\nPUB smuggled 4\r\nevil\r\n"

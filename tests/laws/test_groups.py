@@ -87,7 +87,7 @@ class World:
             self.group.apply(event)
             if self.group.state is not before:
                 self.moves.append((before, self.group.state))
-            if GROUP_RECORDS.keeps(event):
+            if GROUP_RECORDS.is_persisted(event):
                 self.kept.append(event)
         if decision.waits is not None:
             self.waiting.add(decision.waits)

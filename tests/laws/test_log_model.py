@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from log_samples import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import OffsetOutOfRange
 from penstock.core.log.producers import Producers
-from penstock.core.log.transactions import Transactions
+from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.node.runtime.disk import DiskFiles
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 def cuts_in(words: list[str]) -> list[str]:
     """What recovery said of data that it took away."""
-    return [one for one in words if "cut " in one or "set aside" in one]
+    return [one for one in words if "truncated " in one or "set aside" in one]
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -258,7 +258,7 @@ class LogMachine(RuleBasedStateMachine):
     def producers_agree(self) -> None:
         if not hasattr(self, "log") or (self.kept and self.kept[0].header.base_offset > 0) or not self.kept:
             return  # of producers whose batches are gone only the snapshots tell
-        fresh = Producers(MemoryFiles(), DIRECTORY, Transactions(MemoryFiles(), DIRECTORY))
+        fresh = Producers(MemoryFiles(), DIRECTORY, PartitionTransactions(MemoryFiles(), DIRECTORY))
         for one in self.kept:
             if one.header.next_offset > max(self.start, self.deleted_upto):
                 fresh.observe(one.header, one.header.base_offset, 1_000, one.raw)

@@ -63,7 +63,7 @@ class World:
 
     def carry_out(self, events: list[Any]) -> None:
         for event in events:
-            if RECORDS.keeps(event):
+            if RECORDS.is_persisted(event):
                 self.log.append(RECORDS.encode(event))
             self.machine.apply(event)
         self.check()

@@ -124,8 +124,8 @@ def _check_move(machine: Transactions, event: Event) -> None:
     else:
         assert now.producer_epoch == 0 and was.producer_epoch >= EPOCH_MAX - 1
     if now.state is TransactionState.ONGOING:
-        assert now.places and now.started_ms >= 0
-        names = [(at.topic, at.partition) for at in now.places]
+        assert now.partitions and now.started_ms >= 0
+        names = [(at.topic, at.partition) for at in now.partitions]
         assert len(set(names)) == len(names), "a partition is in twice"
 
 

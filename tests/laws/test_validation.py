@@ -126,7 +126,7 @@ def test_both_kinds_of_loops_agree(
         terms = (data, 0, count, NOW_MS, NOW_MS, NOW_MS + 10**9, checks_times, needs_keys, indexes_max)
         assert compiled.check_records(*terms) == walk_loops.check_records(*terms)
         sound = (data, 0, count, NOW_MS, NOW_MS - 10**9, NOW_MS + 10**11, needs_keys, NOW_MS)
-        assert compiled.is_sound(*sound) == walk_loops.is_sound(*sound)
+        assert compiled.is_valid(*sound) == walk_loops.is_valid(*sound)
         for bounds in ((indexes_max, -(2**63)), (0, 10**9), (2, -5)):
             assert compiled.seek(data, 0, count, *bounds) == walk_loops.seek(data, 0, count, *bounds)
 
@@ -163,7 +163,7 @@ def test_both_kinds_of_loops_agree_on_usual_records(
             *terms, True, needs_keys, 3
         )
         newest_ms = base_ms + max(one.timestamp_ms for one in built)
-        assert compiled.is_sound(*terms, needs_keys, newest_ms) == walk_loops.is_sound(
+        assert compiled.is_valid(*terms, needs_keys, newest_ms) == walk_loops.is_valid(
             *terms, needs_keys, newest_ms
         )
 

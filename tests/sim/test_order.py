@@ -152,7 +152,8 @@ def _kafka_answers(seed: int, *, pipelined: bool, count: int = STEPS) -> list[tu
 
 
 def _timeless(answer: Any) -> Any:
-    """An answer without the times at which the broker wrote something of its own."""
+    """An answer without the times at which the broker wrote something of its own, and without the bytes of segments,
+    which retention deletes later."""
     if isinstance(answer, messages.DescribeTransactionsResponse):
         for one in answer.transaction_states:
             one.transaction_start_time_ms = min(one.transaction_start_time_ms, 0)
@@ -160,6 +161,11 @@ def _timeless(answer: Any) -> Any:
         for partition in answer.topics[0].partitions:
             for producer in partition.active_producers:
                 producer.last_timestamp = 0
+    if isinstance(answer, messages.DescribeLogDirsResponse):
+        for directory in answer.results:
+            for described in directory.topics:
+                for one_log in described.partitions:
+                    one_log.partition_size = 0
     if isinstance(answer, messages.DescribeQuorumResponse):
         for voter in answer.topics[0].partitions[0].current_voters:
             voter.last_fetch_timestamp = voter.last_caught_up_timestamp = 0

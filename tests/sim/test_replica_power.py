@@ -96,7 +96,7 @@ class Life:
 
 def batches_in(replica: Partition) -> list[bytes]:
     segments = replica.log.segments
-    return [bytes(one.raw) for segment in segments for one in segment.walk(0, segment.size, prove=True)]
+    return [bytes(one.raw) for segment in segments for one in segment.walk(0, segment.size, verify=True)]
 
 
 def check(seed: int) -> None:

@@ -37,7 +37,7 @@ def test_bad_rows_become_dead_letters_and_come_back(spark: Any, shop: Shop) -> N
         None,
     ]
     told = letters[1]["headers"]
-    assert told["penstock.dlq.reason"] == b'id should be bigint and is "x"'
+    assert told["penstock.dlq.reason"] == b'id should be bigint but is "x"'
     assert (told["penstock.dlq.topic"], told["penstock.dlq.offset"], told["theirs"]) == (
         orders.encode(),
         b"2",

@@ -181,9 +181,9 @@ def test_a_thread_gets_the_session_of_the_process(spark: Any) -> None:
     ("columns", "options", "words"),
     [
         ("id", {}, "to_json"),
-        ("id value", {}, "'value' is of type bigint"),
+        ("id value", {}, "'value' has type bigint"),
         ("cast(id as string) value", {"topik": "x"}, "Did you mean 'topic'"),
-        ("cast(id as string) value", {"kafka.acks": "0"}, "only be 'all'"),
+        ("cast(id as string) value", {"kafka.acks": "0"}, "must be 'all'"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is(

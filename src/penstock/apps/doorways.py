@@ -1,6 +1,6 @@
-"""Which doors a broker has, and their ports: taken at start, served, drained. Never speaks a protocol.
+"""The listeners of a broker's doors: opened at start, served, drained at shutdown. Never speaks a protocol.
 
-Every door but Kafka's is imported when its first client comes: a door that nobody uses costs one socket.
+Every door except Kafka's is imported when its first client connects: an unused door costs one socket.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LATER_DOORS: Mapping[str, Callable[[Waist, Gate, Settings], Dialect[Connection]]
     "json": _json,
     "http": _http,
 }
-"""The further doors by name; the setting of each is `<name>_port`."""
+"""All doors except Kafka's, by name; the setting of each is `<name>_port`."""
 
 
 class Doorways:
@@ -74,10 +74,10 @@ class Doorways:
                     self.gate, Address(settings.host, port), partial(make, self.waist, self.gate, settings)
                 )
         for name in self.listeners:
-            broker.runtime.meters.door(name)  # shown from the start, not from the first client on
+            broker.runtime.meters.door(name)  # exported from the start, not only after the first client
 
     async def open(self) -> dict[str, Address]:
-        """Take every port; returns the real addresses by the name of the door. Raises StartError in words."""
+        """Bind every port; returns the actual addresses by door name. Raises StartError."""
         addresses = {}
         for name, listener in self.listeners.items():
             try:
@@ -88,14 +88,14 @@ class Doorways:
         return addresses
 
     async def serve(self, advertised: Address) -> None:
-        """Accept connections; Kafka's clients are told to come to `advertised`."""
+        """Accept connections; Kafka clients are told to connect to `advertised`."""
         self.kafka.advertise(advertised)
         for listener in self.listeners.values():
             await listener.serve()
         self.gate.watch()
 
     async def close(self) -> None:
-        """Stop listening, let what is in flight finish within the limit, then end every connection."""
+        """Stop listening, let requests in flight finish within the limit, then close every connection."""
         self._close_listeners()
         await self.gate.drain()
 
@@ -114,5 +114,5 @@ def _cannot_listen(settings: Settings, name: str, error: OSError) -> StartError:
     where = Address(settings.host, getattr(settings, definition.name))
     remedy = f"Choose another with {definition.flag}"
     if name != KAFKA:
-        remedy += f", or shut this door with {definition.flag} off"
+        remedy += f", or disable this door with {definition.flag} off"
     return StartError(f"Cannot listen on {where} for the {name} door: {error.strerror or error}. {remedy}.")

@@ -348,7 +348,7 @@ class Offline(Damaged):
     """The partition was taken offline by an earlier failure; restart the broker after repairing it."""
 
 
-def words_of(error: BrokerError) -> str:
+def message_of(error: BrokerError) -> str:
     """The error in words, short enough for every version of every response."""
     words = str(error)
     return words if len(words) <= ERROR_CHARS_MAX else f"{words[:ERROR_CHARS_MAX]}…"

@@ -80,7 +80,7 @@ DOOR_HEADERS_MAX = 10_000
 DOOR_PROPERTIES_BYTES_MAX = 2**20
 """All properties of one request at the queue door, as long as the largest message of an ordinary topic."""
 
-RECORDS_PER_SHEAF_MAX = 500
+RECORDS_PER_DOOR_BATCH_MAX = 500
 """Messages that a door puts into one batch: what the loop does in one go."""
 
 RECORDS_COPIED_BYTES_MAX = 4_096
@@ -98,23 +98,23 @@ PRODUCER_IDS_BLOCK = 1_000
 DECOMPRESSED_BYTES_MAX = 256 * 2**20
 """The most that one compressed batch may unfold to."""
 
-UNFOLDED_FACTOR_MAX = 16
+DECOMPRESSED_FACTOR_MAX = 16
 """What a produced batch may unfold to, in multiples of its topic's `max.message.bytes`; JSON packs about 10:1."""
 
-UNFOLDED_BYTES_MIN = 2**20
+DECOMPRESSED_BYTES_MIN = 2**20
 """A batch may always unfold to this much, however small the `max.message.bytes` of its topic is."""
 
-LOOP_PACKED_BYTES_MAX = 16 * 2**10
+LOOP_COMPRESSED_BYTES_MAX = 16 * 2**10
 """Larger compressed batches are opened in a worker thread. Handing one over costs about as much as unfolding this."""
 
-LOOP_UNFOLDED_BYTES_MAX = 64 * 2**10
+LOOP_DECOMPRESSED_BYTES_MAX = 64 * 2**10
 """What a batch that is opened on the loop may unfold to; one that unfolds to more starts again in a worker."""
 
-LOOKUP_UNFOLDED_BYTES_MAX = 2**20
+LOOKUP_DECOMPRESSED_BYTES_MAX = 2**20
 """What a batch may unfold to when a record is looked up in it by time on the loop; larger ones go to a worker."""
 
-STORED_UNFOLDED_FACTOR_MAX = 64
-"""As UNFOLDED_FACTOR_MAX, for batches that are in the log already: those from before there was a limit can be read."""
+STORED_DECOMPRESSED_FACTOR_MAX = 64
+"""As DECOMPRESSED_FACTOR_MAX, for batches that are in the log already: those from before there was a limit can be read."""
 
 RECORD_ERRORS_MAX = 1_000
 """How many bad records of one batch the answer to its producer names."""

@@ -151,7 +151,7 @@ class Records:
         assert not self._decoders.keys() & other._decoders.keys(), "two kinds of records share a key version"
         return Records(self._encoders | other._encoders, self._decoders | other._decoders)
 
-    def keeps(self, event: object) -> bool:
+    def is_persisted(self, event: object) -> bool:
         """Is this event kept, or does it end with the node?"""
         return type(event) in self._encoders
 

@@ -109,7 +109,7 @@ def choice(name: str, inherits: str, choices: tuple[str, ...], doc: str) -> Sett
     )
 
 
-def words_of_choice(name: str, inherits: str, choices: tuple[str, ...], doc: str) -> Setting:
+def list_of_choices(name: str, inherits: str, choices: tuple[str, ...], doc: str) -> Setting:
     """One or more of these words with commas between them; the first is the default."""
 
     def canonical(text: str) -> str | None:

@@ -28,9 +28,9 @@ from penstock.core.setting import (
     choice,
     find_setting,
     flag,
+    list_of_choices,
     number,
     share,
-    words_of_choice,
 )
 
 NO_LIMIT = -1
@@ -209,7 +209,7 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
 _ALL = (
-    words_of_choice(
+    list_of_choices(
         "cleanup.policy",
         "log.cleanup.policy",
         ("delete", "compact"),

@@ -1,4 +1,4 @@
-"""A batch read: spans of topics as tasks. Never used for streams."""
+"""Batch reads: plans one task per offset span. Streams are planned in `stream`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from penstock.client.raw.cluster import Cluster
 from penstock.client.raw.fetch import Span
 from penstock.spark.bounds import cut, resolve_bound, select, spans_between
 from penstock.spark.options import ReadOptions
-from penstock.spark.reading import read_span
+from penstock.spark.task_reader import read_span
 
 
 class BatchReader(DataSourceReader):
     """Plans on the driver, reads in tasks.
 
-    Has no `pushFilters`: Spark (4.3) keeps a reader that took a filter with the DataFrame and uses it for later queries
-    that have no filter, which then miss rows.
+    Does not implement `pushFilters`: Spark (4.3) caches a reader that accepted a filter with the DataFrame and reuses
+    it for later queries without that filter, which then miss rows.
     """
 
     def __init__(self, options: ReadOptions) -> None:

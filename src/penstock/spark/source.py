@@ -1,4 +1,4 @@
-"""`format("penstock")`: which columns there are, and who reads and writes them. Never talks to a broker itself."""
+"""`format("penstock")`: the schema, and the factories of readers and writers. Never talks to a broker itself."""
 
 from __future__ import annotations
 

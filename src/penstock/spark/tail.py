@@ -1,4 +1,4 @@
-"""Waiting at the end of topics: asks the leaders to answer as soon as there is anything new. Never reads what it is."""
+"""Waits for new records at the end of topics with one long-poll fetch per leader. Never returns the records."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.wire.kafka import ApiKey
 
 
 class TopicTail:
-    """One question to each leader, over connections of its own: an answer may be left waiting for the next time."""
+    """One fetch per leader, over dedicated connections: a response may stay unread until the next wait."""
 
     def __init__(self, access: Access) -> None:
         self._cluster = Cluster(access)
         self._open: dict[int, BrokerConnection] = {}
 
     def wait(self, offsets: Mapping[TopicPartition, int], isolation: int, wait_ms: int) -> None:
-        """Return when one of the partitions has a record at its offset, or after `wait_ms`. Failures end the wait."""
+        """Return once a partition has a record at its offset, after `wait_ms`, or on a failed connection."""
         try:
             for node_id, places in self._cluster.led_by(offsets).items():
                 self._ask(node_id, {place: offsets[place] for place in places}, isolation, wait_ms)

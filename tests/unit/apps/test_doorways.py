@@ -88,6 +88,6 @@ def test_the_code_of_further_doors_is_not_loaded_at_start() -> None:
     ).stdout.split()
     assert "penstock.doors.kafka.server" in loaded
     further = ("penstock.doors.", "penstock.wire.")
-    needed = {"penstock.wire.foreign"}  # recognises other protocols in the first bytes of every door
+    needed = {"penstock.wire.foreign_protocol"}  # recognises other protocols in the first bytes of every door
     found = {name for name in loaded if name.startswith(further) and ".kafka" not in name}
     assert found == needed

@@ -78,13 +78,13 @@ def test_bounds_by_offset_and_by_time(broker: Broker, topic: str) -> None:
 
 def test_offsets_that_the_log_does_not_have(broker: Broker, topic: str) -> None:
     beyond = f'{{"{topic}":{{"0":2,"1":11}}}}'
-    with pytest.raises(RecordsLost, match="holds offsets 0 to 10, 11 was asked for"):
+    with pytest.raises(RecordsLost, match="holds offsets 0 to 10, but 11 was requested"):
         planned(BatchReader(options(broker, topic, startingOffsets=beyond)))
     lenient = options(broker, topic, startingOffsets=beyond, failOnDataLoss="false")
     assert planned(BatchReader(lenient)) == [(0, 2, 100)]
     with pytest.raises(BadArgument, match="partition 1 is missing"):
         planned(BatchReader(options(broker, topic, startingOffsets=f'{{"{topic}":{{"0":2}}}}')))
-    with pytest.raises(BadArgument, match="partition 2, which is not read or not there"):
+    with pytest.raises(BadArgument, match="partition 2, which is not read or does not exist"):
         surplus = f'{{"{topic}":{{"0":2,"1":1,"2":1}}}}'
         planned(BatchReader(options(broker, topic, startingOffsets=surplus)))
 

@@ -62,15 +62,15 @@ def test_everything_that_is_given_is_read() -> None:
             "kafka.transaction.timeout.ms": "60000",
         }
     )
-    shape = found.shape
-    assert (shape.topic, shape.has_headers, shape.codec) == ("out", False, ZSTD)
-    assert (shape.batch_bytes, shape.request_bytes_max, shape.buffer_bytes_max) == (1000, 2000, 9999)
-    assert (shape.linger_ms, found.transaction_ms_max, found.access.call_ms_max) == (5, 60_000, 5000)
+    terms = found.terms
+    assert (terms.topic, terms.has_headers, terms.codec) == ("out", False, ZSTD)
+    assert (terms.batch_bytes, terms.request_bytes_max, terms.buffer_bytes_max) == (1000, 2000, 9999)
+    assert (terms.linger_ms, found.transaction_ms_max, found.access.call_ms_max) == (5, 60_000, 5000)
     assert (found.prefix, found.app, found.version, found.is_exactly_once) == ("team", "nightly", 7, True)
 
 
 def test_a_batch_is_never_larger_than_a_request() -> None:
-    assert read_sink_options({**WHERE, "kafka.max.request.size": "5000"}).shape.batch_bytes == 5000
+    assert read_sink_options({**WHERE, "kafka.max.request.size": "5000"}).terms.batch_bytes == 5000
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_a_batch_is_never_larger_than_a_request() -> None:
         ({"kafka.compresion.type": "lz4"}, r"Did you mean 'kafka\.compression\.type'"),
         ({"kafka.compression.type": "rar"}, "none, gzip, snappy, lz4, zstd"),
         ({"delivery": "twice"}, "exactly_once, at_least_once"),
-        ({"kafka.acks": "1"}, "only be 'all'"),
+        ({"kafka.acks": "1"}, "must be 'all'"),
         ({"includeHeaders": "maybe"}, "true or false"),
         ({"kafka.batch.size": "many"}, "expected an integer"),
-        ({"txnAppId": "a"}, "go together"),
-        ({"txnVersion": "1"}, "go together"),
+        ({"txnAppId": "a"}, "belong together"),
+        ({"txnVersion": "1"}, "belong together"),
         ({"txnAppId": "a/b", "txnVersion": "1"}, "without '/'"),
         ({"txnAppId": "a", "txnVersion": "-1"}, "at least 0"),
-        ({"txnAppId": "a", "txnVersion": "1", "delivery": "at_least_once"}, "cannot go with"),
+        ({"txnAppId": "a", "txnVersion": "1", "delivery": "at_least_once"}, "cannot be combined with"),
     ],
     ids=lambda one: str(one)[:40],
 )
@@ -120,7 +120,7 @@ def test_rows_that_can_be_written(columns: str) -> None:
     ("columns", "words"),
     [
         ("id bigint, name string", r"to_json\(struct\(\*\)\) AS value"),
-        ("value bigint", "'value' is of type bigint; it must be binary or string"),
+        ("value bigint", "'value' has type bigint; it must be binary or string"),
         ("value string, valu string", "Did you mean 'value'"),
         ("value string, partition bigint", "it must be int: cast it"),
         ("value string, headers map", "array<struct"),
@@ -132,5 +132,5 @@ def test_rows_that_cannot(columns: str, words: str) -> None:
 
 
 def test_rows_need_a_topic() -> None:
-    with pytest.raises(BadArgument, match="no topic is named"):
+    with pytest.raises(BadArgument, match="no topic is set"):
         check_columns(schema("value string"), read_sink_options({**WHERE, "topic": ""}))

@@ -162,7 +162,9 @@ def test_records_that_are_gone_end_the_query_or_are_skipped(
     start = strict.initialOffset()
     end = latest(strict, start)
     forget(cluster, topic, 0, 6)
-    with pytest.raises(RecordsLost, match=r"offset 0 is gone, the log begins at 6.*failOnDataLoss"):
+    with pytest.raises(
+        RecordsLost, match=r"offset 0 was deleted by retention, the log starts at 6.*failOnDataLoss"
+    ):
         spans(strict, start, end)
     assert spans(lenient, start, end) == [Span(topic, 0, 6, 10)]
 
@@ -214,7 +216,7 @@ def test_a_topic_created_again_is_read_from_its_beginning_if_records_may_be_lost
     put(cluster, topic, numbered(1))
     more = latest(lenient, anew)
     assert spans(lenient, anew, more) == [Span(topic, 0, count, count + 1)]
-    assert len([one for one in caplog.messages if "created again" in one]) == 1
+    assert len([one for one in caplog.messages if "deleted and recreated" in one]) == 1
 
 
 def test_only_the_topic_that_was_created_again_begins_anew(
@@ -248,7 +250,7 @@ def test_a_batch_that_is_run_again_never_reads_another_topic(
     end = latest(strict, start)
     replace(cluster, topic)
     put(cluster, topic, numbered(30))
-    with pytest.raises(RecordsLost, match="created again"):
+    with pytest.raises(RecordsLost, match="deleted and recreated"):
         spans(strict, start, end)
     assert spans(lenient, start, end) == [], "the records of this batch are gone"
     assert spans(lenient, end, latest(lenient, end)) == [Span(topic, 0, 0, 30)]
@@ -276,7 +278,7 @@ def test_available_now_notices_a_topic_created_again(broker: Broker, cluster: Cl
     put(cluster, topic, numbered(30))
     again = reader(broker, topic, startingOffsets="earliest")
     again.prepareForTriggerAvailableNow()
-    with pytest.raises(RecordsLost, match="created again"):
+    with pytest.raises(RecordsLost, match="deleted and recreated"):
         latest(again, end)
 
 
@@ -301,7 +303,7 @@ def test_a_checkpoint_without_topic_ids_goes_on_and_gets_them(
 
 def test_a_checkpoint_of_another_query_is_refused(broker: Broker, cluster: Cluster, topic: str) -> None:
     source = reader(broker, topic)
-    with pytest.raises(RecordsLost, match="checkpointLocation of its own"):
+    with pytest.raises(RecordsLost, match="its own checkpointLocation"):
         latest(source, {"payments": {"0": 3}})
     with pytest.raises(BadArgument, match="did not write"):
         latest(source, {"logOffset": 3})

@@ -17,14 +17,14 @@ from penstock.node.settings_loader import LoadedSettings, SettingsError, load_se
 
 @click.group()
 def config() -> None:
-    """Look at settings."""
+    """Inspect settings."""
 
 
 @config.command()
 @config_file_option
 @output_option
 def explain(config_file: str | None, output: str) -> None:
-    """Show every setting: its value, where the value comes from, its unit and what it means.
+    """Show every setting with its value, source, unit and meaning.
 
     Reads the same file and environment as `penstock start` does. Settings of the scope `topic default` become the
     values that topics inherit when a broker that is alone starts; topics and changes at run time go before them.

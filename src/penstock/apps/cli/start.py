@@ -1,4 +1,4 @@
-"""`penstock start`: settings, logging, then the broker in the foreground. Never runs the broker itself; serve does."""
+"""`penstock start`: loads settings, configures logging, and runs the broker in the foreground with `serve`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _METAVARS = {
 
 
 class SettingOption(click.Option):
-    """A flag made from a setting's definition; the loader reads its value, so that all problems show at once."""
+    """A flag generated from a setting. The settings loader parses it, so that all errors are reported together."""
 
     def __init__(self, definition: SettingDefinition) -> None:
         self.definition = definition
@@ -53,7 +53,7 @@ class SettingOption(click.Option):
 
 
 class StartCommand(click.Command):
-    """A command with a flag for every setting, shown by section."""
+    """A command with a flag for every setting, grouped by section."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,14 +80,14 @@ class StartCommand(click.Command):
     "--ready-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Written as JSON once the broker accepts connections (host, the port of every door, pid, data_dir); "
-    "removed when it stops.",
+    help="JSON file that is written once the broker accepts connections (host, ports of all doors, pid, data_dir) "
+    "and removed when it stops.",
 )
 def start(config_file: str | None, ready_file: Path | None, **flags: Any) -> None:
     """Run a broker in the foreground until Ctrl-C or SIGTERM.
 
-    Every setting can be given as a flag, as PENSTOCK_<NAME> in the environment, or in the file; flags win over the
-    environment, the environment over the file. Sizes may be written 64k or 1 GiB, times 500ms, 30s or 7d.
+    Every setting can be set as a flag, as PENSTOCK_<NAME> in the environment, or in the file. Flags override the
+    environment, which overrides the file. Sizes can be written as 64k or 1 GiB, durations as 500ms, 30s or 7d.
     `penstock config explain` shows where each value comes from.
     """
     given = {name: value for name, value in flags.items() if value is not None}

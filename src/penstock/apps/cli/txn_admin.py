@@ -1,4 +1,4 @@
-"""Transactions as tools see them: list, describe, find hanging ones, abort. Speaks to the broker; never prints."""
+"""Requests behind `penstock txn`: list, describe, find hanging transactions, abort. Never prints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTransaction:
-    """All that its coordinator knows of one transactional id."""
+    """The coordinator's state of one transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -49,7 +49,7 @@ class OpenTransaction:
 
 
 class TransactionAdmin:
-    """Asks the broker that each question is for."""
+    """Sends each request to the responsible broker."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -62,7 +62,7 @@ class TransactionAdmin:
         longer_than_ms: int | None,
         pattern: str | None,
     ) -> list[ListedTransaction]:
-        """Those of all coordinators that pass the filters, sorted by id."""
+        """Matching transactions of all coordinators, sorted by id."""
         request = messages.ListTransactionsRequest(
             state_filters=list(states), producer_id_filters=list(producer_ids)
         )
@@ -105,7 +105,7 @@ class TransactionAdmin:
         )
 
     def abort(self, transactional_id: str) -> DescribedTransaction:
-        """Take the id over, which fences its producer and aborts what it has open; returns what that was."""
+        """Take over the id, which fences its producer and aborts its transaction; returns the state before."""
         described = self.describe(transactional_id)
         if described.state != _OPEN:
             raise RefusedByBroker(f"{transactional_id} has no open transaction: it is in {described.state}.")
@@ -125,7 +125,7 @@ class TransactionAdmin:
         return described
 
     def open_in(self, topic: str, partition: int) -> list[OpenTransaction]:
-        """What is open in one partition, earliest first."""
+        """Open transactions of one partition, earliest first."""
         part = messages.DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
         request = messages.DescribeProducersRequest(topics=[part])
         answer = self._ask(ApiKey.DESCRIBE_PRODUCERS, request, Leader(topic, partition))
@@ -146,12 +146,12 @@ class TransactionAdmin:
         return sorted(listed, key=lambda one: one.start_offset)
 
     def owner_of(self, producer_id: int) -> str | None:
-        """The transactional id whose open transaction this producer runs, if there is one: then nothing hangs."""
+        """The transactional id of this producer's open transaction; None if no coordinator knows it, so it hangs."""
         found = self.find((_OPEN,), (producer_id,), None, None)
         return found[0].transactional_id if found else None
 
     def end_hanging(self, one: OpenTransaction) -> None:
-        """Write an abort marker where no coordinator ever will."""
+        """Write the abort marker that no coordinator will write."""
         request = messages.WriteTxnMarkersRequest
         marker = request.WritableTxnMarker(
             producer_id=one.producer_id,

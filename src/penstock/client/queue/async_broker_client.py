@@ -40,7 +40,7 @@ from penstock.client.queue.settlement import (
     log_refused,
 )
 from penstock.wire.queue.frames import MessageType
-from penstock.wire.queue.words import CLIENT
+from penstock.wire.queue.request_properties import CLIENT
 
 logger = logging.getLogger("penstock.client")
 

@@ -16,7 +16,7 @@ from penstock.client.errors import ClientError, TimedOut, Unreachable
 from penstock.client.queue.requests import QueueRequest
 from penstock.client.queue.session import HeldMessage, Message, QueueResponse, QueueSession
 from penstock.wire.queue.frames import MessageType
-from penstock.wire.queue.words import CLIENT
+from penstock.wire.queue.request_properties import CLIENT
 
 READ_BYTES = 1 << 18
 

@@ -12,7 +12,7 @@ from penstock.client.queue.session import QueueResponse, message_properties
 from penstock.core.model import Header
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.properties import properties_of
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     COUNT,
     DELIVERIES_MAX,
     EXISTED,

@@ -23,7 +23,7 @@ from penstock.core.errors import BrokerError
 from penstock.core.model import Header
 from penstock.wire.queue.frames import NO_SEQUENCE, Frame, FrameStream, MessageType, encode
 from penstock.wire.queue.properties import BROKERS_OWN, NULL_BODY, Properties, headers_in, key_in
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     CODE,
     DELIVERY,
     ERROR,

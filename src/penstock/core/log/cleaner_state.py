@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.core.errors import TornSegment
-from penstock.core.log import checksummed_file as checked
+from penstock.core.log import checksummed_file
 from penstock.core.ports import Files
 
 FILE_NAME = "cleaner-offset"
@@ -23,7 +23,7 @@ class CleanerState(NamedTuple):
 def read(files: Files, directory: str, report: Callable[[str], None]) -> CleanerState:
     """The state as last written; where the file is damaged, everything may be cleaned again and may have gaps."""
     try:
-        content = checked.read(files, f"{directory}/{FILE_NAME}")
+        content = checksummed_file.read(files, f"{directory}/{FILE_NAME}")
     except TornSegment as torn:
         report(f"{torn}; everything counts as not yet compacted")
         return CleanerState(0, _EVERYWHERE)
@@ -31,4 +31,4 @@ def read(files: Files, directory: str, report: Callable[[str], None]) -> Cleaner
 
 
 def write(files: Files, directory: str, state: CleanerState, *, sync: bool) -> None:
-    checked.write(files, f"{directory}/{FILE_NAME}", state, sync=sync)
+    checksummed_file.write(files, f"{directory}/{FILE_NAME}", state, sync=sync)

@@ -35,7 +35,7 @@ class CompactionConfig(Protocol):
     def index_interval_bytes(self) -> int: ...
 
 
-class Source(NamedTuple):
+class SourceSegment(NamedTuple):
     """One closed segment as the rewriting thread needs to know it."""
 
     base_offset: int
@@ -48,7 +48,7 @@ class Plan(NamedTuple):
     """What to compact. Holds copies only: it stays true while the log goes on."""
 
     directory: str
-    sources: tuple[Source, ...]
+    sources: tuple[SourceSegment, ...]
     start_offset: int
     first_dirty: int
     end_offset: int
@@ -77,7 +77,7 @@ def choose(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -
     cleanable = _cleanable(log, config, now_ms, limit_offset)
     if not cleanable:
         return None
-    state = cleaner_state.read(log.files, log.directory, _say_nothing)
+    state = cleaner_state.read(log.files, log.directory, _ignore)
     end_offset = cleanable[-1].next_offset
     first_dirty = max(state.first_dirty if state.first_dirty <= end_offset else 0, log.start_offset)
     dirty = [segment for segment in cleanable if segment.next_offset > first_dirty]
@@ -87,7 +87,9 @@ def choose(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -
     ratio = dirty_bytes / sum(segment.size for segment in cleanable)
     if ratio < config.dirty_ratio_min and not _is_overdue(dirty[0], config, now_ms):
         return None
-    sources = tuple(Source(one.base_offset, one.next_offset, one.size, one.is_cleaned) for one in cleanable)
+    sources = tuple(
+        SourceSegment(one.base_offset, one.next_offset, one.size, one.is_cleaned) for one in cleanable
+    )
     last_of_producers = {
         key: one.batches[-1].last_offset for key, one in log.producers.items() if one.batches
     }
@@ -121,7 +123,7 @@ def install(log: Log, plan: Plan, result: Result) -> bool:
         swap.finish(files, plan.directory, result.swaps)
         for one, group in zip(result.swaps, groups, strict=True):
             log.replace(group, [_open_cleaned(files, plan.directory, one)])
-    state = cleaner_state.read(files, plan.directory, _say_nothing)
+    state = cleaner_state.read(files, plan.directory, _ignore)
     cleaner_state.write(files, plan.directory, CleanerState(result.first_dirty, state.gaps_before), sync=True)
     return True
 
@@ -150,7 +152,7 @@ def _cleanable(log: Log, config: CompactionConfig, now_ms: int, limit_offset: in
 
 def _is_overdue(segment: Segment, config: CompactionConfig, now_ms: int) -> bool:
     """Whether its first record is older than the longest time that a record may wait."""
-    for found in segment.walk(0, segment.size, prove=False, chunk_bytes=BATCH_HEADER_BYTES):
+    for found in segment.walk(0, segment.size, verify=False, chunk_bytes=BATCH_HEADER_BYTES):
         first_ms = found.header.max_timestamp_ms
         return first_ms != NO_TIMESTAMP and now_ms - first_ms > config.compaction_lag_ms_max
     return False
@@ -166,5 +168,5 @@ def _covered(log: Log, one: Swap, plan: Plan) -> list[Segment]:
     return mine if same == [source[:3] for source in theirs] else []
 
 
-def _say_nothing(_: str) -> None:
+def _ignore(_: str) -> None:
     """Recovery has reported a damaged file already when the log was opened."""

@@ -9,7 +9,7 @@ from operator import ge
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log.compaction import Plan
-from penstock.core.log.segment import Found
+from penstock.core.log.segment import StoredBatch
 from penstock.core.model import NO_TIMESTAMP
 from penstock.core.records import varint
 from penstock.core.records.batch import (
@@ -20,20 +20,20 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
-from penstock.core.records.compression import compress, decompress, stored_unfolded_bytes_max
+from penstock.core.records.compression import compress, decompress, stored_decompressed_bytes_max
 from penstock.core.records.payload import RecordSpan, iterate_keys
 
 RECORDS_MAX = 250_000
 """Records of one batch that compaction looks at; a batch with more stays as it is."""
 
 
-def open_spans(found: Found) -> tuple[bytes, list[RecordSpan]] | str:
+def open_spans(found: StoredBatch) -> tuple[bytes, list[RecordSpan]] | str:
     """The unfolded records of a batch and where each lies, or why it cannot be compacted and stays as it is."""
     header = found.header
     if header.count > RECORDS_MAX:
         return f"it has {header.count} records, at most {RECORDS_MAX} are looked at"
     try:
-        bytes_max = stored_unfolded_bytes_max(header.size)
+        bytes_max = stored_decompressed_bytes_max(header.size)
         payload = decompress(header.codec, found.raw[BATCH_HEADER_BYTES : header.size], bytes_max)
         spans = list(iterate_keys(payload, header.count))
     except (CorruptBatch, TooLarge, UnsupportedCompression) as error:
@@ -45,7 +45,7 @@ def open_spans(found: Found) -> tuple[bytes, list[RecordSpan]] | str:
     return payload, spans
 
 
-class Outcome(Enum):
+class BatchOutcome(Enum):
     """What becomes of a batch."""
 
     UNCHANGED = auto()
@@ -66,28 +66,32 @@ class Filter:
         self.dropped = 0
         self.keyless_dropped = 0
 
-    def filter(self, found: Found) -> tuple[Outcome, memoryview | bytearray]:
+    def filter(self, found: StoredBatch) -> tuple[BatchOutcome, memoryview | bytearray]:
         """The batch as it is, the batch without what goes, or nothing worth keeping."""
         header = found.header
         if header.is_control or header.next_offset > self._map_end:
-            return Outcome.UNCHANGED, found.raw
+            return BatchOutcome.UNCHANGED, found.raw
         if header.count == 0:
-            return (Outcome.UNCHANGED if self._is_last_of_producer(header) else Outcome.DROPPED), found.raw
+            return (
+                BatchOutcome.UNCHANGED if self._is_last_of_producer(header) else BatchOutcome.DROPPED
+            ), found.raw
         opened = open_spans(found)
         if isinstance(opened, str):
-            return Outcome.UNCHANGED, found.raw
+            return BatchOutcome.UNCHANGED, found.raw
         payload, spans = opened
-        kept = [span for span in spans if self._stays(header, span)]
-        self.dropped += len(spans) - len(kept)
-        if not kept:
+        retained = [span for span in spans if self._stays(header, span)]
+        self.dropped += len(spans) - len(retained)
+        if not retained:
             if self._is_last_of_producer(header):
-                return Outcome.CHANGED, _emptied(header)
-            return Outcome.DROPPED, found.raw
-        needs_horizon = not header.attributes & DELETE_HORIZON and any(span.value_is_null for span in kept)
-        if len(kept) == len(spans) and not needs_horizon:
-            return Outcome.UNCHANGED, found.raw
+                return BatchOutcome.CHANGED, _emptied(header)
+            return BatchOutcome.DROPPED, found.raw
+        needs_horizon = not header.attributes & DELETE_HORIZON and any(
+            span.value_is_null for span in retained
+        )
+        if len(retained) == len(spans) and not needs_horizon:
+            return BatchOutcome.UNCHANGED, found.raw
         horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None
-        return Outcome.CHANGED, _rebuilt(header, payload, kept, horizon_ms)
+        return BatchOutcome.CHANGED, _rebuilt(header, payload, retained, horizon_ms)
 
     def _stays(self, header: BatchHeader, span: RecordSpan) -> bool:
         if span.key is None:
@@ -120,20 +124,20 @@ def _emptied(header: BatchHeader) -> bytearray:
 
 
 def _rebuilt(
-    header: BatchHeader, payload: bytes, kept: list[RecordSpan], horizon_ms: int | None
+    header: BatchHeader, payload: bytes, retained: list[RecordSpan], horizon_ms: int | None
 ) -> bytearray:
     """The batch with fewer records or a delete horizon; everything that it says of itself otherwise stays."""
     max_timestamp_ms = header.max_timestamp_ms
     if not header.has_append_time:
         max_timestamp_ms = max(
-            NO_TIMESTAMP, *(header.base_timestamp_ms + span.timestamp_delta for span in kept)
+            NO_TIMESTAMP, *(header.base_timestamp_ms + span.timestamp_delta for span in retained)
         )
-    changed = header._replace(count=len(kept), max_timestamp_ms=max_timestamp_ms)
+    changed = header._replace(count=len(retained), max_timestamp_ms=max_timestamp_ms)
     if horizon_ms is None:
-        records = b"".join([payload[span.start : span.end] for span in kept])
+        records = b"".join([payload[span.start : span.end] for span in retained])
     else:
         shift_ms = header.base_timestamp_ms - horizon_ms
-        records = b"".join([_moved(payload, span, shift_ms) for span in kept])
+        records = b"".join([_moved(payload, span, shift_ms) for span in retained])
         changed = changed._replace(
             attributes=header.attributes | DELETE_HORIZON, base_timestamp_ms=horizon_ms
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from penstock.core.log import checksummed_file as checked
+from penstock.core.log import checksummed_file
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
 
@@ -26,7 +26,7 @@ class Epochs:
 
     def load(self) -> bool:
         """Read the file; False when there is none. Raises TornSegment when it is damaged."""
-        content = checked.read(self._files, self._path)
+        content = checksummed_file.read(self._files, self._path)
         if content is None:
             return False
         self._epochs = [pair[0] for pair in content]
@@ -55,7 +55,7 @@ class Epochs:
     def save(self, *, sync: bool = False) -> None:
         """Bring the file up to date. Mostly not synced: every batch carries its epoch, so the file can be rebuilt."""
         if self.is_behind:
-            checked.write(
+            checksummed_file.write(
                 self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=sync
             )
             self.is_behind = False

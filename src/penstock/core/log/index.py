@@ -128,9 +128,9 @@ class SparseIndex(Index):
 
     def cut_position(self, position: int) -> None:
         """Forget the entries behind a position."""
-        self.keep(bisect_right(self._positions, position))
+        self.truncate(bisect_right(self._positions, position))
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Forget all but the first entries."""
         saved_bytes = min(self.saved_bytes, count * ENTRY_BYTES)
         del self._offsets[count:], self._positions[count:], self._times_ms[count:], self._chains[count:]

@@ -9,12 +9,11 @@ from typing import NamedTuple
 from zlib import crc32
 
 from penstock.core.errors import CorruptBatch, TornSegment
-from penstock.core.log import checksummed_file as checked
-from penstock.core.log import cleaner_state, epochs, index
+from penstock.core.log import checksummed_file, cleaner_state, epochs, index
 from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, IndexEntry
 from penstock.core.log.log import START_FILE
 from penstock.core.log.producers import SNAPSHOT_SUFFIX
-from penstock.core.log.segment import INDEX_SUFFIX, Found, Segment, name_of, segment_bases
+from penstock.core.log.segment import INDEX_SUFFIX, Segment, StoredBatch, name_of, segment_bases
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Record
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader
@@ -70,7 +69,7 @@ def _dump_segment(segment: Segment, start_offset: int, with_records: bool) -> It
     position: int | None = 0
     while position is not None:
         try:
-            for found in segment.walk(position, segment.size, prove=True):
+            for found in segment.walk(position, segment.size, verify=True):
                 position = found.end
                 if found.header.next_offset > start_offset:
                     yield _dumped(segment, found, with_records)
@@ -83,13 +82,13 @@ def _dump_segment(segment: Segment, start_offset: int, with_records: bool) -> It
 def _behind_damage(segment: Segment, position: int) -> int | None:
     """Where the batch behind a damaged one begins, if the lengths of both can be believed."""
     try:
-        damaged, behind = islice(segment.walk(position, segment.size, prove=False), 2)
+        damaged, behind = islice(segment.walk(position, segment.size, verify=False), 2)
     except (CorruptBatch, ValueError):
         return None
     return damaged.end if behind.header.base_offset == damaged.header.next_offset else None
 
 
-def _dumped(segment: Segment, found: Found, with_records: bool) -> Dumped:
+def _dumped(segment: Segment, found: StoredBatch, with_records: bool) -> Dumped:
     path, header = segment.file.path, found.header
     if not with_records:
         return Dumped(path, found.position, header)
@@ -123,7 +122,7 @@ def verify(files: Files, directory: str) -> Iterator[Finding]:
 
 def _verify_state(files: Files, path: str) -> list[Finding]:
     try:
-        checked.read(files, path)
+        checksummed_file.read(files, path)
     except TornSegment as torn:
         is_start = path.endswith(START_FILE)
         why = "; deleted records before the first segment's end may come back" if is_start else ""
@@ -143,7 +142,7 @@ def _verify_segment(
     state = index.START
     epoch, next_offset = NO_EPOCH, base
     try:
-        for found in segment.walk(0, segment.size, prove=True):
+        for found in segment.walk(0, segment.size, verify=True):
             yield from _verify_order(path, found, next_offset, epoch, is_cleaned)
             unreadable = _unreadable(found.header, find_fault(found.raw, found.header))
             if unreadable is not None:
@@ -170,7 +169,7 @@ def _verify_segment(
 
 
 def _verify_order(
-    path: str, found: Found, next_offset: int, epoch: int, is_cleaned: bool
+    path: str, found: StoredBatch, next_offset: int, epoch: int, is_cleaned: bool
 ) -> Iterator[Finding]:
     offset = found.header.base_offset
     if offset < next_offset or (offset > next_offset and not is_cleaned):
@@ -181,7 +180,7 @@ def _verify_order(
         yield Finding(Severity.DAMAGED, path, f"at byte {found.position}: the epoch goes back from {epoch}")
 
 
-def _behind(state: IndexEntry, found: Found, base: int) -> IndexEntry:
+def _behind(state: IndexEntry, found: StoredBatch, base: int) -> IndexEntry:
     """What an index entry for the place behind a batch has to say."""
     return IndexEntry(
         found.header.next_offset - base,

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.core.errors import CorruptBatch, Fenced, OffsetOutOfRange, TornSegment, UnknownEpoch
-from penstock.core.log import checksummed_file as checked
+from penstock.core.log import checksummed_file
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.producers import Producers
-from penstock.core.log.segment import Found, Segment, Slice
-from penstock.core.log.transactions import Transactions
+from penstock.core.log.segment import Segment, Slice, StoredBatch
+from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.model import NO_TIMESTAMP
 from penstock.core.ports import File, Files
 from penstock.core.records.batch import PREFIX_BYTES, BatchHeader, stamp
@@ -41,7 +41,7 @@ class LogLimits(NamedTuple):
     index_interval_bytes: int
 
 
-class Mark(NamedTuple):
+class BatchBoundary(NamedTuple):
     """A batch boundary: its offset, and where it lies. It holds until the log is truncated or compacted."""
 
     offset: int
@@ -71,16 +71,16 @@ class Log:
         self.start_offset = 0
         self.end_offset = 0
         self.epochs = Epochs(files, directory)
-        self.transactions = Transactions(files, directory)
+        self.transactions = PartitionTransactions(files, directory)
         self.producers = Producers(files, directory, self.transactions)
         self.high_watermark = 0
         """Readers may see everything before this offset. Told by the owner; see `advance`."""
-        self.high_watermark_mark = Mark(0, 0, 0)
+        self.high_watermark_mark = BatchBoundary(0, 0, 0)
         """Where the high watermark lies."""
         self.synced_offset = 0
         """Everything before it is on stable storage."""
         self._marks: deque[tuple[int, int, int]] = deque(maxlen=MARKS_MAX)
-        """The last batch boundaries behind the high watermark, as plain tuples of a Mark's fields: one per append."""
+        """The last batch boundaries behind the high watermark, as plain tuples of a BatchBoundary's fields: one per append."""
         self._active: Segment | None = None
         self._active_since_ms = 0
         self._dirty_files: list[File] = []
@@ -88,7 +88,7 @@ class Log:
         self._hints: dict[int, int] = {}
         """Next offset to position in the last segment, for readers that go on where they stopped."""
         self._cuts = 0
-        self._stable: Mark | None = None
+        self._stable: BatchBoundary | None = None
         self._retired_bytes = 0
 
     # -- writing
@@ -211,10 +211,10 @@ class Log:
     def is_dirty(self) -> bool:
         return bool(self._dirty_files)
 
-    def end_mark(self) -> Mark:
+    def end_mark(self) -> BatchBoundary:
         if self._active is None:
-            return Mark(self.end_offset, 0, 0)
-        return Mark(self.end_offset, self._active.base_offset, self._active.size)
+            return BatchBoundary(self.end_offset, 0, 0)
+        return BatchBoundary(self.end_offset, self._active.base_offset, self._active.size)
 
     def take_dirty(self) -> SyncPlan:
         """What must be synced now; from here on it counts as somebody's job."""
@@ -236,7 +236,7 @@ class Log:
             if self.end_offset <= self.high_watermark:
                 return
             marks = self._marks
-            mark = _new(Mark, marks[-1]) if marks else self.end_mark()
+            mark = _new(BatchBoundary, marks[-1]) if marks else self.end_mark()
             marks.clear()
         elif offset <= self.high_watermark:
             return
@@ -245,25 +245,27 @@ class Log:
         self.high_watermark_mark = mark
         self.high_watermark = mark.offset
 
-    def _boundary(self, offset: int) -> Mark:
+    def _boundary(self, offset: int) -> BatchBoundary:
         """The remembered boundary at an offset; marks before it are dropped. Searched for if it was dropped itself."""
         marks = self._marks
         found: tuple[int, int, int] | None = None
         while marks and marks[0][0] <= offset:
             found = marks.popleft()
         return (
-            _new(Mark, found) if found is not None and found[0] == offset else self._search_boundary(offset)
+            _new(BatchBoundary, found)
+            if found is not None and found[0] == offset
+            else self._search_boundary(offset)
         )
 
-    def _search_boundary(self, offset: int) -> Mark:
+    def _search_boundary(self, offset: int) -> BatchBoundary:
         """The boundary at an offset, or else before the batch that holds it, found through the index."""
         segment = self.segments[max(0, bisect_right(self._bases, offset) - 1)]
         found = segment.find(offset, segment.size)
         if found is None:
-            return Mark(offset, segment.base_offset, segment.size)
-        return Mark(min(offset, found.header.base_offset), segment.base_offset, found.position)
+            return BatchBoundary(offset, segment.base_offset, segment.size)
+        return BatchBoundary(min(offset, found.header.base_offset), segment.base_offset, found.position)
 
-    def stable(self) -> Mark:
+    def stable(self) -> BatchBoundary:
         """Where readers of committed records stop: at most at the high watermark."""
         offset = self.transactions.first_unstable(self.high_watermark)
         if offset is None:
@@ -277,7 +279,7 @@ class Log:
 
     # -- reading
 
-    def read(self, offset: int, bytes_max: int, limit: Mark) -> Slice | None:
+    def read(self, offset: int, bytes_max: int, limit: BatchBoundary) -> Slice | None:
         """Whole batches from the one that holds `offset`, before `limit`; None when there is nothing yet."""
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRange(
@@ -301,7 +303,9 @@ class Log:
             return self._slice(segment, position, bytes_max, end, limit)
         return None
 
-    def _slice(self, segment: Segment, position: int, bytes_max: int, end: int, limit: Mark) -> Slice:
+    def _slice(
+        self, segment: Segment, position: int, bytes_max: int, end: int, limit: BatchBoundary
+    ) -> Slice:
         length, next_offset = segment.run(position, bytes_max, end)
         segment.verify(position, length)
         if next_offset is None:
@@ -322,7 +326,7 @@ class Log:
             next_offset = segment.next_offset
         return max(offset + 1, next_offset)
 
-    def find_time(self, time_ms: int, limit: Mark) -> Found | None:
+    def find_time(self, time_ms: int, limit: BatchBoundary) -> StoredBatch | None:
         """The first batch before `limit` that holds a record at or after `time_ms`, with its bytes."""
         for segment in self.segments:
             if segment.base_offset > limit.segment_base:
@@ -335,7 +339,7 @@ class Log:
                 return found
         return None
 
-    def newest_time_ms(self, limit: Mark) -> int:
+    def newest_time_ms(self, limit: BatchBoundary) -> int:
         """The highest timestamp before `limit`, of records that may still be read.
 
         Segments that count whole tell it by themselves; at the two ends the batches are looked at.
@@ -351,22 +355,22 @@ class Log:
                 newest_ms = max(newest_ms, found.header.max_timestamp_ms)
         return newest_ms
 
-    def _batches_of(self, segment: Segment, limit: Mark) -> Iterator[Found]:
+    def _batches_of(self, segment: Segment, limit: BatchBoundary) -> Iterator[StoredBatch]:
         """The batches of one segment that readers may see, headers only."""
         first = segment.find(max(self.start_offset, segment.base_offset), segment.size)
         for found in segment.walk(
-            segment.size if first is None else first.position, segment.size, prove=False
+            segment.size if first is None else first.position, segment.size, verify=False
         ):
             if found.header.base_offset >= limit.offset:
                 return
             yield found
 
-    def headers_from(self, offset: int) -> Iterator[Found]:
+    def headers_from(self, offset: int) -> Iterator[StoredBatch]:
         """Every batch that reaches `offset` or lies behind it, headers only."""
         for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
             first = segment.find(offset, segment.size) if offset > segment.base_offset else None
             if first is not None or offset <= segment.base_offset:
-                yield from segment.walk(0 if first is None else first.position, segment.size, prove=False)
+                yield from segment.walk(0 if first is None else first.position, segment.size, verify=False)
 
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
@@ -375,11 +379,11 @@ class Log:
 
     def persist_start(self, offset: int) -> None:
         """Make a new start durable before it is acted upon. Blocks on the disk; touches no other state."""
-        checked.write(self.files, f"{self.directory}/{START_FILE}", offset)
+        checksummed_file.write(self.files, f"{self.directory}/{START_FILE}", offset)
 
     def read_start(self) -> int | None:
         """The start that was last made durable; TornSegment when its file is damaged."""
-        start: int | None = checked.read(self.files, f"{self.directory}/{START_FILE}")
+        start: int | None = checksummed_file.read(self.files, f"{self.directory}/{START_FILE}")
         return start
 
     def advance_start(self, offset: int) -> None:
@@ -412,7 +416,7 @@ class Log:
         assert self.segments[at : at + len(old)] == old and self._active not in old
         behind = self.segments[at + len(old)]
         if self.high_watermark_mark.segment_base < behind.base_offset:
-            self.high_watermark_mark = Mark(self.high_watermark, behind.base_offset, 0)
+            self.high_watermark_mark = BatchBoundary(self.high_watermark, behind.base_offset, 0)
         self.segments[at : at + len(old)] = new
         self._bases[at : at + len(old)] = [segment.base_offset for segment in new]
 
@@ -454,7 +458,7 @@ class Log:
         position = segment.size if found is None else found.position
         start = segment.resume(offset if found is None else found.header.base_offset)
         segment.truncate(position)
-        segment.take_in(start, position, self.limits.index_interval_bytes)
+        segment.scan(start, position, self.limits.index_interval_bytes)
         self._dirty_files = [file for file in self._dirty_files if file is not segment.file] + [segment.file]
         return segment.next_offset
 

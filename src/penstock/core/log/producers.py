@@ -16,19 +16,19 @@ from penstock.core.errors import (
     TornSegment,
 )
 from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
-from penstock.core.log import checksummed_file as checked
-from penstock.core.log.transactions import Transactions
+from penstock.core.log import checksummed_file
+from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
 from penstock.core.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, Buffer
 from penstock.core.records.control import read_marker
 
 SNAPSHOT_SUFFIX = ".snapshot"
-SNAPSHOTS_KEPT = 2
+SNAPSHOTS_RETAINED = 2
 _SEQUENCES = 2**31
 
 
-class Written(NamedTuple):
+class WrittenBatch(NamedTuple):
     """One remembered batch."""
 
     first_sequence: int
@@ -44,7 +44,7 @@ class Producer:
     __slots__ = ("batches", "coordinator_epoch", "epoch", "seen_ms")
 
     def __init__(
-        self, epoch: int, batches: list[Written], seen_ms: int, coordinator_epoch: int = NO_EPOCH
+        self, epoch: int, batches: list[WrittenBatch], seen_ms: int, coordinator_epoch: int = NO_EPOCH
     ) -> None:
         self.epoch = epoch
         self.batches = batches
@@ -59,7 +59,7 @@ class Producers:
         "_by_id", "_directory", "_files", "_has_changed", "_transactions", "has_dropped", "snapshot_offset",
     )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str, transactions: Transactions) -> None:
+    def __init__(self, files: Files, directory: str, transactions: PartitionTransactions) -> None:
         self._files = files
         self._directory = directory
         self._transactions = transactions
@@ -81,7 +81,7 @@ class Producers:
         known = self._by_id.get(producer_id)
         return known is not None and known.epoch == epoch and self._transactions.is_open(producer_id)
 
-    def check(self, header: BatchHeader) -> Written | None:
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
         """None if the batch is next in sequence, the remembered batch if it repeats it; refuses everything else."""
         known = self._by_id.get(header.producer_id)
         if known is None:
@@ -143,7 +143,7 @@ class Producers:
         if header.attributes & TRANSACTIONAL:
             self._transactions.observe_data(header.producer_id, base_offset)
         self._has_changed = True
-        written = Written(
+        written = WrittenBatch(
             header.base_sequence,
             last_sequence_of(header),
             base_offset,
@@ -198,11 +198,11 @@ class Producers:
                 for producer_id, one in self.items()
             ]
             content = {"producers": producers, "transactions": self._transactions.save(high_watermark)}
-            checked.write(self._files, path, content, sync=False)
+            checksummed_file.write(self._files, path, content, sync=False)
         else:
             self._files.rename(self._snapshot_path(self.snapshot_offset), path)
         self.snapshot_offset, self._has_changed = end_offset, False
-        for offset in self._snapshots()[:-SNAPSHOTS_KEPT]:
+        for offset in self._snapshots()[:-SNAPSHOTS_RETAINED]:
             self._files.remove(self._snapshot_path(offset))
 
     def load(self, offset_max: int) -> int:
@@ -215,7 +215,7 @@ class Producers:
                 self.has_dropped = True
                 continue
             for producer_id, epoch, batches, seen_ms, coordinator_epoch in producers:
-                written = [Written(*one) for one in batches]
+                written = [WrittenBatch(*one) for one in batches]
                 self._by_id[producer_id] = Producer(epoch, written, seen_ms, coordinator_epoch)
             self.snapshot_offset, self._has_changed = offset, False
             return offset
@@ -226,7 +226,7 @@ class Producers:
     def _read(self, offset: int) -> Any:
         """The producers of a snapshot, its transactions loaded; None when either is not whole."""
         try:
-            content = checked.read(self._files, self._snapshot_path(offset))
+            content = checksummed_file.read(self._files, self._snapshot_path(offset))
             self._transactions.load(content["transactions"])
         except TornSegment:
             return None

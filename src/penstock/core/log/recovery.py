@@ -12,7 +12,7 @@ from collections.abc import Callable
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import cleaner_state, swap
-from penstock.core.log.log import Log, LogLimits, Mark
+from penstock.core.log.log import BatchBoundary, Log, LogLimits
 from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of, segment_bases
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
@@ -70,7 +70,7 @@ def _recover_segment(
     elif not size:
         log.mark_names_dirty()
     try:
-        segment.take_in(start, size, log.limits.index_interval_bytes)
+        segment.scan(start, size, log.limits.index_interval_bytes)
         if next_base is not None and segment.next_offset != next_base and not segment.is_cleaned:
             raise CorruptBatch(
                 f"{segment.file.path} ends before offset {segment.next_offset}, the next segment starts at {next_base}"
@@ -85,7 +85,7 @@ def _recover_segment(
         log.mark_dirty(segment)
         _cut(segment, str(tear), report)
         return False
-    _note_first_time(segment)
+    _load_first_time(segment)
     if next_base is not None:
         segment.seal(next_base)
         segment.save_index_if_possible()
@@ -98,13 +98,13 @@ def _cut(segment: Segment, why: str, report: Report) -> None:
     position = segment.size
     length = segment.file.size() - position
     tail = _tail_of(segment)
-    words = f"cut {length} bytes after offset {segment.next_offset} ({why})"
+    message = f"truncated {length} bytes after offset {segment.next_offset} ({why})"
     if _holds_whole_batch(tail):
-        kept = f"{segment.file.path}.{position}{CUT_SUFFIX}"
-        segment.keep_aside(kept, tail)
-        words += f"; whole batches lay behind the tear, kept in {kept}"
+        saved_path = f"{segment.file.path}.{position}{CUT_SUFFIX}"
+        segment.save_copy(saved_path, tail)
+        message += f"; complete batches after the tear were copied to {saved_path}"
     segment.truncate(position)
-    report(words)
+    report(message)
 
 
 def _tail_of(segment: Segment) -> bytes:
@@ -137,16 +137,16 @@ def _set_aside(files: Files, directory: str, bases: list[int], report: Report) -
     """Segments behind a tear cannot be reached any more: rename them, so that nothing is destroyed."""
     for base in bases:
         path = f"{directory}/{name_of(base, LOG_SUFFIX)}"
-        kept = path + CUT_SUFFIX
-        while files.exists(kept):
-            kept += CUT_SUFFIX
-        files.rename(path, kept)
+        saved_path = path + CUT_SUFFIX
+        while files.exists(saved_path):
+            saved_path += CUT_SUFFIX
+        files.rename(path, saved_path)
         files.remove(f"{directory}/{name_of(base, INDEX_SUFFIX)}")
-        report(f"set aside {kept}: it lies behind a tear")
+        report(f"set aside {saved_path}: it lies after a torn batch")
 
 
-def _note_first_time(segment: Segment) -> None:
-    for found in segment.walk(0, segment.size, prove=False, chunk_bytes=BATCH_HEADER_BYTES):
+def _load_first_time(segment: Segment) -> None:
+    for found in segment.walk(0, segment.size, verify=False, chunk_bytes=BATCH_HEADER_BYTES):
         segment.first_time_ms = found.header.max_timestamp_ms
         break
 
@@ -170,7 +170,7 @@ def _settle(log: Log, recovery_offset: int, now_ms: int, report: Report) -> None
         log.persist_start(log.end_offset)
     log.start_offset = min(max(first, stored), log.end_offset)
     log.high_watermark = log.start_offset
-    log.high_watermark_mark = Mark(log.start_offset, first, 0)
+    log.high_watermark_mark = BatchBoundary(log.start_offset, first, 0)
     log.synced_offset = recovery_offset if log.is_dirty else log.end_offset
     _load_epochs(log, recovery_offset, report)
     log.rebuild_producers(now_ms)

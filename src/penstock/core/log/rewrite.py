@@ -13,11 +13,11 @@ from zlib import crc32
 
 from penstock.core.errors import CorruptBatch
 from penstock.core.log import cleaner_state, swap
-from penstock.core.log.compaction import Plan, Result, Source
-from penstock.core.log.compaction_filter import Filter, Outcome, open_spans
+from penstock.core.log.compaction import Plan, Result, SourceSegment
+from penstock.core.log.compaction_filter import BatchOutcome, Filter, open_spans
 from penstock.core.log.index import CHAINED_BYTES
 from penstock.core.log.log import OFFSET_SPAN_MAX
-from penstock.core.log.segment import Found, Segment
+from penstock.core.log.segment import Segment, StoredBatch
 from penstock.core.log.swap import CLEANED_SUFFIX, Swap
 from penstock.core.ports import Files
 from penstock.core.records.batch import decode_header
@@ -126,9 +126,9 @@ def _decide_transaction(
 # -- reading and writing segments
 
 
-def _groups(plan: Plan, map_end: int) -> Iterator[list[Source]]:
+def _groups(plan: Plan, map_end: int) -> Iterator[list[SourceSegment]]:
     """Adjacent segments that together fit into one."""
-    group: list[Source] = []
+    group: list[SourceSegment] = []
     for source in plan.sources:
         if source.base_offset >= map_end:
             break
@@ -143,7 +143,9 @@ def _groups(plan: Plan, map_end: int) -> Iterator[list[Source]]:
         yield group
 
 
-def _readable_batches(files: Files, plan: Plan, sources: Sequence[Source], report: Report) -> Iterator[Found]:
+def _readable_batches(
+    files: Files, plan: Plan, sources: Sequence[SourceSegment], report: Report
+) -> Iterator[StoredBatch]:
     """The same without segments that are damaged anywhere: a wrong offset would hide later records of a key.
 
     What such a segment holds hides nothing, and it stays as it is. Proving it first costs a second read.
@@ -158,7 +160,7 @@ def _readable_batches(files: Files, plan: Plan, sources: Sequence[Source], repor
         yield from _batches(files, plan, [source])
 
 
-def _batches(files: Files, plan: Plan, sources: Sequence[Source]) -> Iterator[Found]:
+def _batches(files: Files, plan: Plan, sources: Sequence[SourceSegment]) -> Iterator[StoredBatch]:
     """Every batch of some segments, proven, and the segments proven to be what they were when they were closed."""
     for source in sources:
         segment = Segment(files, plan.directory, source.base_offset, create=False)
@@ -167,7 +169,7 @@ def _batches(files: Files, plan: Plan, sources: Sequence[Source]) -> Iterator[Fo
             segment.seal(source.next_offset)
             closing_chain = segment.closing_chain()
             chain = 0
-            for found in segment.walk(0, source.size, prove=True):
+            for found in segment.walk(0, source.size, verify=True):
                 chain = crc32(found.raw[:CHAINED_BYTES], chain)
                 yield found
             if chain != closing_chain:
@@ -176,7 +178,7 @@ def _batches(files: Files, plan: Plan, sources: Sequence[Source]) -> Iterator[Fo
             segment.close()
 
 
-def _rewrite_group(files: Files, plan: Plan, group: list[Source], decide: Filter) -> int | None:
+def _rewrite_group(files: Files, plan: Plan, group: list[SourceSegment], decide: Filter) -> int | None:
     """Bytes of the new segment, or None when there is nothing to gain from it."""
     writer = Segment(files, plan.directory, group[0].base_offset, create=True, suffix=CLEANED_SUFFIX)
     has_changed = len(group) > 1
@@ -184,9 +186,9 @@ def _rewrite_group(files: Files, plan: Plan, group: list[Source], decide: Filter
     try:
         for found in _batches(files, plan, group):
             outcome, batch = decide.filter(found)
-            has_changed = has_changed or outcome is not Outcome.UNCHANGED
-            if outcome is not Outcome.DROPPED:
-                header = found.header if outcome is Outcome.UNCHANGED else decode_header(batch)
+            has_changed = has_changed or outcome is not BatchOutcome.UNCHANGED
+            if outcome is not BatchOutcome.DROPPED:
+                header = found.header if outcome is BatchOutcome.UNCHANGED else decode_header(batch)
                 writer.append(batch, header, header.base_offset, plan.index_interval_bytes)
         is_whole = True
         if has_changed:

@@ -14,7 +14,7 @@ from penstock.core.errors import CorruptBatch, DiskFailed, DiskFull, OutOfDescri
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import index as sparse
 from penstock.core.log.index import CHAINED_BYTES, Index, IndexEntry, SavedIndex, SparseIndex
-from penstock.core.log.verified_ranges import Proven
+from penstock.core.log.verified_ranges import VerifiedRanges
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP
 from penstock.core.ports import File, Files
 from penstock.core.records.batch import CONTROL, PREFIX_BYTES, BatchHeader, Buffer, checksum, decode_header
@@ -38,7 +38,7 @@ class Slice(NamedTuple):
         return self.file.read(self.position, self.length)
 
 
-class Found(NamedTuple):
+class StoredBatch(NamedTuple):
     """One batch met while walking a segment."""
 
     position: int
@@ -64,9 +64,23 @@ class Segment:
     """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
 
     __slots__ = (
-        "_chain", "_files", "_index", "_index_path", "_indexed_at", "_proven", "_time_is_known", "_witnesses",
+        "_chain",
+        "_files",
+        "_index",
+        "_index_path",
+        "_indexed_at",
+        "_time_is_known",
+        "_unchecked_entries",
+        "_verified",
         "_written_from",
-        "base_offset", "epoch_starts", "file", "first_time_ms", "is_cleaned", "max_time_ms", "next_offset", "size",
+        "base_offset",
+        "epoch_starts",
+        "file",
+        "first_time_ms",
+        "is_cleaned",
+        "max_time_ms",
+        "next_offset",
+        "size",
     )  # fmt: skip
 
     def __init__(
@@ -90,8 +104,8 @@ class Segment:
         self._index: Index | None = SparseIndex() if create else None
         self._indexed_at = 0
         self._chain = 0
-        self._proven = Proven()
-        self._witnesses: list[IndexEntry] = []
+        self._verified = VerifiedRanges()
+        self._unchecked_entries: list[IndexEntry] = []
         self._written_from = self.size
         """From here on everything was written by this process."""
 
@@ -101,9 +115,11 @@ class Segment:
         """Write a stamped batch at the end. `header` may still carry the producer's own base offset."""
         position = self.size
         self.file.append((batch,))
-        self.note(position, header, base_offset, batch, interval)
+        self.index_batch(position, header, base_offset, batch, interval)
 
-    def note(self, position: int, header: BatchHeader, base_offset: int, raw: Buffer, interval: int) -> None:
+    def index_batch(
+        self, position: int, header: BatchHeader, base_offset: int, raw: Buffer, interval: int
+    ) -> None:
         """Take a batch that now stands at `position`, the end so far, into the index and the counts."""
         if position - self._indexed_at >= (interval or 1):
             index = self._index
@@ -118,7 +134,7 @@ class Segment:
         self.size = position + header.length + PREFIX_BYTES
         self.next_offset = base_offset + header.last_offset_delta + 1
 
-    def take_in(self, position: int, end: int, interval: int) -> None:
+    def scan(self, position: int, end: int, interval: int) -> None:
         """Prove the batches from `position` to `end` and note them. On CorruptBatch the good ones before it are noted.
 
         Offsets must follow each other without gaps, unless the segment was cleaned, and epochs must not descend: where
@@ -126,45 +142,45 @@ class Segment:
         """
         self.size = position
         self.epoch_starts = []
-        held: Found | None = None
+        held: StoredBatch | None = None
         epoch = NO_EPOCH
         try:
-            for found in self.walk(position, end, prove=True):
+            for found in self.walk(position, end, verify=True):
                 self._check_offset(found, self.next_offset if held is None else held.header.next_offset)
                 if found.header.leader_epoch < epoch:
                     held = None
                     raise CorruptBatch(f"{self.file.path} at byte {found.position}: its epoch goes back")
                 if held is not None:
-                    self._take(held, interval)
+                    self._index_scanned(held, interval)
                     held = None
-                if self._witnesses and found.position >= self._witnesses[-1].position:
-                    self._hear_witness()
+                if self._unchecked_entries and found.position >= self._unchecked_entries[-1].position:
+                    self._check_entry()
                 held, epoch = found, found.header.leader_epoch
         finally:
             if held is not None:
-                self._take(held, interval)
-            self._proven.add(position, self.size)
+                self._index_scanned(held, interval)
+            self._verified.add(position, self.size)
             self._time_is_known = True
-        if self._witnesses and self.size >= self._witnesses[-1].position:
-            self._hear_witness()
-        self._witnesses = []
+        if self._unchecked_entries and self.size >= self._unchecked_entries[-1].position:
+            self._check_entry()
+        self._unchecked_entries = []
 
-    def _take(self, found: Found, interval: int) -> None:
+    def _index_scanned(self, found: StoredBatch, interval: int) -> None:
         header = found.header
         if not self.epoch_starts or self.epoch_starts[-1][0] != header.leader_epoch:
             self.epoch_starts.append((header.leader_epoch, header.base_offset))
-        self.note(found.position, header, header.base_offset, found.raw, interval)
+        self.index_batch(found.position, header, header.base_offset, found.raw, interval)
 
-    def _check_offset(self, found: Found, expected: int) -> None:
+    def _check_offset(self, found: StoredBatch, expected: int) -> None:
         offset = found.header.base_offset
         if offset < expected or (offset > expected and not self.is_cleaned):
             raise CorruptBatch(
                 f"{self.file.path} at byte {found.position}: offset {offset} came, {expected} is next"
             )
 
-    def _hear_witness(self) -> None:
+    def _check_entry(self) -> None:
         """An entry behind the recovery point: batches may be missing there, but whole ones must be those it knew."""
-        entry = self._witnesses.pop()
+        entry = self._unchecked_entries.pop()
         if (entry.position, entry.chain) != (self.size, self._chain):
             raise TornSegment(
                 f"{self.file.path}: the batches before byte {entry.position} contradict its index"
@@ -178,11 +194,11 @@ class Segment:
             self._trim_index_file(index)
         self.file.truncate(position)
         self.size = position
-        self._proven.cut(position)
-        self._witnesses = []
+        self._verified.cut(position)
+        self._unchecked_entries = []
         self._written_from = min(self._written_from, position)
 
-    def keep_aside(self, path: str, content: bytes) -> None:
+    def save_copy(self, path: str, content: bytes) -> None:
         """Save bytes that are about to be cut."""
         self._files.write_whole(path, content)
 
@@ -205,12 +221,12 @@ class Segment:
         trusted = index.count_at_most(max(0, offset_max - self.base_offset))
         if trusted:
             last = index.entry(trusted - 1)
-            if self._chain_over(index.before(trusted - 1), last.position, prove=False) != last.chain:
+            if self._chain_over(index.before(trusted - 1), last.position, verify=False) != last.chain:
                 raise CorruptBatch(
                     f"{self.file.path}: the batches before byte {last.position} contradict its index"
                 )
-        self._witnesses = [index.entry(at) for at in range(len(index) - 1, trusted - 1, -1)]
-        index.keep(trusted)
+        self._unchecked_entries = [index.entry(at) for at in range(len(index) - 1, trusted - 1, -1)]
+        index.truncate(trusted)
         self._trim_index_file(index)
         self._adopt(index)
         return self._indexed_at
@@ -302,7 +318,7 @@ class Segment:
         rebuilt = SparseIndex()
         self._adopt(rebuilt)
         try:
-            self.take_in(0, size, REBUILT_INTERVAL_BYTES)
+            self.scan(0, size, REBUILT_INTERVAL_BYTES)
             if self.next_offset != next_offset and not self.is_cleaned:
                 raise TornSegment(
                     f"{self.file.path}: records from {self.next_offset} to {next_offset} are missing"
@@ -339,28 +355,28 @@ class Segment:
     # -- reading
 
     def walk(
-        self, position: int, end: int, *, prove: bool, chunk_bytes: int = SCAN_CHUNK_BYTES
-    ) -> Iterator[Found]:
-        """The batches from `position` to `end`. With `prove`, each checksum; else `raw` of data may be its header."""
+        self, position: int, end: int, *, verify: bool, chunk_bytes: int = SCAN_CHUNK_BYTES
+    ) -> Iterator[StoredBatch]:
+        """The batches from `position` to `end`. With `verify`, each checksum; else `raw` of data may be its header."""
         chunk, chunk_at = memoryview(b""), position
         while position < end:
             at = position - chunk_at
             need = BATCH_HEADER_BYTES
             if len(chunk) - at >= need:
                 header = self._header(chunk, at, position, end)
-                need = header.size if prove or header.attributes & CONTROL else need
+                need = header.size if verify or header.attributes & CONTROL else need
             if len(chunk) - at < need:
                 want = max(need, min(chunk_bytes, end - position))
                 chunk, chunk_at, at = memoryview(self.file.read(position, want)), position, 0
                 header = self._header(chunk, 0, position, end)
-                if (prove or header.attributes & CONTROL) and header.size > len(chunk):
+                if (verify or header.attributes & CONTROL) and header.size > len(chunk):
                     chunk = memoryview(self.file.read(position, header.size))
             raw = chunk[at : at + header.size]
-            if prove and checksum(raw) != header.crc:
+            if verify and checksum(raw) != header.crc:
                 raise CorruptBatch(
                     f"{self.file.path} at byte {position}: the checksum does not match the bytes"
                 )
-            yield Found(position, header, raw)
+            yield StoredBatch(position, header, raw)
             position += header.size
 
     def _header(self, chunk: memoryview, at: int, position: int, end: int) -> BatchHeader:
@@ -374,24 +390,26 @@ class Segment:
             )
         return header
 
-    def find(self, offset: int, end: int) -> Found | None:
+    def find(self, offset: int, end: int) -> StoredBatch | None:
         """The first batch before `end` that reaches `offset`. What it passed over is proven too: a flip may hide it."""
         start = self._floor("floor", max(0, offset - self.base_offset)).position
-        for found in self.walk(start, end, prove=False, chunk_bytes=PEEK_CHUNK_BYTES):
+        for found in self.walk(start, end, verify=False, chunk_bytes=PEEK_CHUNK_BYTES):
             if found.header.next_offset > offset:
                 self.verify(start, found.end - start)
                 return found
         self.verify(start, end - start)
         return None
 
-    def find_time(self, time_ms: int, end: int, offset_min: int) -> Found | None:
+    def find_time(self, time_ms: int, end: int, offset_min: int) -> StoredBatch | None:
         """The first batch before `end` that holds a record at or after both, with its proven bytes."""
         start = self._floor("before_time", time_ms).position
-        for found in self.walk(start, end, prove=False):
+        for found in self.walk(start, end, verify=False):
             header = found.header
             if header.max_timestamp_ms >= time_ms and header.next_offset > offset_min:
                 self.verify(start, found.end - start)
-                return Found(found.position, header, memoryview(self.file.read(found.position, header.size)))
+                return StoredBatch(
+                    found.position, header, memoryview(self.file.read(found.position, header.size))
+                )
         self.verify(start, end - start)
         return None
 
@@ -412,7 +430,7 @@ class Segment:
         if entry.position > position:
             return entry.position - position, self.base_offset + entry.offset
         length, next_offset = 0, None
-        for found in self.walk(position, end, prove=False, chunk_bytes=PEEK_CHUNK_BYTES):
+        for found in self.walk(position, end, verify=False, chunk_bytes=PEEK_CHUNK_BYTES):
             if length and length + found.header.size > bytes_max:
                 break
             length += found.header.size
@@ -426,22 +444,22 @@ class Segment:
     def verify(self, position: int, length: int) -> None:
         """Prove a run of batches once; what was proven or written here is not read again."""
         end = min(position + length, self._written_from)
-        if position >= end or self._proven.covers(position, end):
+        if position >= end or self._verified.covers(position, end):
             return
         start = self._floor("floor_position", position)
         closing = self._entry("ceil_position", end) or self.index.last()
-        if self._chain_over(start, closing.position, prove=True) != closing.chain:
+        if self._chain_over(start, closing.position, verify=True) != closing.chain:
             raise CorruptBatch(
                 f"{self.file.path}: bytes {start.position} to {closing.position} are not the batches that were written"
             )
-        self._proven.add(start.position, closing.position)
-        assert self._proven.covers(position, end), (
+        self._verified.add(start.position, closing.position)
+        assert self._verified.covers(position, end), (
             "what lies behind the last entry was proven when it was taken in"
         )
 
-    def _chain_over(self, start: IndexEntry, end: int, *, prove: bool) -> int:
+    def _chain_over(self, start: IndexEntry, end: int, *, verify: bool) -> int:
         chain = start.chain
-        for found in self.walk(start.position, end, prove=prove):
+        for found in self.walk(start.position, end, verify=verify):
             chain = crc32(found.raw[:CHAINED_BYTES], chain)
         return chain
 

@@ -1,4 +1,4 @@
-"""Transactions as one partition sees them: which are open, how far the log is stable, which were aborted.
+"""PartitionTransactions as one partition sees them: which are open, how far the log is stable, which were aborted.
 
 Never asks who may open or end one; it is told of batches in the order of the log. The *last stable offset* is the first
 offset of the earliest transaction that is open, or whose marker readers cannot see yet. Aborted transactions are kept
@@ -34,7 +34,7 @@ class Aborted(NamedTuple):
     stable_offset: int
 
 
-class Transactions:
+class PartitionTransactions:
     """Open and aborted transactions of one partition."""
 
     __slots__ = ("_checksum", "_columns", "_ended", "_files", "_open", "_path", "_saved_count")
@@ -125,7 +125,7 @@ class Transactions:
     def save(self, high_watermark: int) -> dict[str, Any]:
         """Bring the file up to date, not synced; returns what a snapshot must hold to go on from here.
 
-        Transactions that ended behind the high watermark are among it: a log that is opened again does not know how
+        PartitionTransactions that ended behind the high watermark are among it: a log that is opened again does not know how
         much of it readers have seen.
         """
         count = self.aborted_count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 
-class Proven:
+class VerifiedRanges:
     """Disjoint ranges in ascending order; ranges that touch are one."""
 
     __slots__ = ("_ends", "_starts")

@@ -11,8 +11,8 @@ from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, TooLarge
 from penstock.core.limits import (
     BATCH_HEADER_BYTES,
-    LOOP_PACKED_BYTES_MAX,
-    LOOP_UNFOLDED_BYTES_MAX,
+    LOOP_COMPRESSED_BYTES_MAX,
+    LOOP_DECOMPRESSED_BYTES_MAX,
     RECORD_ERRORS_MAX,
 )
 from penstock.core.records.batch import (
@@ -23,7 +23,7 @@ from penstock.core.records.batch import (
     stamp_times,
 )
 from penstock.core.records.build import recompress
-from penstock.core.records.compression import decompress, unfolded_bytes_max
+from penstock.core.records.compression import decompress, decompressed_bytes_max
 from penstock.core.records.loops import load_loops
 from penstock.core.records.payload import RECORD_BYTES_MIN
 from penstock.core.records.walk_findings import FINE, OFFSET, TIME, TRAILING, Checked
@@ -31,15 +31,15 @@ from penstock.core.topic_config import TimestampType, TopicConfig, Validation
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _check_records = load_loops("walk").check_records
-is_sound = load_loops("walk").is_sound
+is_valid = load_loops("walk").is_valid
 """Whether uncompressed records are valid and need no change; what is wrong is left to `admit`."""
 
 Admitted = tuple[memoryview, BatchHeader]
 """A batch as it goes into the log, and its header."""
 
 
-def is_usual(config: TopicConfig) -> bool:
-    """Whether nearly all batches of a topic pass `is_sound` and are then admitted as they are."""
+def has_fast_path(config: TopicConfig) -> bool:
+    """Whether nearly all batches of a topic pass `is_valid` and are then admitted as they are."""
     return (
         config.validation is Validation.FULL
         and config.compression_codec is None
@@ -49,7 +49,7 @@ def is_usual(config: TopicConfig) -> bool:
 
 def is_heavy(header: BatchHeader, size: int, config: TopicConfig) -> bool:
     """Whether admission surely takes too long for the loop: much to unfold, or to compress again."""
-    if size <= LOOP_PACKED_BYTES_MAX:
+    if size <= LOOP_COMPRESSED_BYTES_MAX:
         return False
     if config.compression_codec is not None and config.compression_codec != header.codec:
         return True
@@ -63,7 +63,7 @@ def admit_now(batch: memoryview, header: BatchHeader, config: TopicConfig, now_m
     if is_heavy(header, len(batch), config):
         return None
     try:
-        content = _content(batch, header, config, LOOP_UNFOLDED_BYTES_MAX)
+        content = _content(batch, header, config, LOOP_DECOMPRESSED_BYTES_MAX)
     except TooLarge:
         return None
     return _admit(batch, header, config, now_ms, content)
@@ -71,7 +71,7 @@ def admit_now(batch: memoryview, header: BatchHeader, config: TopicConfig, now_m
 
 def admit(batch: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int) -> Admitted:
     """Refuse the batch, or return it as the topic wants it. A compressed one takes time: not for the loop."""
-    content = _content(batch, header, config, unfolded_bytes_max(config.message_bytes_max))
+    content = _content(batch, header, config, decompressed_bytes_max(config.message_bytes_max))
     return _admit(batch, header, config, now_ms, content)
 
 

@@ -80,7 +80,7 @@ class Piece(NamedTuple):
     header: BatchHeader
 
 
-class Unfolded(NamedTuple):
+class DecodedRows(NamedTuple):
     """The rows of a run of batches, and the offset at which the next fetch goes on."""
 
     batches: list[Any]
@@ -89,7 +89,7 @@ class Unfolded(NamedTuple):
 
 def decode_columns(
     content: Buffer, wanted: WantedRows, aborted: Sequence[AbortedProducer], loops: ColumnLoops
-) -> Unfolded:
+) -> DecodedRows:
     """All wanted records of a run of batches, as one Arrow batch or a few. A last batch cut short is left out."""
     batches: list[Any] = []
     pieces: list[Piece] = []
@@ -108,7 +108,7 @@ def decode_columns(
             pieces, size = [], 0
     if pieces:
         batches += _assemble(pieces, wanted, loops)
-    return Unfolded(batches, next_offset)
+    return DecodedRows(batches, next_offset)
 
 
 def _visible(content: Buffer, aborted: Sequence[AbortedProducer]) -> Iterator[Piece]:

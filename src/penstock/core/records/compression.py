@@ -15,10 +15,10 @@ from penstock.core.codecs import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.limits import (
     DECOMPRESSED_BYTES_MAX,
+    DECOMPRESSED_BYTES_MIN,
+    DECOMPRESSED_FACTOR_MAX,
     GZIP_MEMBERS_MAX,
-    STORED_UNFOLDED_FACTOR_MAX,
-    UNFOLDED_BYTES_MIN,
-    UNFOLDED_FACTOR_MAX,
+    STORED_DECOMPRESSED_FACTOR_MAX,
 )
 
 Buffer = bytes | bytearray | memoryview
@@ -52,17 +52,22 @@ def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
     return _DECOMPRESS[codec](data, min(bytes_max, DECOMPRESSED_BYTES_MAX))
 
 
-def unfolded_bytes_max(packed_bytes_max: int) -> int:
-    """What a batch may unfold to where none may be larger than `packed_bytes_max`.
+def decompressed_bytes_max(compressed_bytes_max: int) -> int:
+    """What a batch may unfold to where none may be larger than `compressed_bytes_max`.
 
     It does not go by the size of the batch at hand: a sender can blow that up with a frame that is skipped.
     """
-    return min(DECOMPRESSED_BYTES_MAX, max(UNFOLDED_BYTES_MIN, UNFOLDED_FACTOR_MAX * packed_bytes_max))
+    return min(
+        DECOMPRESSED_BYTES_MAX, max(DECOMPRESSED_BYTES_MIN, DECOMPRESSED_FACTOR_MAX * compressed_bytes_max)
+    )
 
 
-def stored_unfolded_bytes_max(packed_bytes_max: int) -> int:
+def stored_decompressed_bytes_max(compressed_bytes_max: int) -> int:
     """The same for a batch that is in the log already."""
-    return min(DECOMPRESSED_BYTES_MAX, max(UNFOLDED_BYTES_MIN, STORED_UNFOLDED_FACTOR_MAX * packed_bytes_max))
+    return min(
+        DECOMPRESSED_BYTES_MAX,
+        max(DECOMPRESSED_BYTES_MIN, STORED_DECOMPRESSED_FACTOR_MAX * compressed_bytes_max),
+    )
 
 
 def check_codec(codec: int) -> int:
@@ -174,7 +179,7 @@ def _lz4(data: Buffer) -> bytes:
 
 
 def _unlz4(data: Buffer, cap: int) -> bytes:
-    return _unfold_frames(LZ4, cramjam.lz4.decompress_into, data, cap)
+    return _decompress_frames(LZ4, cramjam.lz4.decompress_into, data, cap)
 
 
 def _zstd(data: Buffer) -> bytes:
@@ -182,10 +187,10 @@ def _zstd(data: Buffer) -> bytes:
 
 
 def _unzstd(data: Buffer, cap: int) -> bytes:
-    return _unfold_frames(ZSTD, cramjam.zstd.decompress_into, data, cap)
+    return _decompress_frames(ZSTD, cramjam.zstd.decompress_into, data, cap)
 
 
-def _unfold_frames(codec: int, into: Callable[[Buffer, bytearray], int], data: Buffer, cap: int) -> bytes:
+def _decompress_frames(codec: int, into: Callable[[Buffer, bytearray], int], data: Buffer, cap: int) -> bytes:
     """Unfold into a fixed buffer, then into a larger one while it is too small: frames hide their size."""
     size = min(cap, max(_BUFFER_BYTES_MIN, len(data) * _BUFFER_GUESS_RATIO))
     while True:

@@ -24,7 +24,7 @@ class Nearest(NamedTuple):
 
 
 def first_at_or_after(
-    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, unfolded_bytes_max: int
+    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, decompressed_bytes_max: int
 ) -> Nearest:
     """The first record at or after `time_ms` and not before `start_offset`.
 
@@ -34,7 +34,7 @@ def first_at_or_after(
     is_exact = True
     if not header.has_append_time and not header.is_control:
         try:
-            spot = _spot(batch, header, time_ms, start_offset, unfolded_bytes_max)
+            spot = _spot(batch, header, time_ms, start_offset, decompressed_bytes_max)
         except BrokerError as error:
             is_exact = not isinstance(error, TooLarge)
         else:
@@ -45,11 +45,11 @@ def first_at_or_after(
 
 
 def _spot(
-    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, unfolded_bytes_max: int
+    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, decompressed_bytes_max: int
 ) -> Spot:
     content, begin = memoryview(batch)[: header.size], BATCH_HEADER_BYTES
     if header.codec:
-        content, begin = memoryview(decompress(header.codec, content[begin:], unfolded_bytes_max)), 0
+        content, begin = memoryview(decompress(header.codec, content[begin:], decompressed_bytes_max)), 0
     time_delta = min(max(time_ms - header.base_timestamp_ms, _INT64_MIN), _INT64_MAX)
     spot: Spot = _seek(content, begin, header.count, max(start_offset - header.base_offset, 0), time_delta)
     return spot

@@ -1,7 +1,7 @@
 """Kafka's hash of keys, and the partition it means. Never looks at a topic: the number of partitions is given.
 
 Every client of Kafka that partitions by key agrees on this one, so that equal keys meet in the same partition
-whoever wrote them. The loops over many keys (`packing_loops`, `packing_compiled`) take their constants from here.
+whoever wrote them. The loops over many keys (`batch_builder_loops`, `batch_builder_compiled`) take their constants from here.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def _short(data: cython.p_const_uchar, position: cython.pointer[cython.longlong]
 @cython.inline
 @cython.exceptval(check=False)
 @cython.nogil
-def _end_of_usual(
+def _end_of_simple(
     data: cython.p_const_uchar,
     here: cython.longlong,
     end: cython.longlong,
@@ -307,7 +307,7 @@ def _end_of_usual(
 @cython.cfunc
 @cython.exceptval(check=False)
 @cython.nogil
-def _pass_usual(
+def _pass_simple(
     data: cython.p_const_uchar,
     end: cython.longlong,
     count: cython.longlong,
@@ -329,7 +329,7 @@ def _pass_usual(
         earliest_min = max(terms.oldest_ms, -_BASE_MS_MAX) - terms.base_ms
         latest_max = min(terms.newest_ms, _BASE_MS_MAX) - terms.base_ms
     while index < count:
-        record_end = _end_of_usual(data, position, end, index, needs_keys, cython.address(delta))
+        record_end = _end_of_simple(data, position, end, index, needs_keys, cython.address(delta))
         if record_end < 0 or delta < earliest_min or delta > latest_max:
             break
         if delta > latest:
@@ -355,7 +355,7 @@ def _check_more(
     """Check records until there is something to say about one, or none are left."""
     status: cython.int
     while at.index < count:
-        _pass_usual(data, end, count, at, terms)
+        _pass_simple(data, end, count, at, terms)
         status = _FINE if at.index >= count else _check_one(data, end, at, terms)
         if status != 0:
             return status
@@ -408,7 +408,7 @@ def check_records(
     return Checked(status, at.index, at.max_ms, tuple(keyless), tuple(untimely))
 
 
-def is_sound(
+def is_valid(
     content,
     begin: cython.longlong,
     count: cython.longlong,

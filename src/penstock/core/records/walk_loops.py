@@ -58,7 +58,7 @@ def check_records(
     return checked(FINE if position == len(data) else TRAILING, max(count, 0))
 
 
-def is_sound(
+def is_valid(
     content: Buffer,
     begin: int,
     count: int,

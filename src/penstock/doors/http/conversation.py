@@ -11,7 +11,7 @@ from typing import Protocol
 
 from wsproto.frame_protocol import CloseReason
 
-from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge, words_of
+from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge, message_of
 from penstock.core.limits import JSON_BYTES_MAX
 from penstock.doors.http.errors import problem_of
 from penstock.doors.http.tail import Tail
@@ -139,7 +139,7 @@ class HttpConversation:
     def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         """The error as an answer to the request that cannot be read to its end."""
         if self._tail is not None:
-            return (self._tail.farewell(CloseReason.INTERNAL_ERROR, words_of(error)),)
+            return (self._tail.farewell(CloseReason.INTERNAL_ERROR, message_of(error)),)
         content = encode_http_response(
             self._closing_response(error), unix_s=self._door.now_s(), keeps_alive=False
         )

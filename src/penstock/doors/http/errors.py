@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from penstock.core import errors
-from penstock.core.errors import BrokerError, Damaged, NotNow, words_of
+from penstock.core.errors import BrokerError, Damaged, NotNow, message_of
 from penstock.node.runtime.meters import count_error
 from penstock.wire.http.response import PROBLEM, Response, json_bytes
 
@@ -132,7 +132,7 @@ def problem_of(error: BrokerError, status: HTTPStatus | None = None) -> Response
     status = status or STATUSES[type(error)]
     is_passing = isinstance(error, NotNow)
     headers = [("Retry-After", str(RETRY_AFTER_S))] if is_passing else []
-    return problem(status, error.code, words_of(error), advice_of(error), headers)
+    return problem(status, error.code, message_of(error), advice_of(error), headers)
 
 
 def advice_of(error: BrokerError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic, words_of
+from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic, message_of
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.core.model import Isolation, Record
 from penstock.doors.http.errors import advice_of, problem_of
@@ -184,5 +184,5 @@ def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Resp
 def _result(outcome: Published | BrokerError) -> dict[str, Any]:
     if isinstance(outcome, BrokerError):
         count_error("http", outcome)
-        return {"code": outcome.code, "detail": words_of(outcome), "what_to_do": advice_of(outcome)}
+        return {"code": outcome.code, "detail": message_of(outcome), "what_to_do": advice_of(outcome)}
     return {"partition": outcome.partition, "offset": outcome.offset}

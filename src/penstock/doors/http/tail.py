@@ -16,7 +16,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
-from penstock.core.errors import BrokerError, InvalidRequest, OffsetOutOfRange, words_of
+from penstock.core.errors import BrokerError, InvalidRequest, OffsetOutOfRange, message_of
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.messages import EDGES, ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD
@@ -216,7 +216,7 @@ class Tail:
             try:
                 has_moved = self._send_some(at)
             except BrokerError as error:
-                self.end(CloseReason.INTERNAL_ERROR, words_of(error))
+                self.end(CloseReason.INTERNAL_ERROR, message_of(error))
                 return
             if has_moved:
                 self._next = at + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.core.errors import BrokerError, leaves, words_of
+from penstock.core.errors import BrokerError, leaves, message_of
 from penstock.node.runtime.meters import count_error
 
 DOOR = "json"
@@ -19,4 +19,4 @@ CODES: dict[type[BrokerError], str] = {
 def error_fields(error: BrokerError) -> dict[str, Any]:
     """What an answer says about an error."""
     count_error(DOOR, error)
-    return {"error": CODES[type(error)], "retriable": error.retriable, "reason": words_of(error)}
+    return {"error": CODES[type(error)], "retriable": error.retriable, "reason": message_of(error)}

@@ -19,7 +19,14 @@ from penstock.doors.json.errors import error_fields
 from penstock.node.runtime.slices import Sliced, chunks, once
 from penstock.node.waist.committed import NO_RETENTION, Committed, Committer, OffsetEntry, Outcomes
 from penstock.node.waist.coordinators import CoordinatorKind
-from penstock.node.waist.groups import JOIN_EPOCH, LEAVE_EPOCH, NOTHING, Assignment, Beat, BeatAnswer
+from penstock.node.waist.groups import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOTHING,
+    Assignment,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+)
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, Fields, shown
 
@@ -49,7 +56,7 @@ class JsonGroupHandlers:
         """A new member, or one that has to begin anew."""
         fields = call.fields
         group_id, topics = fields.text("group"), _texts("topics", _bounded("topics", fields))
-        beat = Beat(
+        beat = MemberHeartbeat(
             member_id=fields.optional_text("member") or self._groups.new_consumer_id(call.session),
             epoch=JOIN_EPOCH,
             instance_id=fields.optional_text("instance"),
@@ -67,7 +74,7 @@ class JsonGroupHandlers:
         """The member lives and holds `assignment`; the answer says what it is to hold now."""
         fields = call.fields
         group_id = fields.text("group")
-        beat = Beat(
+        beat = MemberHeartbeat(
             member_id=fields.text("member"),
             epoch=fields.number("epoch", low=1, high=INT32_MAX),
             instance_id=fields.optional_text("instance"),
@@ -80,13 +87,13 @@ class JsonGroupHandlers:
     async def leave(self, call: JsonCall) -> None:
         fields = call.fields
         group_id = fields.text("group")
-        beat = Beat(
+        beat = MemberHeartbeat(
             member_id=fields.text("member"), epoch=LEAVE_EPOCH, instance_id=fields.optional_text("instance")
         )
         fields.check_empty()
         await self._open(call, group_id)
 
-        def answered(outcome: BeatAnswer | BrokerError) -> None:
+        def answered(outcome: HeartbeatAnswer | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
             else:
@@ -95,8 +102,8 @@ class JsonGroupHandlers:
         leave = partial(self._groups.beat, call.session, group_id, beat, answered)
         await self._slices.run(once(leave))
 
-    def _beat(self, call: JsonCall, group_id: str, beat: Beat) -> None:
-        def answered(outcome: BeatAnswer | BrokerError) -> None:
+    def _beat(self, call: JsonCall, group_id: str, beat: MemberHeartbeat) -> None:
+        def answered(outcome: HeartbeatAnswer | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
                 return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, words_of
+from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, message_of
 from penstock.core.session import Session
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.checks import check_count
@@ -70,7 +70,7 @@ class AccessHandlers:
             self._verbs.describe_quotas(call.session)
             _check_filter(request.components)
         except BrokerError as error:
-            return response(error_code=code_of(error), error_message=words_of(error), entries=None)
+            return response(error_code=code_of(error), error_message=message_of(error), entries=None)
         return response(error_message="", entries=[])
 
     def describe_user_scram_credentials(
@@ -82,7 +82,7 @@ class AccessHandlers:
             self._verbs.describe_credentials(call.session)
             check_count(len(request.users or ()))
         except BrokerError as error:
-            return response(error_code=code_of(error), error_message=words_of(error), results=[])
+            return response(error_code=code_of(error), error_message=message_of(error), results=[])
         requested = Counter(user.name for user in request.users or ())
         results = [_no_credentials(name, count) for name, count in requested.items()]
         return response(error_message="", results=results)
@@ -93,7 +93,7 @@ def _refused(verb: Callable[[Session], None], call: Call) -> tuple[int, str | No
     try:
         verb(call.session)
     except BrokerError as error:
-        return code_of(error), words_of(error)
+        return code_of(error), message_of(error)
     return 0, None
 
 

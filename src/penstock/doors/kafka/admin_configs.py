@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
-from penstock.core.errors import BrokerError, InvalidRequest, words_of
+from penstock.core.errors import BrokerError, InvalidRequest, message_of
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.config_entries import described
 from penstock.doors.kafka.errors import code_of
@@ -80,7 +80,7 @@ class ConfigHandlers:
             check_named_once(_key(resource), twice)
             entries = self._verbs.describe(call.session, _kind(resource), resource.resource_name)
         except BrokerError as error:
-            result.error_code, result.error_message = code_of(error), words_of(error)
+            result.error_code, result.error_message = code_of(error), message_of(error)
             return result
         wanted = resource.configuration_keys and frozenset(resource.configuration_keys)
         result.configs = [
@@ -160,7 +160,7 @@ async def _answers(
         answers.append(
             answer_type(
                 error_code=0 if error is None else code_of(error),
-                error_message=None if error is None else words_of(error),
+                error_message=None if error is None else message_of(error),
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )

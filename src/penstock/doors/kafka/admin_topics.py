@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Hashable
 from typing import Protocol, TypeVar
 
-from penstock.core.errors import BrokerError, InvalidRequest, words_of
+from penstock.core.errors import BrokerError, InvalidRequest, message_of
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.config_entries import CreatedConfigs
 from penstock.doors.kafka.errors import code_of
@@ -206,7 +206,7 @@ def _with_error(answer: AnswerT, error: BrokerError | None) -> AnswerT:
     """Write into an answer what went wrong, if anything did."""
     if error is not None:
         answer.error_code = code_of(error)
-        answer.error_message = words_of(error)
+        answer.error_message = message_of(error)
     return answer
 
 

@@ -10,7 +10,7 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.runtime.slices import Sliced, once
 from penstock.node.waist.group_descriptions import AssignedTopic, ConsumerGroupDescription, ConsumerMember
-from penstock.node.waist.groups import JOIN_EPOCH, Beat, BeatAnswer
+from penstock.node.waist.groups import JOIN_EPOCH, HeartbeatAnswer, MemberHeartbeat
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
@@ -34,7 +34,7 @@ class ConsumerGroupHandlers:
         """A member joins, lives, acknowledges or leaves."""
         answer = call.answer_later()
 
-        def answered(outcome: BeatAnswer | BrokerError) -> None:
+        def answered(outcome: HeartbeatAnswer | BrokerError) -> None:
             answer(_error(outcome) if isinstance(outcome, BrokerError) else _beaten(outcome))
 
         beat = self._beat(call, request)
@@ -52,12 +52,12 @@ class ConsumerGroupHandlers:
 
         self._slices.queue(once(go), done)
 
-    def _beat(self, call: Call, request: messages.ConsumerGroupHeartbeatRequest) -> Beat:
+    def _beat(self, call: Call, request: messages.ConsumerGroupHeartbeatRequest) -> MemberHeartbeat:
         member_id = request.member_id
         if not member_id and call.version < _OWN_ID_FROM and request.member_epoch == JOIN_EPOCH:
             member_id = self._verbs.new_consumer_id(call.session)
         names, owned = request.subscribed_topic_names, request.topic_partitions
-        return Beat(
+        return MemberHeartbeat(
             member_id=member_id,
             epoch=request.member_epoch,
             instance_id=request.instance_id,
@@ -130,7 +130,7 @@ def _assignment(topics: list[AssignedTopic]) -> messages.ConsumerGroupDescribeRe
     )
 
 
-def _beaten(outcome: BeatAnswer) -> messages.ConsumerGroupHeartbeatResponse:
+def _beaten(outcome: HeartbeatAnswer) -> messages.ConsumerGroupHeartbeatResponse:
     response = messages.ConsumerGroupHeartbeatResponse
     assignment = None
     if outcome.assignment is not None:

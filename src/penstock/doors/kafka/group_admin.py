@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from penstock.core.access import group_resource
-from penstock.core.errors import BrokerError, UnknownGroup, words_of
+from penstock.core.errors import BrokerError, UnknownGroup, message_of
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.runtime.slices import Sliced, chunks
@@ -122,7 +122,7 @@ def _describe(
         if not is_missing or call.version >= _NOT_FOUND_FROM:
             one.error_code = coordinator_code_of(outcome)
         if call.version >= _NOT_FOUND_FROM:
-            one.error_message = words_of(outcome)
+            one.error_message = message_of(outcome)
         return
     one.group_state = outcome.state_name
     one.protocol_type = outcome.protocol_type

@@ -6,7 +6,13 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from penstock.core.errors import BrokerError, InconsistentProtocol, MemberIdRequired, UnknownMember, words_of
+from penstock.core.errors import (
+    BrokerError,
+    InconsistentProtocol,
+    MemberIdRequired,
+    UnknownMember,
+    message_of,
+)
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import DOOR, coordinator_code_of
 from penstock.node.runtime.slices import Sliced, chunks
@@ -88,12 +94,12 @@ class GroupHandlers:
         if kind is None:
             code, message = int(ErrorCode.INVALID_REQUEST), f"there are no coordinators of type {key_type}"
         elif failure is not None:
-            code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), words_of(failure)
+            code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), message_of(failure)
         else:
             try:
                 where = self._coordinators.find(call.session, kind, key)
             except BrokerError as error:
-                code, message = coordinator_code_of(error), words_of(error)
+                code, message = coordinator_code_of(error), message_of(error)
         return {
             "node_id": where.id,
             "host": where.host,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.core.errors import BrokerError, words_of
+from penstock.core.errors import BrokerError, message_of
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.checks import check_count
 from penstock.doors.kafka.errors import code_of
@@ -56,7 +56,7 @@ class PlacementHandlers:
         try:
             moves = self._verbs.reassignments(call.session)
         except BrokerError as error:
-            return response(error_code=code_of(error), error_message=words_of(error), topics=[])
+            return response(error_code=code_of(error), error_message=message_of(error), topics=[])
         assert not moves, "a single node moves nothing"
         return response(error_message=None, topics=[])
 
@@ -68,7 +68,7 @@ class PlacementHandlers:
             self._verbs.authorize_changes(call.session)
             check_count(sum(len(topic.partitions) for topic in request.topics))
         except BrokerError as error:
-            return response(error_code=code_of(error), error_message=words_of(error), responses=[])
+            return response(error_code=code_of(error), error_message=message_of(error), responses=[])
         answers = []
         for topic in request.topics:
             partitions = []
@@ -98,7 +98,7 @@ class PlacementHandlers:
             check_count(sum(len(indexes) for _, indexes in named))
             self._verbs.authorize_changes(call.session)
         except BrokerError as error:
-            return _elections_refused(call, named, code_of(error), words_of(error))
+            return _elections_refused(call, named, code_of(error), message_of(error))
         results = []
         for topic, indexes in named:
             partitions = []
@@ -129,7 +129,7 @@ class PlacementHandlers:
             quorum = self._cluster.quorum(call.session)
             check_count(sum(len(topic.partitions) for topic in request.topics))
         except BrokerError as error:
-            return response(error_code=code_of(error), error_message=words_of(error), topics=[], nodes=[])
+            return response(error_code=code_of(error), error_message=message_of(error), topics=[], nodes=[])
         topics, is_found = [], False
         for topic in request.topics:
             partitions = []
@@ -153,13 +153,13 @@ class PlacementHandlers:
         try:
             self._cluster.unregister(call.session, request.broker_id)
         except BrokerError as error:
-            return response(error_code=code_of(error), error_message=words_of(error))
+            return response(error_code=code_of(error), error_message=message_of(error))
         return response(error_message=None)
 
 
 def _reassigned(outcome: PlacementOutcome | BrokerError) -> _Coded:
     if isinstance(outcome, BrokerError):
-        return code_of(outcome), words_of(outcome)
+        return code_of(outcome), message_of(outcome)
     return int(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS) if outcome is PlacementOutcome.NO_MOVE else 0, None
 
 
@@ -195,7 +195,7 @@ def _elected(outcome: PlacementOutcome | BrokerError, kind: int) -> _Coded:
     if kind not in _OFFLINE:
         return int(ErrorCode.INVALID_REQUEST), f"Unknown election type {kind}"
     if isinstance(outcome, BrokerError):
-        return code_of(outcome), words_of(outcome)
+        return code_of(outcome), message_of(outcome)
     if outcome is PlacementOutcome.OFFLINE:
         code, message = _OFFLINE[kind]
         return int(code), message

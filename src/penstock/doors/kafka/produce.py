@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, words_of
+from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, message_of
 from penstock.core.model import Acks
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.runtime.slices import CHUNK
-from penstock.node.waist.produce import InTransaction, NewBatch, Produced, WrittenBatch
+from penstock.node.waist.produce import AppendedBatch, InTransaction, NewBatch, Produced
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, encode_produced, messages
 
@@ -149,7 +149,9 @@ class Production:
         self._answer = self._call.answer_later()
         return None
 
-    def _fill(self, answer: messages.ProduceResponse.PartitionProduceResponse, written: WrittenBatch) -> None:
+    def _fill(
+        self, answer: messages.ProduceResponse.PartitionProduceResponse, written: AppendedBatch
+    ) -> None:
         """Fill in where a batch went; if it is not durable yet, be told when it is."""
         answer.base_offset = written.base_offset
         answer.log_append_time_ms = written.append_time_ms
@@ -177,7 +179,7 @@ def _encode_single(
     topic: messages.ProduceRequest.TopicProduceData,
     one: messages.ProduceRequest.PartitionProduceData,
     name: str | bytes,
-    written: WrittenBatch,
+    written: AppendedBatch,
 ) -> bytes:
     """The whole answer to a Produce of one partition that was appended."""
     frame = encode_produced(
@@ -218,11 +220,11 @@ def _refuse(
     is_doubt: bool = False,
 ) -> None:
     answer.error_code = produce_code_of(version, error) if is_doubt else code_of(error)
-    answer.error_message = words_of(error)
+    answer.error_message = message_of(error)
     if isinstance(error, InvalidRecord | InvalidTimestamp):
         answer.record_errors = [
             messages.ProduceResponse.BatchIndexAndErrorMessage(
-                batch_index=index, batch_index_error_message=words_of(error)
+                batch_index=index, batch_index_error_message=message_of(error)
             )
             for index in error.indexes
         ]

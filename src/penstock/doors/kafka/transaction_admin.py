@@ -118,7 +118,7 @@ class TransactionAdminHandlers:
         answer.transaction_start_time_ms = one.started_ms
         answer.producer_id, answer.producer_epoch = one.producer_id, one.producer_epoch
         by_topic: dict[str, list[int]] = {}
-        for place in one.places:
+        for place in one.partitions:
             by_topic.setdefault(place.topic, []).append(place.partition)
         answer.topics = [response.TopicData(topic=name, partitions=some) for name, some in by_topic.items()]
         return answer

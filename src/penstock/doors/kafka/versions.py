@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidConfig, words_of
+from penstock.core.errors import BrokerError, InvalidConfig, message_of
 from penstock.core.features import FEATURES, FeatureUpdate, Move
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
@@ -84,7 +84,7 @@ class VersionsHandler:
             await self._verbs.update_features(call.session, updates, validate_only=request.validate_only)
         except BrokerError as error:
             code = ErrorCode.INVALID_UPDATE_VERSION if isinstance(error, InvalidConfig) else code_of(error)
-            return response(error_code=int(code), error_message=words_of(error), results=[])
+            return response(error_code=int(code), error_message=message_of(error), results=[])
         return response(error_message=None, results=[])
 
     def refuse(self, connection: Connection, correlation_id: int) -> None:

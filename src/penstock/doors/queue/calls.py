@@ -14,13 +14,13 @@ from penstock.core.session import Session
 from penstock.doors.queue.membership import Membership
 from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.runtime.tasks import Tasks
-from penstock.node.waist.subscriptions import Definition, SubscriptionRequest
+from penstock.node.waist.subscriptions import SubscriptionDefinition, SubscriptionRequest
 from penstock.node.waist.topics import NewTopic
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.rows import encode_list, encode_listing
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.properties import Properties
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     COUNT,
     DELIVERIES_MAX,
     EXISTED,
@@ -33,7 +33,7 @@ from penstock.wire.queue.words import (
     TOPIC,
     TRUE,
     WINDOW,
-    Words,
+    RequestProperties,
 )
 
 WINDOW_DEFAULT = 100
@@ -59,7 +59,12 @@ class Caller(Protocol):
     def member_id(self) -> str: ...
 
     def answer(
-        self, slot: ReplySlot, fields: Words, outcome: Properties | BrokerError, *, body: bytes = b""
+        self,
+        slot: ReplySlot,
+        fields: RequestProperties,
+        outcome: Properties | BrokerError,
+        *,
+        body: bytes = b"",
     ) -> None: ...
 
 
@@ -71,7 +76,7 @@ class Calls:
         self._topics = waist.topics
         self._subscriptions = waist.subscriptions
         self._tasks = Tasks()
-        self._verbs: dict[MessageType, Callable[[Caller, Words], Awaitable[CallResult]]] = {
+        self._verbs: dict[MessageType, Callable[[Caller, RequestProperties], Awaitable[CallResult]]] = {
             MessageType.CREATE_TOPIC: self._create_topic,
             MessageType.CREATE_SUBSCRIPTION: self._create_subscription,
             MessageType.DELETE_SUBSCRIPTION: self._delete_subscription,
@@ -82,11 +87,11 @@ class Calls:
             MessageType.REDRIVE: self._redrive,
         }
 
-    def make(self, caller: Caller, fields: Words, slot: ReplySlot) -> None:
+    def make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
         """Begin a call; its place in line is filled when it is done."""
         self._tasks.spawn(self._make(caller, fields, slot))
 
-    async def _make(self, caller: Caller, fields: Words, slot: ReplySlot) -> None:
+    async def _make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
         try:
             result = await self._verbs[fields.kind](caller, fields)
         except BrokerError as error:
@@ -96,13 +101,13 @@ class Calls:
 
     # -- verbs
 
-    async def _create_topic(self, caller: Caller, fields: Words) -> CallResult:
+    async def _create_topic(self, caller: Caller, fields: RequestProperties) -> CallResult:
         """A topic of the same name is no mistake, unless it is not as wished."""
         new = NewTopic(fields.text(TOPIC), fields.number(PARTITIONS))
         is_new = await self._topics.ensure(caller.session, new)
         return CallResult(((EXISTED, FALSE if is_new else TRUE),))
 
-    async def _create_subscription(self, caller: Caller, fields: Words) -> CallResult:
+    async def _create_subscription(self, caller: Caller, fields: RequestProperties) -> CallResult:
         request = SubscriptionRequest(
             fields.text(SUBSCRIPTION),
             fields.text(TOPIC),
@@ -113,11 +118,11 @@ class Calls:
         is_new = await self._subscriptions.create(caller.session, request)
         return CallResult(((EXISTED, FALSE if is_new else TRUE),))
 
-    async def _delete_subscription(self, caller: Caller, fields: Words) -> CallResult:
+    async def _delete_subscription(self, caller: Caller, fields: RequestProperties) -> CallResult:
         await self._subscriptions.delete(caller.session, fields.text(SUBSCRIPTION))
         return CallResult()
 
-    async def _subscribe(self, caller: Caller, fields: Words) -> CallResult:
+    async def _subscribe(self, caller: Caller, fields: RequestProperties) -> CallResult:
         window = fields.number(WINDOW)
         if window is None:
             window = min(WINDOW_DEFAULT, self._subscriptions.window_max)
@@ -132,15 +137,15 @@ class Calls:
             )
         )
 
-    async def _unsubscribe(self, caller: Caller, fields: Words) -> CallResult:
+    async def _unsubscribe(self, caller: Caller, fields: RequestProperties) -> CallResult:
         await caller.membership.leave(fields.text(SUBSCRIPTION))
         return CallResult()
 
-    async def _list(self, caller: Caller, fields: Words) -> CallResult:
+    async def _list(self, caller: Caller, fields: RequestProperties) -> CallResult:
         rows = map(_outline, self._subscriptions.all(caller.session))
         return CallResult(body=await self._slices.run(encode_list(rows, _json)))
 
-    async def _describe(self, caller: Caller, fields: Words) -> CallResult:
+    async def _describe(self, caller: Caller, fields: RequestProperties) -> CallResult:
         found = self._subscriptions.describe(caller.session, fields.text(SUBSCRIPTION))
         head = {**_outline(found.definition), "dead_letter_topic": found.definition.dead_letter_topic}
         rows = (one._asdict() for one in found.progress)
@@ -148,7 +153,7 @@ class Calls:
         steps = encode_listing(head, "partitions", rows, _json, {"members": members})
         return CallResult(body=await self._slices.run(steps))
 
-    async def _redrive(self, caller: Caller, fields: Words) -> CallResult:
+    async def _redrive(self, caller: Caller, fields: RequestProperties) -> CallResult:
         count = fields.number(COUNT)
         if count is not None and count < 1:
             raise InvalidRequest(f"REDRIVE: {COUNT} is at least 1, not {count}")
@@ -156,7 +161,7 @@ class Calls:
         return CallResult(((COUNT, str(moved)),))
 
 
-def _outline(definition: Definition) -> dict[str, object]:
+def _outline(definition: SubscriptionDefinition) -> dict[str, object]:
     return {
         "name": definition.name,
         "topic": definition.topic,

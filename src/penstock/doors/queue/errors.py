@@ -7,7 +7,7 @@ from penstock.core.errors import BrokerError
 from penstock.core.limits import ERROR_CHARS_MAX
 from penstock.node.runtime.meters import count_error
 from penstock.wire.queue.properties import Properties
-from penstock.wire.queue.words import CODE, ERROR, FAILURE, FALSE, RETRIABLE, STATUS, TRUE
+from penstock.wire.queue.request_properties import CODE, ERROR, FAILURE, FALSE, RETRIABLE, STATUS, TRUE
 
 DOOR = "queue"
 

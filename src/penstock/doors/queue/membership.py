@@ -17,14 +17,14 @@ from penstock.node.connections.connection import Connection
 from penstock.node.waist.subscriptions import Delivered, Outcome, Seat, SubscriptionVerbs
 from penstock.wire.queue.frames import Frame, MessageType, encode, encode_parts
 from penstock.wire.queue.properties import encode_properties, properties_of
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     DELIVERY,
     OUTCOME,
     PARTITION,
     REASON,
     SUBSCRIPTION,
     TOPIC,
-    Words,
+    RequestProperties,
 )
 
 WAITING_BYTES_MAX = 1 << 20
@@ -46,7 +46,7 @@ class CachedAck(NamedTuple):
 
     seat: Seat
     partition: int
-    fields: Words
+    fields: RequestProperties
 
 
 class Membership:
@@ -166,7 +166,7 @@ class Membership:
         properties = (*error_properties(error), (SUBSCRIPTION, subscription))
         self._connection.push([encode(Frame(MessageType.ACK, properties=properties))])
 
-    def cache_ack(self, raw: bytes, fields: Words) -> None:
+    def cache_ack(self, raw: bytes, fields: RequestProperties) -> None:
         """The member will say the same again; only what says accept, and nothing besides, is kept."""
         if (
             fields.values.keys() <= _PLAIN
@@ -177,7 +177,7 @@ class Membership:
             seat = self._seat(fields.text(SUBSCRIPTION))
             self.ack_cache[raw] = CachedAck(seat, fields.number(PARTITION) or 0, fields)
 
-    def acknowledge(self, fields: Words, offset: int) -> Seat:
+    def acknowledge(self, fields: RequestProperties, offset: int) -> Seat:
         """A member says what became of a message, or that it needs more time. Raises what is wrong with that."""
         seat, session = self._seat(fields.text(SUBSCRIPTION)), self._connection.session
         partition = fields.number(PARTITION) or 0

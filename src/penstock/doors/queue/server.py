@@ -33,7 +33,7 @@ from penstock.wire.queue.frames import (
     split_ack,
 )
 from penstock.wire.queue.properties import NULL_BODY, Properties, headers_in, key_in
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     CLIENT,
     KNOWN,
     PARTITION,
@@ -41,8 +41,8 @@ from penstock.wire.queue.words import (
     STATUS,
     SUCCESS,
     TOPIC,
-    Words,
-    read_words,
+    RequestProperties,
+    read_request_properties,
 )
 
 
@@ -117,7 +117,7 @@ class QueueConversation:
         door = self._door
         self._connection.timing = door.timings.get(request.type) or door.meter.call(request.type.name)
         try:
-            fields = read_words(request)
+            fields = read_request_properties(request)
         except BrokerError as error:
             self._connection.answer([self._ack_frame((*error_properties(error), *_echo(request.properties)))])
             return
@@ -147,7 +147,7 @@ class QueueConversation:
     def answer(
         self,
         slot: ReplySlot,
-        fields: Words,
+        fields: RequestProperties,
         outcome: Properties | BrokerError,
         sequence: int = NO_SEQUENCE,
         body: bytes = b"",
@@ -160,7 +160,7 @@ class QueueConversation:
 
     # -- requests
 
-    def _publish(self, request: Frame, fields: Words, slot: ReplySlot) -> None:
+    def _publish(self, request: Frame, fields: RequestProperties, slot: ReplySlot) -> None:
         def settled(outcome: Published | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 self.answer(slot, fields, outcome)
@@ -183,7 +183,7 @@ class QueueConversation:
         except BrokerError as error:
             self._refuse(error, cached.fields, offset)
 
-    def _acknowledge(self, request: Frame, fields: Words, ack: tuple[int, bytes] | None) -> None:
+    def _acknowledge(self, request: Frame, fields: RequestProperties, ack: tuple[int, bytes] | None) -> None:
         """Not answered, unless it is refused or asks for it: then once it is durable."""
         try:
             seat = self.membership.acknowledge(fields, request.sequence)
@@ -196,18 +196,18 @@ class QueueConversation:
             slot = self._connection.reserve()
             seat.when_settled(lambda error: self.answer(slot, fields, () if error is None else error))
 
-    def _acknowledge_in_line(self, request: Frame, fields: Words, slot: ReplySlot) -> None:
+    def _acknowledge_in_line(self, request: Frame, fields: RequestProperties, slot: ReplySlot) -> None:
         """An acknowledgement behind a call such as UNSUBSCRIBE: its place in line stays empty."""
         self._acknowledge(request, fields, None)
         slot.answer(())
 
-    def _refuse(self, error: BrokerError, fields: Words, offset: int) -> None:
+    def _refuse(self, error: BrokerError, fields: RequestProperties, offset: int) -> None:
         """An acknowledgement that does not count: the member is told, in no line of answers."""
         properties = (*error_properties(error), *tuple(fields.values.items()))
         self._connection.push([self._ack_frame(properties, offset)])
 
 
-def _record(request: Frame, fields: Words) -> NewRecord:
+def _record(request: Frame, fields: RequestProperties) -> NewRecord:
     is_null = fields.flag(NULL_BODY)
     if is_null and request.body:
         raise InvalidRequest(f"PUBLISH: {NULL_BODY} says that there is no value, and there is a body")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from penstock.core.errors import BrokerError, leaves, words_of
+from penstock.core.errors import BrokerError, leaves, message_of
 from penstock.node.runtime.meters import count_error
-from penstock.wire.text.answers import encode_error
+from penstock.wire.text.responses import encode_error
 
 DOOR = "text"
 
@@ -22,4 +22,4 @@ NO_MESSAGE = "no-message"
 def error_line(error: BrokerError) -> bytes:
     """`ERR <code> <words>`."""
     count_error(DOOR, error)
-    return encode_error(CODES[type(error)], words_of(error))
+    return encode_error(CODES[type(error)], message_of(error))

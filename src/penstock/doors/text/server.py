@@ -20,19 +20,19 @@ from penstock.node.waist.publisher import Published
 from penstock.node.waist.reader import Run, Wanted
 from penstock.node.waist.topics import Topic
 from penstock.node.waist.waist import Waist
-from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_ok, encode_text_message
 from penstock.wire.text.commands import (
     FIRST,
     NAMES,
     NEXT,
+    BareCommand,
     Fetch,
     Pub,
-    SingleWord,
     TextFraming,
     Unknown,
     command_name,
     decode_command,
 )
+from penstock.wire.text.responses import BYE, HELP, encode_error, encode_lines, encode_ok, encode_text_message
 
 FRAMING = TextFraming()
 _EDGES = {FIRST: Edge.EARLIEST, NEXT: Edge.LATEST}
@@ -89,12 +89,12 @@ class TextConversation:
                 self._connection.turns.beside(lambda slot: self._publish(slot, command))
             case Fetch():
                 self._connection.turns.in_turn(lambda slot: self._fetch(slot, command))
-            case SingleWord("QUIT"):
+            case BareCommand("QUIT"):
                 self._connection.answer((BYE,))
                 self._connection.finish()
-            case SingleWord("HELP"):
+            case BareCommand("HELP"):
                 self._connection.answer((encode_lines("HELP", HELP),))
-            case SingleWord():
+            case BareCommand():
                 self._connection.turns.in_turn(self._list_topics)
 
     def closing_reply(self, error: BrokerError) -> Sequence[Piece]:

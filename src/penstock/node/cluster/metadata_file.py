@@ -167,7 +167,7 @@ class MetadataFile:
         for segment in segments:
             if segment.next_offset <= from_index and not is_snapshot:
                 continue
-            for found in segment.walk(0, segment.size, prove=True):
+            for found in segment.walk(0, segment.size, verify=True):
                 first, next_index = found.header.base_offset, found.header.next_offset
                 if first >= end_index:
                     break

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Protocol
 
 from penstock.core.errors import Malformed, TooLarge
-from penstock.wire.foreign import FOREIGN_LENGTH_MIN, foreign_length
+from penstock.wire.foreign_protocol import FOREIGN_LENGTH_MIN, foreign_length
 
 UNKNOWN = 0
 """Too few bytes have come to tell how long the frame is."""

@@ -12,7 +12,7 @@ from penstock.core.errors import BrokerError, UnknownGroup
 from penstock.core.machine import Decision, GroupKind, GroupMachine, Moment
 from penstock.core.machines.classic_group.group import Group
 from penstock.core.machines.consumer_group.events import JOIN_EPOCH
-from penstock.core.machines.consumer_group.group import Beat, BeatAnswer, ConsumerGroup
+from penstock.core.machines.consumer_group.group import ConsumerGroup, HeartbeatAnswer, MemberHeartbeat
 from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.machines.consumer_group.upgrade import decide_upgrade
 from penstock.core.ports import Rng
@@ -32,8 +32,8 @@ class ConsumerGroups:
         """An id that nobody had, for clients that let the broker choose."""
         return str(UUID(bytes=self._rng.bytes(16), version=4))
 
-    def heartbeat(self, group_id: str, beat: Beat, answered: Answered[BeatAnswer]) -> None:
-        """Answered with BeatAnswer."""
+    def heartbeat(self, group_id: str, beat: MemberHeartbeat, answered: Answered[HeartbeatAnswer]) -> None:
+        """Answered with HeartbeatAnswer."""
         try:
             shard = self._groups.shard_of(check_group_id(group_id))
             beat.check()
@@ -43,7 +43,7 @@ class ConsumerGroups:
             return
         shard.commit(group_id, decision, answered)
 
-    def _decide(self, shard: GroupShard, group_id: str, beat: Beat) -> Decision[BeatAnswer]:
+    def _decide(self, shard: GroupShard, group_id: str, beat: MemberHeartbeat) -> Decision[HeartbeatAnswer]:
         """A classic group of consumers becomes a consumer group; any other makes room only once it is empty."""
         group, topics, moment = shard.roster.find(group_id), self._topics(), shard.moment()
         if isinstance(group, ConsumerGroup):

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscriptions.definitions import Definition
+from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition
 from penstock.core.machines.subscriptions.events import Feed
 from penstock.core.machines.subscriptions.subscription import DeadLetter
 from penstock.core.model import Header, NewRecord, Record
@@ -154,7 +154,7 @@ def _own_headers(record: Record) -> tuple[Header, ...]:
     )
 
 
-def _cause_headers(definition: Definition, origin: Origin, letter: _Letter) -> Iterator[Header]:
+def _cause_headers(definition: SubscriptionDefinition, origin: Origin, letter: _Letter) -> Iterator[Header]:
     """Why a message is here and where it comes from, as headers."""
     is_worn_out = letter.deliveries >= definition.deliveries_max
     facts = {

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, cast
 
 from penstock.core.errors import BrokerError, InvalidRequest, NotCoordinator, UnknownMember
 from penstock.core.machine import NEVER_MS, Decision
-from penstock.core.machines.subscriptions.definitions import Definition
+from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition
 from penstock.core.machines.subscriptions.events import Freed
 from penstock.core.machines.subscriptions.subscription import DeadLetter, Delivery, Outcome
 from penstock.core.model import Record
@@ -59,7 +59,11 @@ class LiveSubscription:
     """Made for each subscription when the node starts, and when one is created."""
 
     def __init__(
-        self, definition: Definition, shard: SubscriptionShard, partitions: Sequence[Partition], bury: Buried
+        self,
+        definition: SubscriptionDefinition,
+        shard: SubscriptionShard,
+        partitions: Sequence[Partition],
+        bury: Buried,
     ) -> None:
         self.name = definition.name
         self.shard = shard
@@ -79,7 +83,7 @@ class LiveSubscription:
         self.extend(partitions)
 
     @property
-    def definition(self) -> Definition:
+    def definition(self) -> SubscriptionDefinition:
         return self.shard.book.get(self.name)
 
     def extend(self, partitions: Sequence[Partition]) -> None:

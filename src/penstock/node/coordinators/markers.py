@@ -41,7 +41,7 @@ class Markers:
             self.settle_offsets(place.partition, one.producer_id, is_commit=one.is_commit)
             if place.topic == GROUPS_TOPIC
             else self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
-            for place in one.places
+            for place in one.partitions
         ]
         for error in [await work[0]] if len(work) == 1 else await asyncio.gather(*work):
             if error is not None:

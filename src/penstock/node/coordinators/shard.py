@@ -207,7 +207,7 @@ class Shard(Generic[MachineT]):
     def _append(self, events: Sequence[Any], keys: Iterable[str]) -> int:
         self._check_whole()
         encode = self._records.encode
-        stored = [NewRecord(*encode(event)) for event in events if self._records.keeps(event)]
+        stored = [NewRecord(*encode(event)) for event in events if self._records.is_persisted(event)]
         if stored:
             batch = build_batch(stored, self._runtime.clock.now_ms())
             self.end_offset = self.partition.append_own(batch).end_offset

@@ -10,7 +10,7 @@ from itertools import islice
 
 from penstock.core.errors import NotHeld
 from penstock.core.machines.subscriptions.events import MarkState
-from penstock.core.machines.subscriptions.subscription import Available, Claim, Outcome, Subscription
+from penstock.core.machines.subscriptions.subscription import Available, Outcome, Settlement, Subscription
 from penstock.core.model import Record
 from penstock.node.replicas.committed_records import read_committed, read_opened
 from penstock.node.replicas.partition import Partition
@@ -35,7 +35,7 @@ class SubscriptionFeed:
         self.partition = partition
         self._wake = wake
         """Called when a batch that had to be opened in a worker can be read."""
-        self.claims: dict[int, Claim] = {}
+        self.claims: dict[int, Settlement] = {}
         """What members said since the machine was last told."""
         self.complaints: dict[int, str] = {}
         """Offset → the last words of a member that gave the message back."""
@@ -51,7 +51,7 @@ class SubscriptionFeed:
         if offset in self.claims:
             raise NotHeld(f"{self.machine.feed.name!r}: the message at {offset} was settled before")
         self.machine.check_held(member_id, offset)
-        self.claims[offset] = Claim(member_id, outcome)
+        self.claims[offset] = Settlement(member_id, outcome)
         if complaint:
             self.complaints[offset] = complaint
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.core.errors import NotCoordinator
 from penstock.core.machines.subscriptions.book import SubscriptionBook
-from penstock.core.machines.subscriptions.definitions import BOOK_RECORDS, Definition
+from penstock.core.machines.subscriptions.definitions import BOOK_RECORDS, SubscriptionDefinition
 from penstock.node.coordinators.shard import Shard
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
@@ -20,7 +20,7 @@ from penstock.node.runtime.slices import Sliced
 REVIVE_UNITS = 24
 """What it costs to put one subscription to work, see SLICE_UNITS."""
 
-Revive = Callable[["SubscriptionShard", Definition], None]
+Revive = Callable[["SubscriptionShard", SubscriptionDefinition], None]
 Close = Callable[["SubscriptionShard", NotCoordinator], None]
 
 

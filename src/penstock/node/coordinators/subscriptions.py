@@ -24,7 +24,7 @@ from penstock.core.errors import (
 from penstock.core.limits import SUBSCRIPTION_NAME_CHARS_MAX
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic
-from penstock.core.machines.subscriptions.definitions import Definition, dead_letter_topic
+from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition, dead_letter_topic
 from penstock.core.model import check_topic_name
 from penstock.node.coordinators.dead_letters import DeadLetters, redrive
 from penstock.node.coordinators.live_subscription import LiveSubscription
@@ -111,7 +111,7 @@ class Subscriptions:
         """Wait until every partition that is being read has been."""
         await self.host.loaded()
 
-    def _revive(self, shard: SubscriptionShard, definition: Definition) -> None:
+    def _revive(self, shard: SubscriptionShard, definition: SubscriptionDefinition) -> None:
         """A subscription to a topic whose deletion was cut short goes now; all others are at work again."""
         topic = self._catalog.find(definition.topic)
         if topic is None or topic.id != definition.topic_id:
@@ -120,7 +120,9 @@ class Subscriptions:
         _persist_or_leave(shard, shard.book.decide_extend(definition.name, topic.partition_count))
         self._start(shard, definition, is_recovering=True)
 
-    def _start(self, shard: SubscriptionShard, definition: Definition, *, is_recovering: bool) -> None:
+    def _start(
+        self, shard: SubscriptionShard, definition: SubscriptionDefinition, *, is_recovering: bool
+    ) -> None:
         letters = DeadLetters(self._runtime, self._tasks, self._open_dead_letters)
         partitions = self._partitions_of(self._catalog.topic(definition.topic))
         live = LiveSubscription(
@@ -184,7 +186,7 @@ class Subscriptions:
         check_topic_name(dead_letter_topic(name))
         return topic
 
-    def _defined(self, request: SubscriptionRequest, topic: Topic) -> Definition:
+    def _defined(self, request: SubscriptionRequest, topic: Topic) -> SubscriptionDefinition:
         settings = self._settings
         hold_ms = settings.subscription_hold_ms if request.hold_ms is None else request.hold_ms
         deliveries_max = (
@@ -194,7 +196,7 @@ class Subscriptions:
             if not 0 < number < 2**31:
                 raise InvalidRequest(f"the {what} cannot be {number}; it is from 1 to {2**31 - 1}")
         now_ms = self._runtime.clock.now_ms()
-        return Definition(request.name, topic.name, topic.id, hold_ms, deliveries_max, now_ms)
+        return SubscriptionDefinition(request.name, topic.name, topic.id, hold_ms, deliveries_max, now_ms)
 
     async def remove(self, name: str) -> None:
         """End a subscription; its members are told, nothing is left of it but its dead letters."""
@@ -235,7 +237,7 @@ class Subscriptions:
             raise UnknownGroup(f"the subscription {name!r} has lost its topic and is about to go")
         return live
 
-    def list(self) -> list[Definition]:
+    def list(self) -> list[SubscriptionDefinition]:
         """Every subscription there is, sorted by name."""
         for shard in self.host.shards:
             shard.check_ready()

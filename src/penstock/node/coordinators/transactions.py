@@ -168,7 +168,7 @@ class TransactionCoordinator:
 
     def check(self, transactional_id: str, by: Claim, places: Sequence[TopicPartition]) -> None:
         """Are these partitions in the open transaction of this producer? Raises if not."""
-        self._known_shard(transactional_id).machine.check_places(transactional_id, by, places)
+        self._known_shard(transactional_id).machine.check_partitions(transactional_id, by, places)
 
     def admit(
         self,

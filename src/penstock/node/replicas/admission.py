@@ -12,7 +12,7 @@ from penstock.core.errors import NotEnoughReplicas, TooLarge
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import Acks
 from penstock.core.ports import Clock
-from penstock.core.records.admission import admit, admit_now, is_sound, is_usual, timely
+from penstock.core.records.admission import admit, admit_now, has_fast_path, is_valid, timely
 from penstock.core.records.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader, check_produced
 from penstock.core.topic_config import TopicConfig
 
@@ -35,22 +35,22 @@ class Admitted(NamedTuple):
 class Admission:
     """The checks of one partition under its present settings."""
 
-    __slots__ = ("_clock", "_config", "_is_usual", "_name", "_needs_keys")
+    __slots__ = ("_clock", "_config", "_has_fast_path", "_name", "_needs_keys")
 
     def __init__(self, name: str, config: TopicConfig, clock: Clock) -> None:
         self._name = name
         self._config = config
         self._clock = clock
-        self._is_usual = is_usual(config)
+        self._has_fast_path = has_fast_path(config)
         self._needs_keys = config.cleanup_compact
 
     def now(self, batch: memoryview, acks: int) -> Admitted | None:
         """Admit the batch on the loop; None when it is to be admitted in a worker. Stamps it in place."""
         header = self._check(batch, acks)
         now_ms = self._clock.now_ms()
-        if self._is_usual and not header.attributes & _UNUSUAL:
+        if self._has_fast_path and not header.attributes & _UNUSUAL:
             oldest_ms, newest_ms = timely(now_ms, self._config)
-            if is_sound(
+            if is_valid(
                 batch,
                 BATCH_HEADER_BYTES,
                 header.count,

@@ -18,7 +18,7 @@ from penstock.core.errors import (
     OffsetOutOfRange,
     UnknownEpoch,
 )
-from penstock.core.log.log import Log, Mark
+from penstock.core.log.log import BatchBoundary, Log
 from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog.events import Topic
@@ -149,7 +149,7 @@ class Partition(Replica):
         runtime, bytes_max = self._runtime, self.config.message_bytes_max
         return runtime.payloads.open(runtime.workers, place, raw, header, bytes_max, when_opened)
 
-    def _limit(self, isolation: Isolation) -> Mark:
+    def _limit(self, isolation: Isolation) -> BatchBoundary:
         return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.high_watermark_mark
 
     def aborted_between(self, start: int, end: int) -> list[Aborted]:

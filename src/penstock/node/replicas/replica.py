@@ -212,12 +212,16 @@ class Replica:
             self._flusher.start()
 
     def _flushed(self, offset: int) -> None:
-        """Everything before `offset` is as durable here as promised. Without other replicas that commits it."""
+        """Everything before `offset` is as durable here as promised. Without other replicas that commits it.
+
+        It is committed before anybody is told: an answer to the producer lets the next request of its connection start,
+        and that may read the record.
+        """
         self.flushed_offset = offset
-        if self._flush_waits.pending:
-            self._flush_waits.settle(offset)
         if self.is_leader:
             self.advance_high_watermark(offset)
+        if self._flush_waits.pending:
+            self._flush_waits.settle(offset)
 
     def _sync_failed(self, outcome: BaseException) -> None:
         """Whatever kept the sync from ending well, a later one cannot make up for it."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from penstock.core.limits import LOOKUP_UNFOLDED_BYTES_MAX
-from penstock.core.log.log import Log, Mark
-from penstock.core.log.segment import Found
-from penstock.core.records.compression import stored_unfolded_bytes_max
+from penstock.core.limits import LOOKUP_DECOMPRESSED_BYTES_MAX
+from penstock.core.log.log import BatchBoundary, Log
+from penstock.core.log.segment import StoredBatch
+from penstock.core.records.compression import stored_decompressed_bytes_max
 from penstock.core.records.lookup import first_at_or_after
 
 
@@ -23,25 +23,25 @@ class TimedOffset(NamedTuple):
     """Finds the exact record, in a worker. Until then this is its batch: a reader starts early and misses nothing."""
 
 
-def find_time(log: Log, time_ms: int, limit: Mark, batch_bytes_max: int) -> TimedOffset | None:
+def find_time(log: Log, time_ms: int, limit: BatchBoundary, batch_bytes_max: int) -> TimedOffset | None:
     """The first record at or after a time, of those before `limit`."""
     found = log.find_time(time_ms, limit)
     if found is None:
         return None
     batch_bytes_max = max(batch_bytes_max, found.header.size)
-    search = partial(_look, found, time_ms, log.start_offset, stored_unfolded_bytes_max(batch_bytes_max))
-    return _look(found, time_ms, log.start_offset, LOOKUP_UNFOLDED_BYTES_MAX, search)
+    search = partial(_look, found, time_ms, log.start_offset, stored_decompressed_bytes_max(batch_bytes_max))
+    return _look(found, time_ms, log.start_offset, LOOKUP_DECOMPRESSED_BYTES_MAX, search)
 
 
 def _look(
-    found: Found,
+    found: StoredBatch,
     time_ms: int,
     start_offset: int,
-    unfolded_bytes_max: int,
+    decompressed_bytes_max: int,
     search: Callable[[], TimedOffset] | None = None,
 ) -> TimedOffset:
     # Not a closure over its own search: such a cycle would hold the batch until the garbage is collected.
-    nearest = first_at_or_after(found.raw, found.header, time_ms, start_offset, unfolded_bytes_max)
+    nearest = first_at_or_after(found.raw, found.header, time_ms, start_offset, decompressed_bytes_max)
     return TimedOffset(
         nearest.offset,
         nearest.timestamp_ms,

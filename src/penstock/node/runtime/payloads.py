@@ -13,10 +13,10 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, TooLarge
-from penstock.core.limits import BATCH_HEADER_BYTES, LOOP_PACKED_BYTES_MAX, LOOP_UNFOLDED_BYTES_MAX
+from penstock.core.limits import BATCH_HEADER_BYTES, LOOP_COMPRESSED_BYTES_MAX, LOOP_DECOMPRESSED_BYTES_MAX
 from penstock.core.ports import File
 from penstock.core.records.batch import BatchHeader, Buffer
-from penstock.core.records.compression import decompress, stored_unfolded_bytes_max
+from penstock.core.records.compression import decompress, stored_decompressed_bytes_max
 from penstock.node.runtime.workers import Workers
 
 CACHE_BYTES_MAX = 64 * 2**20
@@ -67,15 +67,15 @@ class Payloads:
                 raise copy(cached)  # each raise of the same object would lengthen its traceback
             return Payload(cached, 0)
         packed = raw[BATCH_HEADER_BYTES:]
-        if len(packed) <= LOOP_PACKED_BYTES_MAX:
+        if len(packed) <= LOOP_COMPRESSED_BYTES_MAX:
             try:
-                return Payload(decompress(header.codec, packed, LOOP_UNFOLDED_BYTES_MAX), 0)
+                return Payload(decompress(header.codec, packed, LOOP_DECOMPRESSED_BYTES_MAX), 0)
             except TooLarge:
                 pass  # a worker may unfold more
         waiting = self._opening.get(place)
         if waiting is None:
             self._opening[place] = waiting = {}
-            bytes_max = stored_unfolded_bytes_max(max(batch_bytes_max, header.size))
+            bytes_max = stored_decompressed_bytes_max(max(batch_bytes_max, header.size))
             work = partial(decompress, header.codec, bytes(packed), bytes_max)
             workers.submit(work, partial(self._opened, place))
         waiting[when_opened] = None

@@ -137,17 +137,17 @@ def outline(group: GroupMachine, catalog: Catalog) -> GroupOutline:
 def _consumer_member(
     group: ConsumerGroup, catalog: Catalog, member_id: str, member: ConsumerGroupMember
 ) -> ConsumerMember:
-    standing = group.standing(member_id)
+    current = group.current_assignment(member_id)
     return ConsumerMember(
         member_id,
         member.instance_id,
         member.rack_id,
-        standing.epoch,
+        current.epoch,
         member.client_id,
         member.client_host,
         list(member.topic_names),
         member.topic_regex,
-        assigned_topics(standing.assigned, catalog),
+        assigned_topics(current.assigned, catalog),
         assigned_topics(group.target(member_id), catalog),
         member.classic is not None,
     )
@@ -167,9 +167,11 @@ def assigned_topics(assignment: Assignment, catalog: Catalog) -> list[AssignedTo
 
 def _member_outlines(group: GroupMachine, catalog: Catalog) -> Iterator[MemberOutline]:
     if isinstance(group, ConsumerGroup):
-        standings = [(one, member, group.standing(one)) for one, member in sorted(group.members.items())]
-        for one, member, standing in standings:
-            topics = assigned_topics(standing.assigned, catalog)
+        current_assignments = [
+            (one, member, group.current_assignment(one)) for one, member in sorted(group.members.items())
+        ]
+        for one, member, current in current_assignments:
+            topics = assigned_topics(current.assigned, catalog)
             assigned = {topic.name: frozenset(topic.partitions) for topic in topics}
             yield MemberOutline(one, member.client_id, member.client_host, assigned)
     elif isinstance(group, Group):

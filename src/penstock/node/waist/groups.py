@@ -22,9 +22,9 @@ from penstock.core.machines.consumer_group.assignors import NOTHING as NOTHING
 from penstock.core.machines.consumer_group.assignors import Assignment as Assignment
 from penstock.core.machines.consumer_group.events import JOIN_EPOCH as JOIN_EPOCH
 from penstock.core.machines.consumer_group.events import LEAVE_EPOCH as LEAVE_EPOCH
-from penstock.core.machines.consumer_group.group import Beat as Beat
-from penstock.core.machines.consumer_group.group import BeatAnswer as BeatAnswer
 from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.machines.consumer_group.group import HeartbeatAnswer as HeartbeatAnswer
+from penstock.core.machines.consumer_group.group import MemberHeartbeat as MemberHeartbeat
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_coordinator import GroupCoordinator
@@ -124,8 +124,8 @@ class GroupVerbs:
         """An id that no member had, for clients that let the broker choose."""
         return self._broker.group_coordinator.consumer.fresh_member_id()
 
-    def beat(self, session: Session, group_id: str, beat: Beat, answered: Answered) -> None:
-        """A member joins, lives, acknowledges or leaves. Answered with BeatAnswer."""
+    def beat(self, session: Session, group_id: str, beat: MemberHeartbeat, answered: Answered) -> None:
+        """A member joins, lives, acknowledges or leaves. Answered with HeartbeatAnswer."""
         try:
             coordinator = self._coordinator(session, Operation.READ, group_id)
             if self._authorization.authorizer is not None:

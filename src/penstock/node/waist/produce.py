@@ -31,7 +31,7 @@ Hold = Callable[[], Callable[[], None]]
 """Called when a write cannot take effect at once; calls what it returns once it has."""
 
 
-class WrittenBatch:
+class AppendedBatch:
     """A batch that was appended. It is acknowledged once it is flushed or committed, as its producer asked for."""
 
     __slots__ = ("_end_offset", "_is_for_all", "_partition", "append_time_ms", "base_offset", "start_offset")
@@ -89,7 +89,7 @@ class InTransaction(NamedTuple):
 class Produced(NamedTuple):
     """What became of the batches of one request, in their order."""
 
-    outcomes: list[WrittenBatch | BrokerError]
+    outcomes: list[AppendedBatch | BrokerError]
     doubt: BrokerError | None
     """The outcome of batches that the transaction's coordinator did not vouch for."""
 
@@ -106,14 +106,14 @@ class ProduceVerbs:
 
     def append(
         self, session: Session, topic: TopicRef, index: int, batch: memoryview | None, acks: int
-    ) -> WrittenBatch | None:
+    ) -> AppendedBatch | None:
         """Append one batch now; None when admitting it takes long, so that it has to go through `append_all`."""
         partition = self.target(session, topic, index, batch)
         assert batch is not None
         admitted = partition.admission.now(batch, acks)
         if admitted is None:
             return None
-        return WrittenBatch(partition, partition.append_admitted(admitted), acks)
+        return AppendedBatch(partition, partition.append_admitted(admitted), acks)
 
     def append_all(
         self,
@@ -318,13 +318,13 @@ class _Production:
         self._verbs.slices.queue(self._append(), appended)
 
     def _append(self) -> Sliced[Produced]:
-        outcomes: list[WrittenBatch | BrokerError] = []
+        outcomes: list[AppendedBatch | BrokerError] = []
         for batch, admitted in zip(self._batches, self._admitted, strict=True):
             outcomes.append(self._append_one(batch, admitted))
             yield batch.units
         return Produced(outcomes, self._doubt)
 
-    def _append_one(self, batch: NewBatch, admitted: Admitted | BrokerError) -> WrittenBatch | BrokerError:
+    def _append_one(self, batch: NewBatch, admitted: Admitted | BrokerError) -> AppendedBatch | BrokerError:
         """The partition is looked up again: a topic may have been deleted while a worker was busy."""
         is_within = self._within is not None
         try:
@@ -335,7 +335,7 @@ class _Production:
             if isinstance(admitted, BrokerError):  # raised again, it would hold its batch in a cycle
                 return admitted
             appended = partition.append_admitted(admitted, in_transaction=is_within)
-            return WrittenBatch(partition, appended, self._acks)
+            return AppendedBatch(partition, appended, self._acks)
         except BrokerError as error:
             return error
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.core.access import Operation
 from penstock.core.errors import BrokerError, Offline, Refused, TopicExists, UnknownTopic
-from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_SHEAF_MAX
+from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_DOOR_BATCH_MAX
 from penstock.core.model import Acks, NewRecord, check_topic_name
 from penstock.core.records.build import build_batch
 from penstock.core.records.murmur2 import partition_of
@@ -24,7 +24,7 @@ from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.authorization import Authorization
-from penstock.node.waist.produce import Hold, WrittenBatch, check_written_by_clients
+from penstock.node.waist.produce import AppendedBatch, Hold, check_written_by_clients
 from penstock.node.waist.routes import Routes
 
 RECORD_EXTRA_BYTES_MAX = 36
@@ -251,7 +251,7 @@ class Publisher:
     ) -> None:
         try:
             appended = partition.append(memoryview(build_batch(records, now_ms)), Acks.ALL)
-            written = WrittenBatch(partition, appended, Acks.ALL)
+            written = AppendedBatch(partition, appended, Acks.ALL)
         except Refused as error:
             if len(records) == 1:
                 settled[0](error)
@@ -287,7 +287,7 @@ def _cut(records: list[NewRecord], bytes_max: int) -> list[tuple[int, int]]:
     start, size = 0, BATCH_HEADER_BYTES
     for index, record in enumerate(records):
         record_bytes = _bytes_of(record)
-        is_full = size + record_bytes > bytes_max or index - start >= RECORDS_PER_SHEAF_MAX
+        is_full = size + record_bytes > bytes_max or index - start >= RECORDS_PER_DOOR_BATCH_MAX
         if is_full and index > start:
             cuts.append((start, index))
             start, size = index, BATCH_HEADER_BYTES

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from penstock.core.access import Operation, group_resource
 from penstock.core.errors import InvalidRequest
-from penstock.core.machines.subscriptions.definitions import Definition as Definition
+from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition as SubscriptionDefinition
 from penstock.core.machines.subscriptions.subscription import Outcome as Outcome
 from penstock.core.session import Session
 from penstock.node.broker import Broker
@@ -34,7 +34,7 @@ class SeatedMember(NamedTuple):
 class SubscriptionDescription(NamedTuple):
     """A subscription, how far it is, and who takes part."""
 
-    definition: Definition
+    definition: SubscriptionDefinition
     progress: list[PartitionProgress]
     members: list[SeatedMember]
 
@@ -134,7 +134,7 @@ class SubscriptionVerbs:
 
     # -- looking
 
-    def all(self, session: Session) -> list[Definition]:
+    def all(self, session: Session) -> list[SubscriptionDefinition]:
         """The subscriptions that the caller may know of, sorted by name."""
         found = self._broker.subscriptions.list()
         if self._authorization.authorizer is None:

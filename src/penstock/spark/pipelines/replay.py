@@ -1,4 +1,4 @@
-"""Rows of a table back into a topic: order, keys, headers, times kept, no faster than asked. Never changes a table."""
+"""Writes the rows of a table to a topic, with their order, keys, headers and timestamps. Never changes the table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.decode import PLACE, RAW
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import CommitMark, LakeTable, Spans
+from penstock.spark.pipelines.decoder import ORIGIN, RAW
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import ReplayPlan, as_source, open_existing
-from penstock.spark.pipelines.lake.port import CommitMark, LakeTable, Spans
 from penstock.spark.pipelines.outputs import TopicOutput
-from penstock.spark.pipelines.problems import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.topics import topic_options
 
@@ -26,7 +26,7 @@ PIECE_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Replay:
-    """What is asked for."""
+    """Options of a replay."""
 
     topic: str
     rows_per_s_max: int | None = None
@@ -41,9 +41,9 @@ def replay(
     asked: Replay,
     show: Callable[[int, int, int], None],
 ) -> int:
-    """Write the rows of a pipeline's table to a topic. `show` is told pieces done, pieces in all, and rows so far.
+    """Write the rows of a pipeline's table to a topic. `show` receives pieces done, pieces in total, and rows so far.
 
-    A replay that was cut off goes on where it stopped; one that was finished starts again only when asked to.
+    An interrupted replay continues where it stopped; a finished one starts again only with `begin_again`.
     """
     table = _table(project, pipeline)
     state = PipelineState(project.state_of(pipeline))
@@ -72,7 +72,7 @@ def replay(
 def _table(project: Project, pipeline: Pipeline) -> LakeTable:
     sink = pipeline.sink
     if sink.table is None or sink.mode == "upsert":
-        what = "has no table with the history of a topic."
+        what = "has no append-only table to replay."
         raise WrongDefinition(
             [
                 ProjectProblem(
@@ -84,7 +84,7 @@ def _table(project: Project, pipeline: Pipeline) -> LakeTable:
 
 
 def _records(spark: SparkSession, table: LakeTable, piece: Spans, keep_partitions: bool) -> DataFrame:
-    """Records in the order of their offsets. Values that were not kept are made of the columns again, as JSON."""
+    """Records in offset order. Without stored raw bytes, values are rebuilt from the columns as JSON."""
     if all(name in table.schema().names for name in RAW):
         records = as_source(spark, table, piece)
     else:
@@ -93,8 +93,8 @@ def _records(spark: SparkSession, table: LakeTable, piece: Spans, keep_partition
     ordered = records.repartition(partitions, "topic", "partition").sortWithinPartitions(
         "topic", "partition", "offset"
     )
-    kept = [name for name in ("key", "value", "headers", "timestamp") if name in ordered.columns]
-    return ordered.select(*kept, *(["partition"] if keep_partitions else []))
+    columns = [name for name in ("key", "value", "headers", "timestamp") if name in ordered.columns]
+    return ordered.select(*columns, *(["partition"] if keep_partitions else []))
 
 
 def _from_columns(spark: SparkSession, table: LakeTable, piece: Spans) -> DataFrame:
@@ -102,9 +102,9 @@ def _from_columns(spark: SparkSession, table: LakeTable, piece: Spans) -> DataFr
 
     names = table.schema().names
     own = [name for name in names if not name.startswith("_")]
-    rows = spark.createDataFrame(table.between(piece, [*own, *PLACE]))
+    rows = spark.createDataFrame(table.between(piece, [*own, *ORIGIN]))
     return rows.select(
         F.lit(None).cast("binary").alias("key"),
         F.to_json(F.struct(*own)).cast("binary").alias("value"),
-        *[F.col(name).alias(name.removeprefix("_")) for name in PLACE],
+        *[F.col(name).alias(name.removeprefix("_")) for name in ORIGIN],
     )

@@ -1,4 +1,4 @@
-"""Which messages a tail shows: by key, header, text in the value, or a place in its JSON. All conditions must hold."""
+"""Which messages a tail shows: by key, header, text in the value, or a condition in its JSON. All conditions must hold."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FILTERS = ("key", "header", "contains", "json")
 """The fields of a query that are conditions."""
 
 
-class At(NamedTuple):
-    """A place in a JSON value, and what has to stand there as text; None: anything."""
+class JsonCondition(NamedTuple):
+    """A condition in a JSON value, and what has to stand there as text; None: anything."""
 
     path: tuple[str, ...]
     text: str | None
@@ -28,7 +28,7 @@ class RecordFilter(NamedTuple):
     keys: tuple[bytes, ...] = ()
     headers: tuple[tuple[str, bytes | None], ...] = ()
     texts: tuple[bytes, ...] = ()
-    places: tuple[At, ...] = ()
+    json_conditions: tuple[JsonCondition, ...] = ()
 
     def passes(self, record: Record) -> bool:
         value = record.value or b""
@@ -36,7 +36,7 @@ class RecordFilter(NamedTuple):
             all(record.key == key for key in self.keys)
             and all(_has_header(record, *wanted) for wanted in self.headers)
             and all(text in value for text in self.texts)
-            and (not self.places or _stands_at(value, self.places))
+            and (not self.json_conditions or _matches_json(value, self.json_conditions))
         )
 
 
@@ -48,7 +48,7 @@ def read_filter(query: Mapping[str, Sequence[str]]) -> RecordFilter:
         keys=tuple(text.encode() for text in query.get("key", ())),
         headers=tuple(_header(text) for text in query.get("header", ())),
         texts=tuple(text.encode() for text in query.get("contains", ())),
-        places=tuple(_place(text) for text in query.get("json", ())),
+        json_conditions=tuple(_json_condition(text) for text in query.get("json", ())),
     )
 
 
@@ -57,13 +57,13 @@ def _header(text: str) -> tuple[str, bytes | None]:
     return name, value.encode() if colon else None
 
 
-def _place(text: str) -> At:
+def _json_condition(text: str) -> JsonCondition:
     path, colon, value = text.partition(":")
     if not path:
         raise InvalidRequest(
             "a json filter is written path:value, with a path such as user.id or items.0.name"
         )
-    return At(tuple(path.split(".")), value if colon else None)
+    return JsonCondition(tuple(path.split(".")), value if colon else None)
 
 
 def _has_header(record: Record, name: str, value: bytes | None) -> bool:
@@ -72,24 +72,24 @@ def _has_header(record: Record, name: str, value: bytes | None) -> bool:
     )
 
 
-def _stands_at(value: bytes, places: tuple[At, ...]) -> bool:
+def _matches_json(value: bytes, json_conditions: tuple[JsonCondition, ...]) -> bool:
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):
         return False
-    return all(_matches(found, place) for place in places)
+    return all(_matches(found, condition) for condition in json_conditions)
 
 
-def _matches(found: Any, place: At) -> bool:
-    for step in place.path:
+def _matches(found: Any, condition: JsonCondition) -> bool:
+    for step in condition.path:
         if isinstance(found, dict) and step in found:
             found = found[step]
         elif isinstance(found, list) and step.isdecimal() and len(step) < 10 and int(step) < len(found):
             found = found[int(step)]
         else:
             return False
-    if place.text is None:
+    if condition.text is None:
         return True
     if isinstance(found, dict | list):
         return False
-    return (found if isinstance(found, str) else json.dumps(found)) == place.text
+    return (found if isinstance(found, str) else json.dumps(found)) == condition.text

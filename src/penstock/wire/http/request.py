@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote
 import httptools
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge
-from penstock.wire.foreign import foreign_line
+from penstock.wire.foreign_protocol import foreign_line
 
 HEAD_BYTES_MAX = 32 << 10
 """The request line and all headers together."""

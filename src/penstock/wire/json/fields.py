@@ -53,11 +53,11 @@ class Fields:
         return found
 
     def choice(self, name: str, *allowed: str) -> str:
-        """One of some words, by default the first."""
+        """One of some choices, by default the first."""
         found = self.take(name, allowed[0])
         if found not in allowed:
-            words = " or ".join(repr(one) for one in allowed)
-            raise Malformed(f"{name!r} is {words}, not {shown(found)}")
+            choices = " or ".join(repr(one) for one in allowed)
+            raise Malformed(f"{name!r} is {choices}, not {shown(found)}")
         return str(found)
 
     def listed(self, name: str) -> list[Any]:
@@ -99,5 +99,5 @@ def _from_base64(name: str, coded: object) -> bytes:
 
 def shown(value: object) -> str:
     """Something of the client's in an error, not too long."""
-    words = ascii(value)
-    return words if len(words) <= _SHOWN_CHARS_MAX else f"{words[:_SHOWN_CHARS_MAX]}…"
+    text = ascii(value)
+    return text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}…"

@@ -15,8 +15,8 @@ from penstock.wire.kafka import fast
 from penstock.wire.kafka.api import API, ApiKey
 from penstock.wire.kafka.bounds import elements_max
 from penstock.wire.kafka.classes import Buffer, KafkaMessage, Part, classes_of
-from penstock.wire.kafka.decoding import Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
-from penstock.wire.kafka.encoding import Encoder, SlicedEncoder, make_encoder, make_sliced_encoder
+from penstock.wire.kafka.decoder import Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
+from penstock.wire.kafka.encoder import Encoder, SlicedEncoder, make_encoder, make_sliced_encoder
 from penstock.wire.kafka.error_codes import ErrorCode
 from penstock.wire.kafka.notation import Schema
 from penstock.wire.kafka.primitives import overrun, read_varint, skip_tags, too_many, unexpected_null

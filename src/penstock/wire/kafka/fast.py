@@ -12,7 +12,7 @@ from typing import Any
 from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
 from penstock.wire.kafka.api import ApiKey
 from penstock.wire.kafka.classes import Buffer, KafkaMessage
-from penstock.wire.kafka.decoding import Decoder
+from penstock.wire.kafka.decoder import Decoder
 from penstock.wire.kafka.notation import UUID_ZERO
 from penstock.wire.kafka.primitives import finish_varint, write_varint
 

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.core.errors import Malformed, TooLarge
-from penstock.wire.foreign import FOREIGN_LENGTH_MIN, foreign_length
+from penstock.wire.foreign_protocol import FOREIGN_LENGTH_MIN, foreign_length
 from penstock.wire.queue.properties import Properties, check_bounds, decode_properties, encode_properties
 
 LENGTH_BYTES = 4

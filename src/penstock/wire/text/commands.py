@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from penstock.core.errors import Malformed, TooLarge
 from penstock.core.model import NO_TIMESTAMP, Header, Isolation, NewRecord
-from penstock.wire.foreign import foreign_line
+from penstock.wire.foreign_protocol import foreign_line
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Fetch(NamedTuple):
     is_full: bool = False
 
 
-class SingleWord(NamedTuple):
+class BareCommand(NamedTuple):
     """TOPICS, HELP or QUIT."""
 
     name: str
@@ -67,14 +67,14 @@ class Unknown(NamedTuple):
     shown: str
 
 
-Command = Pub | Fetch | SingleWord
+Command = Pub | Fetch | BareCommand
 NAMES = ("PUB", "FETCH", "TOPICS", "HELP", "QUIT")
 _NAMES = frozenset(name.encode() for name in NAMES)
 
 
 def command_name(command: Command) -> str:
     """The word that a request begins with."""
-    if isinstance(command, SingleWord):
+    if isinstance(command, BareCommand):
         return command.name
     return "PUB" if isinstance(command, Pub) else "FETCH"
 
@@ -129,24 +129,24 @@ def decode_command(frame: bytes) -> Command | Unknown | None:
         return Unknown(_shown(words[0]))
     if len(words) > 1:
         raise Malformed(f"{name.decode()} takes no arguments")
-    return SingleWord(name.decode())
+    return BareCommand(name.decode())
 
 
 def _decode_pub(words: list[bytes], payload: bytes) -> Pub:
     topic = _text(words[1])
     if len(words) == 3:
         return Pub(topic, NewRecord(None, payload), 0)
-    given = _Given(words[3:])
+    options = _RawOptions(words[3:])
     value: bytes | None = payload
-    if given.take("value", _choice("value", "none")) is not None:
+    if options.take("value", _choice("value", "none")) is not None:
         if payload:
             raise Malformed("value=none goes with size 0")
         value = None
-    key = given.take("key", unquote_to_bytes)
-    partition = given.take("partition", _number("partition", _INT32_MAX))
-    time_ms = given.take("time", _number("time", _INT64_MAX))
-    record = NewRecord(key, value, given.headers(), NO_TIMESTAMP if time_ms is None else time_ms)
-    given.check_empty("PUB")
+    key = options.take("key", unquote_to_bytes)
+    partition = options.take("partition", _number("partition", _INT32_MAX))
+    time_ms = options.take("time", _number("time", _INT64_MAX))
+    record = NewRecord(key, value, options.headers(), NO_TIMESTAMP if time_ms is None else time_ms)
+    options.check_empty("PUB")
     return Pub(topic, record, 0 if partition is None and key is None else partition)
 
 
@@ -161,17 +161,17 @@ def _decode_fetch(words: list[bytes]) -> Fetch:
         place, offset = "", _number("the offset", _INT64_MAX)(wanted)
     if len(words) == 3:
         return Fetch(topic, offset, place)
-    given = _Given(words[3:])
-    partition = given.take("partition", _number("partition", _INT32_MAX)) or 0
-    wait_ms = given.take("wait", _number("wait", _INT32_MAX)) or 0
-    isolation = given.take("isolation", _choice("isolation", "committed", "uncommitted"))
-    form = given.take("form", _choice("form", "short", "full"))
-    given.check_empty("FETCH")
+    options = _RawOptions(words[3:])
+    partition = options.take("partition", _number("partition", _INT32_MAX)) or 0
+    wait_ms = options.take("wait", _number("wait", _INT32_MAX)) or 0
+    isolation = options.take("isolation", _choice("isolation", "committed", "uncommitted"))
+    form = options.take("form", _choice("form", "short", "full"))
+    options.check_empty("FETCH")
     level = Isolation.READ_UNCOMMITTED if isolation == "uncommitted" else Isolation.READ_COMMITTED
     return Fetch(topic, offset, place, partition, wait_ms, level, form == "full")
 
 
-class _Given:
+class _RawOptions:
     """The `name=value` arguments of one line, each taken once."""
 
     def __init__(self, words: list[bytes]) -> None:

@@ -29,7 +29,7 @@ def test_local() -> None:
 
 def test_memory_says_what_a_restart_does() -> None:
     text = "\n".join(banner_lines(replace(LOCAL, storage=Storage.MEMORY), {}))
-    assert "a restart forgets everything" in text and "fsync" not in text
+    assert "lost on restart" in text and "fsync" not in text
 
 
 def test_open_to_the_world() -> None:

@@ -51,7 +51,7 @@ def test_dump_shows_batches_and_records(tmp_path: Path) -> None:
 
 def test_a_directory_without_logs_is_a_usage_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(log_command, ["verify", str(tmp_path)])
-    assert done.exit_code == 2 and "no log" in done.output
+    assert done.exit_code == 2 and "No log found" in done.output
 
 
 def test_read_only_files_are_enough(tmp_path: Path) -> None:

@@ -114,14 +114,14 @@ def test_completion(shell: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["sub", "--topic", "t", "--from", "begin"], "is no place to start"),
-        (["sub", "--topic", "t", "--format", "%q"], "is not known"),
-        (["sub", "--topic", "t", "--format", "%v", "--json"], "exclude each other"),
+        (["sub", "--topic", "t", "--from", "begin"], "is not a valid start position"),
+        (["sub", "--topic", "t", "--format", "%q"], "unknown token"),
+        (["sub", "--topic", "t", "--format", "%v", "--json"], "mutually exclusive"),
         (["sub", "--topic", "t", "--count", "0"], "--count"),
         (["topic", "alter", "t"], "Nothing to change"),
         (["topic", "alter", "t", "--config", "a=1", "--delete-config", "a"], "both set and deleted"),
         (["topic", "create", "t", "--config", "a"], "not of the form name=value"),
-        (["topic", "create", "t", "--config", "a=1", "--config", "a=2"], "given twice"),
+        (["topic", "create", "t", "--config", "a=1", "--config", "a=2"], "set twice"),
         (["topic", "create", "t", "--config", "retention.ms=soon"], "retention.ms"),
         (["topic", "create"], "NAME"),
     ],

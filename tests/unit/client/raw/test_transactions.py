@@ -25,8 +25,8 @@ from penstock.client.raw.transactions import (
 )
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import decode_header
+from penstock.core.records.batch_builder import ProducerIdentity, resealed
 from penstock.core.records.build import build_batch, open_batch
-from penstock.core.records.packing import Author, resealed
 from penstock.testing import running_broker
 from penstock.wire.kafka import ApiKey, messages
 
@@ -54,8 +54,8 @@ def name() -> str:
 
 def batch(hold: TransactionHold, sequence: int = 0, *values: bytes) -> bytearray:
     plain = build_batch([NewRecord(None, value) for value in values or (b"v",)], 1_000)
-    author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)
-    return resealed(plain, decode_header(plain), author, sequence)
+    identity = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
+    return resealed(plain, decode_header(plain), identity, sequence)
 
 
 def opened(cluster: Cluster, name: str) -> TransactionHold:
@@ -127,8 +127,8 @@ def test_a_batch_sent_twice_is_there_once_and_read_back_as_it_is(cluster: Cluste
     producer_id, epoch = new_producer(cluster)
     place = TopicPartition("orders", 1)
     plain = build_batch([NewRecord(b"k", b"a"), NewRecord(None, b"b")], 1_000, codec=4)
-    author = Author(producer_id, epoch, is_transactional=False)
-    made = resealed(plain, decode_header(plain), author, 0)
+    identity = ProducerIdentity(producer_id, epoch, is_transactional=False)
+    made = resealed(plain, decode_header(plain), identity, 0)
     first = produce(cluster, {place: made})[place]
     assert produce(cluster, {place: made})[place] == first
     found = [

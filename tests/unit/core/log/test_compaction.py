@@ -72,7 +72,7 @@ def batches_of(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
 def batches_of_segments(log: Log, first: int) -> list[tuple[BatchHeader, list[Record]]]:
     found = []
     for segment in log.segments[first:]:
-        for batch in segment.walk(0, segment.size, prove=True):
+        for batch in segment.walk(0, segment.size, verify=True):
             found.append((batch.header, open_batch(batch.raw, batch.header)))
     return found
 

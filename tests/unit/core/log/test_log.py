@@ -182,7 +182,7 @@ def leader_log() -> Log:
 
 def batches_of(log: Log) -> list[bytes]:
     return [
-        bytes(found.raw) for segment in log.segments for found in segment.walk(0, segment.size, prove=True)
+        bytes(found.raw) for segment in log.segments for found in segment.walk(0, segment.size, verify=True)
     ]
 
 

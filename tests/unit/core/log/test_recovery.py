@@ -57,14 +57,14 @@ def test_a_torn_tail_is_cut_and_told() -> None:
     del files._contents[path_of(8)][-50:]
     again, words = reopen(files, recovery_offset=8)
     assert again.end_offset == 11
-    assert len(words) == 1 and "cut 190 bytes after offset 11" in words[0]
+    assert len(words) == 1 and "truncated 190 bytes after offset 11" in words[0]
 
 
-def test_whole_batches_behind_a_tear_are_kept_aside() -> None:
+def test_whole_batches_behind_a_tear_are_copied_first() -> None:
     files, _ = written()
     files._contents[path_of(8)][100] ^= 1
     again, words = reopen(files, recovery_offset=8)
-    assert again.end_offset == 8 and "kept in" in words[0]
+    assert again.end_offset == 8 and "copied to" in words[0]
     assert files.exists(f"{path_of(8)}.0.cut")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.log.verified_ranges import Proven
+from penstock.core.log.verified_ranges import VerifiedRanges
 
 ranges = st.tuples(st.integers(0, 40), st.integers(0, 40))
 
@@ -14,15 +14,15 @@ ranges = st.tuples(st.integers(0, 40), st.integers(0, 40))
 def test_ranges_are_a_set_of_bytes(
     added: list[tuple[int, int]], cut: int, later: list[tuple[int, int]]
 ) -> None:
-    proven, model = Proven(), set[int]()
+    ranges, model = VerifiedRanges(), set[int]()
     for start, end in added:
-        proven.add(start, end)
+        ranges.add(start, end)
         model |= set(range(start, end))
-    proven.cut(cut)
+    ranges.cut(cut)
     model = {one for one in model if one < cut}
     for start, end in later:
-        proven.add(start, end)
+        ranges.add(start, end)
         model |= set(range(start, end))
     for start in range(41):
         for end in range(start + 1, 41):
-            assert proven.covers(start, end) == (set(range(start, end)) <= model)
+            assert ranges.covers(start, end) == (set(range(start, end)) <= model)

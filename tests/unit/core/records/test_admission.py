@@ -17,7 +17,7 @@ from penstock.core.errors import (
     TooLarge,
     UnsupportedCompression,
 )
-from penstock.core.limits import LOOP_PACKED_BYTES_MAX, LOOP_UNFOLDED_BYTES_MAX
+from penstock.core.limits import LOOP_COMPRESSED_BYTES_MAX, LOOP_DECOMPRESSED_BYTES_MAX
 from penstock.core.records.admission import admit, admit_now
 from penstock.core.records.batch import LOG_APPEND_TIME, check, check_produced
 from penstock.core.records.build import open_batch
@@ -128,13 +128,13 @@ def test_a_skippable_frame_buys_no_room() -> None:
 def test_what_takes_long_is_left_to_a_worker() -> None:
     small = keyed_batch([(b"k", b"v")], codec=GZIP)
     assert opens_on_the_loop(small)
-    bomb = keyed_batch([(b"k", b"z" * LOOP_UNFOLDED_BYTES_MAX)], codec=GZIP)
-    assert len(bomb) < LOOP_PACKED_BYTES_MAX and not opens_on_the_loop(bomb)
-    noise = bytes(range(256)) * (LOOP_PACKED_BYTES_MAX // 128)
+    bomb = keyed_batch([(b"k", b"z" * LOOP_DECOMPRESSED_BYTES_MAX)], codec=GZIP)
+    assert len(bomb) < LOOP_COMPRESSED_BYTES_MAX and not opens_on_the_loop(bomb)
+    noise = bytes(range(256)) * (LOOP_COMPRESSED_BYTES_MAX // 128)
     large = keyed_batch([(b"k", noise)])
     assert opens_on_the_loop(large), "what is not compressed costs next to nothing"
     assert not opens_on_the_loop(large, compression_type="gzip")
     stored = with_header(keyed_batch([(b"k", noise)]), attributes=0)
     packed = bytearray(admitted(stored, compression_type="lz4"))
-    assert opens_on_the_loop(packed) == (len(packed) <= LOOP_PACKED_BYTES_MAX)
+    assert opens_on_the_loop(packed) == (len(packed) <= LOOP_COMPRESSED_BYTES_MAX)
     assert opens_on_the_loop(bomb, penstock_validation="header")

@@ -12,7 +12,7 @@ from log_samples import filled_batch, keyed_batch, with_header
 from manual_ports import turns
 from penstock.core.codecs import GZIP, ZSTD
 from penstock.core.errors import DiskFailed
-from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX, SLICE_UNITS
+from penstock.core.limits import LOOP_DECOMPRESSED_BYTES_MAX, SLICE_UNITS
 from penstock.core.model import Durability, NewRecord, Storage
 from penstock.core.records.build import build_batch
 from penstock.node.replicas.partition import Partition
@@ -262,7 +262,7 @@ def test_a_client_that_leaves_while_it_waits_harms_nobody(node: Node) -> None:
 
 def packed(value: bytes, sequence: int = -1) -> bytearray:
     """A batch that is too large to be unfolded on the loop."""
-    size = LOOP_UNFOLDED_BYTES_MAX + 1
+    size = LOOP_DECOMPRESSED_BYTES_MAX + 1
     made = build_batch([NewRecord(None, value * (size // len(value)))] * 2, 1_000, ZSTD)
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence} if sequence >= 0 else {}
     return with_header(made, **producer)
@@ -322,7 +322,7 @@ def test_acks_0_and_a_batch_that_is_opened_in_a_worker(quick_node: Node) -> None
 
 def _to_many(acks: int, codec: int = 0) -> Any:
     """The same batch so often that one turn of the loop is too short; a packed one makes a worker admit them all."""
-    large = build_batch([NewRecord(None, bytes(2 * LOOP_UNFOLDED_BYTES_MAX))], 1_000, codec)
+    large = build_batch([NewRecord(None, bytes(2 * LOOP_DECOMPRESSED_BYTES_MAX))], 1_000, codec)
     rows = [batch()] * (3 * SLICE_UNITS) + [large] * (codec != 0)
     data = [messages.ProduceRequest.PartitionProduceData(index=0, records=memoryview(one)) for one in rows]
     topic = messages.ProduceRequest.TopicProduceData(name="orders", partition_data=data)

@@ -197,13 +197,15 @@ class TestAddPartitions:
         by = begin(orders)
         assert add(orders, by, ("orders", 0), ("orders", 1), version=version) == [0, 0]
         one = orders.broker.transactions.get("pay")
-        assert [at[:2] for at in one.places] == [("orders", 0), ("orders", 1)] and one.is_v2 == (version >= 5)
+        assert [at[:2] for at in one.partitions] == [("orders", 0), ("orders", 1)] and one.is_v2 == (
+            version >= 5
+        )
 
     def test_all_or_nothing(self, orders: Node) -> None:
         by = begin(orders)
         unknown, not_tried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
         assert add(orders, by, ("orders", 0), ("orders", 2), ("nowhere", 0)) == [not_tried, unknown, unknown]
-        assert orders.broker.transactions.get("pay").places == ()
+        assert orders.broker.transactions.get("pay").partitions == ()
 
     @pytest.mark.parametrize(("version", "code"), [(0, OLD_EPOCH), (1, OLD_EPOCH), (2, FENCED), (5, FENCED)])
     def test_an_old_epoch(self, orders: Node, version: int, code: int) -> None:
@@ -228,7 +230,7 @@ class TestAddPartitions:
         add(orders, by, ("orders", 0), version=version)
         assert add(orders, by, ("orders", 0), version=version, verify=True) == [0]
         assert add(orders, by, ("orders", 1), version=version, verify=True) == [code]
-        assert orders.broker.transactions.get("pay").places[0][:2] == ("orders", 0)
+        assert orders.broker.transactions.get("pay").partitions[0][:2] == ("orders", 0)
 
 
 class TestEnd:

@@ -14,7 +14,7 @@ from penstock.core.model import Header
 from penstock.node.broker import Broker
 from penstock.node.replicas.committed_records import read_committed
 from penstock.wire.queue.frames import Frame, MessageType, encode
-from penstock.wire.queue.words import KNOWN
+from penstock.wire.queue.request_properties import KNOWN
 from queue_peer import Peer, at_the_queue_door
 
 M = MessageType

@@ -18,7 +18,7 @@ from penstock.core.limits import ERROR_CHARS_MAX
 from penstock.core.model import Header, NewRecord
 from penstock.doors.text.errors import CODES
 from penstock.node.broker import Broker
-from penstock.wire.foreign import HTTP_ANSWER
+from penstock.wire.foreign_protocol import HTTP_ANSWER
 from penstock.wire.text.commands import LINE_BYTES_MAX
 
 

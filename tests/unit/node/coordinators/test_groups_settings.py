@@ -9,7 +9,7 @@ from group_node import Node, on_a_node, start_node
 from penstock.core.errors import UnknownMember
 from penstock.core.machine import GroupKind
 from penstock.core.machines.catalog.catalog import ConfigChange, ConfigOp
-from penstock.core.machines.consumer_group.group import Beat
+from penstock.core.machines.consumer_group.group import MemberHeartbeat
 from penstock.core.resource_config import HEARTBEAT_MS, SESSION_MS, ResourceKind
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -33,7 +33,7 @@ async def beat(node: Node, epoch: int) -> Any:
         {"rebalance_ms": 60_000, "topic_names": ("t",), "owned": ()} if not epoch else {}
     )
     return await node.ask(
-        node.group_coordinator.consumer.heartbeat, "g", Beat(member_id="m", epoch=epoch, **joining)
+        node.group_coordinator.consumer.heartbeat, "g", MemberHeartbeat(member_id="m", epoch=epoch, **joining)
     )
 
 

@@ -176,6 +176,19 @@ def test_listeners_for_appends_are_told_before_anything_is_flushed() -> None:
 # -- the role
 
 
+def test_a_flush_is_committed_before_anybody_is_told_of_it() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**FSYNC)
+        appended = partition.append(hand.batch())
+        seen: list[int] = []
+        partition.when_flushed(appended.end_offset, lambda _: seen.append(partition.high_watermark))
+        await hand.workers.do_all()
+        assert seen == [appended.end_offset]
+
+    run(test)
+
+
 def leader_batches(hand: Hand, *sizes: int, epoch: int = 0, start: int = 0) -> list[memoryview]:
     """Batches as a leader has written them, one record of each size."""
     made = []
@@ -192,7 +205,7 @@ def stored(partition: Partition) -> list[bytes]:
     return [
         bytes(found.raw)
         for segment in partition.log.segments
-        for found in segment.walk(0, segment.size, prove=True)
+        for found in segment.walk(0, segment.size, verify=True)
     ]
 
 

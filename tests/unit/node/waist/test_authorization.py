@@ -31,9 +31,9 @@ from penstock.node.broker import Broker
 from penstock.node.runtime.slices import run_unsliced
 from penstock.node.waist.committed import NO_RETENTION, Committer, OffsetEntry, Outcomes
 from penstock.node.waist.coordinators import CoordinatorKind
-from penstock.node.waist.groups import JOIN_EPOCH, NOTHING, Beat
+from penstock.node.waist.groups import JOIN_EPOCH, NOTHING, MemberHeartbeat
 from penstock.node.waist.positions import Edge
-from penstock.node.waist.produce import InTransaction, NewBatch, WrittenBatch
+from penstock.node.waist.produce import AppendedBatch, InTransaction, NewBatch
 from penstock.node.waist.topics import NO_ID, CreatedTopic, Growth, NewTopic
 from penstock.node.waist.transactions import Claim, TransactionFilter
 from penstock.node.waist.waist import Waist
@@ -200,7 +200,7 @@ def test_a_member_may_subscribe_to_topics_that_it_may_know_of() -> None:
         answers: list[Any] = []
 
         async def join(*topics: str) -> Any:
-            beat = Beat(
+            beat = MemberHeartbeat(
                 member_id="m", epoch=JOIN_EPOCH, rebalance_ms=1_000, topic_names=topics, owned=NOTHING
             )
             waist.groups.beat(ANN, "g", beat, answers.append)
@@ -242,7 +242,7 @@ def test_transactions() -> None:
         add = waist.transactions.add_partitions
         refused = await add(ANN, "t", claim, [mine, others], is_v2=False)
         assert list(refused) == [others] and type(refused[others]) is TopicForbidden
-        assert broker.transactions.get("t").places == (), "all or nothing"
+        assert broker.transactions.get("t").partitions == (), "all or nothing"
         assert await add(ANN, "t", claim, [mine], is_v2=False) == {}
         assert waist.transactions.all(ANN, TransactionFilter()) == []
         for verb in (
@@ -274,7 +274,7 @@ def test_batches_of_a_transaction_need_its_id() -> None:
         waist.produce.append_all(ANN, batches, Acks.ALL, within, hold, produced.append)
         assert kinds(produced[0].outcomes) == [TransactionalIdForbidden] * 2 and produced[0].doubt is None
         waist.produce.append_all(ANN, batches, Acks.ALL, None, hold, produced.append)
-        assert kinds(produced[1].outcomes) == [WrittenBatch, TopicForbidden]
+        assert kinds(produced[1].outcomes) == [AppendedBatch, TopicForbidden]
 
     play(test)
 

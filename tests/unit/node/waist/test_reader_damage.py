@@ -12,7 +12,7 @@ from manual_ports import NOW_MS, Hand, HeldWorkers, PromptWorkers, run
 from memory_broker import make_topic, until, with_broker
 from penstock.core.codecs import ZSTD
 from penstock.core.errors import BrokerError, Offline
-from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX
+from penstock.core.limits import LOOP_DECOMPRESSED_BYTES_MAX
 from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.build import build_batch
@@ -29,7 +29,7 @@ from subscription_node import SUBSCRIPTION_REQUEST, Member, letters
 from subscription_node import publish as publish_to
 
 RELAXED = {"penstock_validation": "header", "penstock_durability": "os"}
-TEXT = b"z" * (LOOP_UNFOLDED_BYTES_MAX // 2)
+TEXT = b"z" * (LOOP_DECOMPRESSED_BYTES_MAX // 2)
 NOBODY: Any = object()
 SESSION = Session("test")
 

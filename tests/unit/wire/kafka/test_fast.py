@@ -11,8 +11,8 @@ from kafka_samples import sample
 from penstock.core.errors import Malformed
 from penstock.wire.kafka import API, ApiKey, encode_request, encode_response, messages
 from penstock.wire.kafka.classes import KafkaMessage, classes_of
-from penstock.wire.kafka.decoding import Decoder, make_decoder
-from penstock.wire.kafka.encoding import make_encoder
+from penstock.wire.kafka.decoder import Decoder, make_decoder
+from penstock.wire.kafka.encoder import make_encoder
 from penstock.wire.kafka.fast import make_produce_decoder, shortcut_of
 
 PRODUCE, FETCH = API[ApiKey.PRODUCE], API[ApiKey.FETCH]

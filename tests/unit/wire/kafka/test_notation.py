@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
-from penstock.wire.kafka.decoding import struct_bytes_min
+from penstock.wire.kafka.decoder import struct_bytes_min
 from penstock.wire.kafka.notation import FIXED, NEVER, VARIABLE, read_schema
 
 TEXT = """

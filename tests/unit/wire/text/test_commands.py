@@ -9,9 +9,9 @@ from penstock.core.model import Header, Isolation, NewRecord
 from penstock.wire.text.commands import (
     LINE_BYTES_MAX,
     NAMES,
+    BareCommand,
     Fetch,
     Pub,
-    SingleWord,
     TextFraming,
     command_name,
     decode_command,
@@ -58,7 +58,7 @@ def test_a_frame_whose_end_cannot_be_known_is_refused(content: bytes, error: typ
         (b"fetch a 007\n", Fetch("a", 7, "")),
         (b"FETCH a first wait=5 form=full partition=2", Fetch("a", 0, "first", 2, 5, is_full=True)),
         (b"FETCH a NEXT isolation=uncommitted", Fetch("a", 0, "next", isolation=Isolation.READ_UNCOMMITTED)),
-        (b"quit\r\n", SingleWord("QUIT")),
+        (b"quit\r\n", BareCommand("QUIT")),
         (b" \r\n", None),
     ],
 )

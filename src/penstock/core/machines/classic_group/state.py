@@ -50,16 +50,18 @@ class ClassicState(StrEnum):
     DEAD = "Dead"
 
 
-NEXT: dict[tuple[ClassicState, ClassicState], str] = {
-    (ClassicState.EMPTY, ClassicState.PREPARING): "a round opens",
-    (ClassicState.COMPLETING, ClassicState.PREPARING): "a round opens",
-    (ClassicState.STABLE, ClassicState.PREPARING): "a round opens",
-    (ClassicState.PREPARING, ClassicState.COMPLETING): "the round closes",
-    (ClassicState.PREPARING, ClassicState.EMPTY): "nobody is left",
-    (ClassicState.COMPLETING, ClassicState.STABLE): "the leader assigns",
-    (ClassicState.EMPTY, ClassicState.DEAD): "the group is removed",
-}
-"""Every change of state that may be decided. `apply` is not bound by it: a replayed log leaves states out."""
+NEXT = frozenset(
+    {
+        (ClassicState.EMPTY, ClassicState.PREPARING),  # a round opens
+        (ClassicState.COMPLETING, ClassicState.PREPARING),
+        (ClassicState.STABLE, ClassicState.PREPARING),
+        (ClassicState.PREPARING, ClassicState.COMPLETING),  # the round closes
+        (ClassicState.PREPARING, ClassicState.EMPTY),  # no member is left
+        (ClassicState.COMPLETING, ClassicState.STABLE),  # the leader assigns
+        (ClassicState.EMPTY, ClassicState.DEAD),  # the group is removed
+    }
+)
+"""Legal transitions; `Round.emit` checks every decision against them. `apply` does not: a replayed log skips states."""
 
 _MAPPINGS = (
     "members",

@@ -30,12 +30,12 @@ from penstock.core.machines.consumer_group.downgrade import shared_protocols
 from penstock.core.machines.consumer_group.events import (
     JOIN_EPOCH,
     PAUSE_EPOCH,
-    ClassicSide,
+    ClassicMetadata,
     ConsumerGroupMember,
     MemberState,
     RevocationDue,
 )
-from penstock.core.machines.consumer_group.group import Beat, BeatAnswer, ConsumerGroup
+from penstock.core.machines.consumer_group.group import ConsumerGroup, HeartbeatAnswer, MemberHeartbeat
 from penstock.core.machines.consumer_group.protocol import decode_subscription, encode_assignment
 from penstock.core.machines.consumer_group.targets import TopicCatalog, Topics
 from penstock.core.machines.consumer_group.upgrade import by_id
@@ -53,8 +53,8 @@ def decide_join(
     member_id = command.member_id or command.fresh_id
     if command.member_id and command.instance_id is not None:
         group.check_member(member_id, command.instance_id)
-    beaten = group.decide_heartbeat(_as_beat(group, member_id, command, topics.catalog), topics, moment)
-    assert isinstance(beaten.answer, BeatAnswer)
+    beaten = group.decide_heartbeat(_as_heartbeat(group, member_id, command, topics.catalog), topics, moment)
+    assert isinstance(beaten.answer, HeartbeatAnswer)
     epoch, protocol = beaten.answer.epoch, command.protocols[0].name
     return Decision(beaten.events, Joined(member_id, epoch, CONSUMERS, protocol, NOBODY_LEADS, members=()))
 
@@ -74,12 +74,14 @@ def _check_join(group: ConsumerGroup, command: JoinCommand) -> None:
         raise InconsistentProtocol(f"group {group.id!r} shares no protocol with this member")
 
 
-def _as_beat(group: ConsumerGroup, member_id: str, command: JoinCommand, catalog: TopicCatalog) -> Beat:
+def _as_heartbeat(
+    group: ConsumerGroup, member_id: str, command: JoinCommand, catalog: TopicCatalog
+) -> MemberHeartbeat:
     subscription = decode_subscription(command.protocols[0].metadata)
-    epoch = group.standing(member_id).epoch if member_id in group.members else JOIN_EPOCH
+    epoch = group.current_assignment(member_id).epoch if member_id in group.members else JOIN_EPOCH
     if epoch == PAUSE_EPOCH:
         epoch = JOIN_EPOCH
-    return Beat(
+    return MemberHeartbeat(
         member_id=member_id,
         epoch=epoch,
         instance_id=command.instance_id,
@@ -89,7 +91,9 @@ def _as_beat(group: ConsumerGroup, member_id: str, command: JoinCommand, catalog
         topic_names=subscription.topics,
         topic_regex="",
         owned={} if epoch == JOIN_EPOCH else by_id(subscription.owned, catalog),
-        classic=ClassicSide(command.session_ms, tuple((one.name, one.metadata) for one in command.protocols)),
+        classic=ClassicMetadata(
+            command.session_ms, tuple((one.name, one.metadata) for one in command.protocols)
+        ),
     )
 
 
@@ -102,16 +106,16 @@ def decide_sync(
     names = [name for name, _ in member.classic.protocols]
     if command.protocol_type not in (None, CONSUMERS) or command.protocol not in (None, *names):
         raise InconsistentProtocol(f"group {group.id!r} goes by {names[0]!r}, not by {command.protocol!r}")
-    standing = group.standing(command.member_id)
-    if group.epoch > standing.epoch and standing.state is not MemberState.UNREVOKED:
+    current = group.current_assignment(command.member_id)
+    if group.epoch > current.epoch and current.state is not MemberState.UNREVOKED:
         raise Rebalancing(f"group {group.id!r} has moved on meanwhile")
     protocol = command.protocol or names[0]
     version = decode_subscription(dict(member.classic.protocols)[protocol]).version
     named = {
-        topic.name: standing.assigned[topic.id] for topic in catalog.topics if topic.id in standing.assigned
+        topic.name: current.assigned[topic.id] for topic in catalog.topics if topic.id in current.assigned
     }
     return Decision(
-        [group.heard(command.member_id, member, moment)],
+        [group.session_renewed(command.member_id, member, moment)],
         Assigned(CONSUMERS, protocol, encode_assignment(version, named)),
     )
 
@@ -121,22 +125,22 @@ def decide_heartbeat(
 ) -> Decision[None]:
     """A member shows that it lives, and is told to join again when there is a step for it to take."""
     member = _checked(group, member_id, instance_id, generation)
-    decision: Decision[None] = Decision([group.heard(member_id, member, moment)])
-    if _has_a_step(group, member_id):
+    decision: Decision[None] = Decision([group.session_renewed(member_id, member, moment)])
+    if _has_pending_step(group, member_id):
         decision.answer = Rebalancing(f"group {group.id!r} is rebalancing")
         if member_id not in group.revocations:
             decision.events.append(RevocationDue(group.id, member_id, moment.now_ms + member.rebalance_ms))
     return decision
 
 
-def _has_a_step(group: ConsumerGroup, member_id: str) -> bool:
-    standing = group.standing(member_id)
-    if group.epoch > standing.epoch or standing.state is MemberState.UNREVOKED:
+def _has_pending_step(group: ConsumerGroup, member_id: str) -> bool:
+    current = group.current_assignment(member_id)
+    if group.epoch > current.epoch or current.state is MemberState.UNREVOKED:
         return True
-    if standing.state is MemberState.STABLE:
+    if current.state is MemberState.STABLE:
         return False
     return any(
-        partition not in standing.assigned.get(topic, ()) and group.is_free_for(member_id, topic, partition)
+        partition not in current.assigned.get(topic, ()) and group.is_free_for(member_id, topic, partition)
         for topic, partitions in group.target(member_id).items()
         for partition in partitions
     )
@@ -178,7 +182,7 @@ def _checked(
     member = group.check_member(member_id, instance_id)
     if member.classic is None:
         raise UnknownMember(f"member {member_id!r} of group {group.id!r} does not speak the classic protocol")
-    epoch = group.standing(member_id).epoch
+    epoch = group.current_assignment(member_id).epoch
     if generation != epoch:
         raise StaleGeneration(
             f"member {member_id!r} of group {group.id!r} is in {epoch}, not in {generation}"

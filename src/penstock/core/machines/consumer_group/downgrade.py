@@ -15,10 +15,10 @@ from penstock.core.machines.classic_group.values import (
 )
 from penstock.core.machines.consumer_group.events import (
     ConsumerGroupMember,
-    FootingSet,
+    CurrentAssignmentSet,
+    GroupEpochSet,
     MemberSet,
     RegexSet,
-    StandingSet,
     TargetEpochSet,
     TargetSet,
 )
@@ -74,11 +74,11 @@ def _saved(member_id: str, member: ConsumerGroupMember, protocol: str) -> SavedM
 def _traces(state: ConsumerGroupState) -> list[Any]:
     """Tombstones for all that is kept; the record that says the group existed goes last."""
     events: list[Any] = []
-    for member_id in sorted(state.members.keys() | state.standings.keys() | state.targets.keys()):
+    for member_id in sorted(state.members.keys() | state.current_assignments.keys() | state.targets.keys()):
         events += (
-            StandingSet(state.id, member_id, None),
+            CurrentAssignmentSet(state.id, member_id, None),
             TargetSet(state.id, member_id, None),
             MemberSet(state.id, member_id, None),
         )
     events += [RegexSet(state.id, regex, None) for regex in sorted(state.regexes)]
-    return [*events, TargetEpochSet(state.id, None), FootingSet(state.id, None)]
+    return [*events, TargetEpochSet(state.id, None), GroupEpochSet(state.id, None)]

@@ -1,7 +1,7 @@
 """What a consumer group of the new protocol is made of, and what happens to it. Values only: decides and keeps nothing.
 
 Every event that is kept carries the full value of one key, None meaning that it is gone, so that a compacted topic is
-enough to come back to where the group stood. `Heard`, `RevocationDue`, `TopicsChecked` and `ConsumerGroupWoken`
+enough to come back to where the group stood. `SessionRenewed`, `RevocationDue`, `TopicsChecked` and `ConsumerGroupWoken`
 end with the node.
 """
 
@@ -36,7 +36,7 @@ class MemberState(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicSide:
+class ClassicMetadata:
     """What a member that speaks the classic protocol brought along: it takes part without knowing of epochs."""
 
     session_ms: int
@@ -55,11 +55,11 @@ class ConsumerGroupMember:
     topic_regex: str | None = None
     rebalance_ms: int = -1
     assignor: str | None = None
-    classic: ClassicSide | None = None
+    classic: ClassicMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CurrentAssignment:
     """Where a member stands: its epoch, what it holds, and what it was asked to give up but has not yet."""
 
     epoch: int
@@ -70,7 +70,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Footing:
+class GroupEpoch:
     """Where the group stands: its epoch goes up with every change of members, subscriptions or topics."""
 
     epoch: int
@@ -78,7 +78,7 @@ class Footing:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedRegex:
     """The topics that a regular expression stood for, with the version of the catalog and the time it was looked at."""
 
     topics: tuple[str, ...]
@@ -86,7 +86,7 @@ class Resolved:
     wall_ms: int
 
 
-class _OfConsumerGroup:
+class _ConsumerGroupEvent:
     """Events of consumer groups."""
 
     __slots__ = ()
@@ -94,20 +94,20 @@ class _OfConsumerGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class FootingSet(_OfConsumerGroup):
+class GroupEpochSet(_ConsumerGroupEvent):
     group_id: str
-    value: Footing | None
+    value: GroupEpoch | None
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSet(_OfConsumerGroup):
+class MemberSet(_ConsumerGroupEvent):
     group_id: str
     member_id: str
     value: ConsumerGroupMember | None
 
 
 @dataclass(frozen=True, slots=True)
-class TargetEpochSet(_OfConsumerGroup):
+class TargetEpochSet(_ConsumerGroupEvent):
     """The targets now are those worked out for this epoch."""
 
     group_id: str
@@ -115,28 +115,28 @@ class TargetEpochSet(_OfConsumerGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSet(_OfConsumerGroup):
+class TargetSet(_ConsumerGroupEvent):
     group_id: str
     member_id: str
     value: Assignment | None
 
 
 @dataclass(frozen=True, slots=True)
-class StandingSet(_OfConsumerGroup):
+class CurrentAssignmentSet(_ConsumerGroupEvent):
     group_id: str
     member_id: str
-    value: Standing | None
+    value: CurrentAssignment | None
 
 
 @dataclass(frozen=True, slots=True)
-class RegexSet(_OfConsumerGroup):
+class RegexSet(_ConsumerGroupEvent):
     group_id: str
     regex: str
-    value: Resolved | None
+    value: ResolvedRegex | None
 
 
 @dataclass(frozen=True, slots=True)
-class Heard(_OfConsumerGroup):
+class SessionRenewed(_ConsumerGroupEvent):
     """A member showed that it lives; it is gone if it does not again before the deadline. Not kept."""
 
     group_id: str
@@ -145,7 +145,7 @@ class Heard(_OfConsumerGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class RevocationDue(_OfConsumerGroup):
+class RevocationDue(_ConsumerGroupEvent):
     """By when a member must have given up what it was asked to; None: nothing is asked of it. Not kept."""
 
     group_id: str
@@ -154,7 +154,7 @@ class RevocationDue(_OfConsumerGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsChecked(_OfConsumerGroup):
+class TopicsChecked(_ConsumerGroupEvent):
     """The group's topics were compared with this version of the catalog. Not kept."""
 
     group_id: str
@@ -162,7 +162,7 @@ class TopicsChecked(_OfConsumerGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupWoken(_OfConsumerGroup):
+class ConsumerGroupWoken(_ConsumerGroupEvent):
     """The group was looked over; nothing more is due before this time. Not kept."""
 
     group_id: str
@@ -170,22 +170,22 @@ class ConsumerGroupWoken(_OfConsumerGroup):
 
 
 Event = (
-    FootingSet
+    GroupEpochSet
     | MemberSet
     | TargetEpochSet
     | TargetSet
-    | StandingSet
+    | CurrentAssignmentSet
     | RegexSet
-    | Heard
+    | SessionRenewed
     | RevocationDue
     | TopicsChecked
     | ConsumerGroupWoken
 )
 
 
-def held_by(standing: Standing) -> list[tuple[bytes, int]]:
+def held_by(current: CurrentAssignment) -> list[tuple[bytes, int]]:
     """Every partition that nobody else may have yet, because this member has it or has not let go of it."""
-    return [*partitions_of(standing.assigned), *partitions_of(standing.revoking)]
+    return [*partitions_of(current.assigned), *partitions_of(current.revoking)]
 
 
 def partitions_of(assignment: Assignment) -> list[tuple[bytes, int]]:

@@ -29,18 +29,18 @@ from penstock.core.machines.consumer_group.events import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
-    ClassicSide,
+    ClassicMetadata,
     ConsumerGroupMember,
     ConsumerGroupWoken,
-    Footing,
-    FootingSet,
-    Heard,
+    CurrentAssignment,
+    CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
     MemberSet,
     MemberState,
     RegexSet,
     RevocationDue,
-    Standing,
-    StandingSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
 )
@@ -72,7 +72,7 @@ class ConsumerGroupTerms(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class MemberHeartbeat:
     """One heartbeat. None means: as I said before."""
 
     member_id: str
@@ -86,7 +86,7 @@ class Beat:
     topic_regex: str | None = None
     assignor: str | None = None
     owned: Assignment | None = None
-    classic: ClassicSide | None = None
+    classic: ClassicMetadata | None = None
     """Set when the member speaks the classic protocol, and this stands for its joining."""
 
     @property
@@ -135,7 +135,7 @@ class Beat:
         return self.epoch == JOIN_EPOCH or says_all
 
 
-class BeatAnswer(NamedTuple):
+class HeartbeatAnswer(NamedTuple):
     """The answer to a heartbeat. No assignment: the one that the member knows still stands."""
 
     member_id: str
@@ -162,12 +162,12 @@ class ConsumerGroup(ConsumerGroupState):
             return "Empty"
         if self.epoch > self.target_epoch:
             return "Assigning"
-        if all(self._is_settled(self.standing(member_id)) for member_id in self.members):
+        if all(self._is_settled(self.current_assignment(member_id)) for member_id in self.members):
             return "Stable"
         return "Reconciling"
 
-    def _is_settled(self, standing: Standing) -> bool:
-        return standing.state is MemberState.STABLE and standing.epoch == self.target_epoch
+    def _is_settled(self, current: CurrentAssignment) -> bool:
+        return current.state is MemberState.STABLE and current.epoch == self.target_epoch
 
     @property
     def is_empty(self) -> bool:
@@ -175,11 +175,11 @@ class ConsumerGroup(ConsumerGroupState):
 
     @property
     def is_vacant(self) -> bool:
-        return self.is_nothing
+        return self.has_no_state
 
     @property
     def is_dead(self) -> bool:
-        return self.is_nothing
+        return self.has_no_state
 
     def is_subscribed(self, topic: str) -> bool:
         return self.reads(topic)
@@ -207,7 +207,7 @@ class ConsumerGroup(ConsumerGroupState):
         """Offsets of topics that nobody reads may go at any time."""
 
     def _check_epoch_now(self, member_id: str, epoch: int) -> None:
-        member, now = self._known(member_id), self.standing(member_id).epoch
+        member, now = self._known(member_id), self.current_assignment(member_id).epoch
         if epoch != now:
             stale = StaleMember if member.classic is None else StaleGeneration
             raise stale(f"member {member_id!r} of group {self.id!r} is in epoch {now}, not {epoch}")
@@ -220,33 +220,39 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- heartbeats
 
-    def decide_heartbeat(self, beat: Beat, topics: Topics, moment: Moment) -> Decision[BeatAnswer]:
+    def decide_heartbeat(
+        self, heartbeat: MemberHeartbeat, topics: Topics, moment: Moment
+    ) -> Decision[HeartbeatAnswer]:
         """A member joins, lives, changes its mind, acknowledges a revocation, or leaves."""
-        beat.check()
-        if beat.epoch < 0:
-            return self._decide_leave(beat, moment)
+        heartbeat.check()
+        if heartbeat.epoch < 0:
+            return self._decide_leave(heartbeat, moment)
         draft = Draft(self)
-        self._admit(draft, beat)
-        is_changed = self._take_in(draft, beat)
+        self._admit(draft, heartbeat)
+        is_changed = self._update_member(draft, heartbeat)
         advance(draft, topics, moment.wall_ms, is_changed=is_changed)
-        before, after = self._reconcile(draft, beat)
-        self._settle_deadlines(draft, beat.member_id, before, after, moment)
-        is_news = beat.is_full or after.assigned != before.assigned
-        answer = BeatAnswer(
-            beat.member_id, after.epoch, self.terms.heartbeat_ms, after.assigned if is_news else None
+        before, after = self._reconcile(draft, heartbeat)
+        self._settle_deadlines(draft, heartbeat.member_id, before, after, moment)
+        is_news = heartbeat.is_full or after.assigned != before.assigned
+        answer = HeartbeatAnswer(
+            heartbeat.member_id, after.epoch, self.terms.heartbeat_ms, after.assigned if is_news else None
         )
         return Decision(draft.events, answer)
 
-    def _admit(self, draft: Draft, beat: Beat) -> None:
+    def _admit(self, draft: Draft, heartbeat: MemberHeartbeat) -> None:
         """Is this a member, in the epoch that it says, or may it become one?"""
-        holder = self.instances.get(beat.instance_id) if beat.instance_id is not None else beat.member_id
-        if beat.epoch != JOIN_EPOCH:
-            self.check_member(beat.member_id, beat.instance_id)
-            self._check_epoch(beat)
+        holder = (
+            self.instances.get(heartbeat.instance_id)
+            if heartbeat.instance_id is not None
+            else heartbeat.member_id
+        )
+        if heartbeat.epoch != JOIN_EPOCH:
+            self.check_member(heartbeat.member_id, heartbeat.instance_id)
+            self._check_epoch(heartbeat)
             return
-        if holder is not None and holder != beat.member_id:
-            self._replace_static(draft, holder, beat)
-        elif beat.member_id not in self.members and len(self.members) >= self.terms.size_max:
+        if holder is not None and holder != heartbeat.member_id:
+            self._replace_static(draft, holder, heartbeat)
+        elif heartbeat.member_id not in self.members and len(self.members) >= self.terms.size_max:
             raise GroupFull(f"group {self.id!r} has {len(self.members)} members, and may not have more")
 
     def check_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
@@ -261,71 +267,78 @@ class ConsumerGroup(ConsumerGroupState):
                 )
         return self._known(member_id)
 
-    def _check_epoch(self, beat: Beat) -> None:
+    def _check_epoch(self, heartbeat: MemberHeartbeat) -> None:
         """An epoch back is all right if the answer that told of the new one got lost."""
-        standing = self.standing(beat.member_id)
-        if beat.epoch == standing.epoch:
+        current = self.current_assignment(heartbeat.member_id)
+        if heartbeat.epoch == current.epoch:
             return
-        if beat.epoch == standing.previous_epoch and _is_within(beat.owned, standing.assigned):
+        if heartbeat.epoch == current.previous_epoch and _is_within(heartbeat.owned, current.assigned):
             return
         raise FencedMember(
-            f"member {beat.member_id!r} of group {self.id!r} is in epoch {standing.epoch}, not {beat.epoch}:"
+            f"member {heartbeat.member_id!r} of group {self.id!r} is in epoch {current.epoch}, not {heartbeat.epoch}:"
             " it must give up all partitions and join again"
         )
 
-    def _replace_static(self, draft: Draft, old_id: str, beat: Beat) -> None:
+    def _replace_static(self, draft: Draft, old_id: str, heartbeat: MemberHeartbeat) -> None:
         """A static member is back under another id: it takes over everything, without anybody else noticing."""
-        standing = self.standing(old_id)
-        if standing.epoch != PAUSE_EPOCH and beat.classic is None:
+        current = self.current_assignment(old_id)
+        if current.epoch != PAUSE_EPOCH and heartbeat.classic is None:
             raise UnreleasedInstance(
-                f"instance id {beat.instance_id!r} of group {self.id!r} is still held by member {old_id!r}"
+                f"instance id {heartbeat.instance_id!r} of group {self.id!r} is still held by member {old_id!r}"
             )
         member, target = self.members[old_id], self.targets.get(old_id)
-        for event in self._gone(old_id):
+        for event in self._removal_events(old_id):
             draft.record(event)
-        draft.record(MemberSet(self.id, beat.member_id, member))
-        draft.record(TargetSet(self.id, beat.member_id, target))
-        back = Standing(0, 0, MemberState.STABLE, standing.assigned, {})
-        draft.record(StandingSet(self.id, beat.member_id, back))
+        draft.record(MemberSet(self.id, heartbeat.member_id, member))
+        draft.record(TargetSet(self.id, heartbeat.member_id, target))
+        back = CurrentAssignment(0, 0, MemberState.STABLE, current.assigned, {})
+        draft.record(CurrentAssignmentSet(self.id, heartbeat.member_id, back))
 
-    def _gone(self, member_id: str) -> list[Any]:
+    def _removal_events(self, member_id: str) -> list[Any]:
         return [
-            StandingSet(self.id, member_id, None),
+            CurrentAssignmentSet(self.id, member_id, None),
             TargetSet(self.id, member_id, None),
             MemberSet(self.id, member_id, None),
         ]
 
-    def _take_in(self, draft: Draft, beat: Beat) -> bool:
+    def _update_member(self, draft: Draft, heartbeat: MemberHeartbeat) -> bool:
         """Note what the member says of itself; True when that is a change of what the group reads."""
-        known = draft.state.members.get(beat.member_id)
-        member = _updated(known or ConsumerGroupMember(), beat)
+        known = draft.state.members.get(heartbeat.member_id)
+        member = _updated(known or ConsumerGroupMember(), heartbeat)
         if member == known:
             return False
-        draft.record(MemberSet(self.id, beat.member_id, member))
+        draft.record(MemberSet(self.id, heartbeat.member_id, member))
         return known is None or (known.topic_names, known.topic_regex) != (
             member.topic_names,
             member.topic_regex,
         )
 
-    def _reconcile(self, draft: Draft, beat: Beat) -> tuple[Standing, Standing]:
+    def _reconcile(
+        self, draft: Draft, heartbeat: MemberHeartbeat
+    ) -> tuple[CurrentAssignment, CurrentAssignment]:
         """Take the member a step towards its target. One that joins owns nothing, whatever it had before."""
-        state, member_id = draft.state, beat.member_id
-        before = state.standing(member_id)
+        state, member_id = draft.state, heartbeat.member_id
+        before = state.current_assignment(member_id)
         after = reconcile(
             before,
             state.target_epoch,
             state.target(member_id),
-            NOTHING if beat.epoch == JOIN_EPOCH else beat.owned,
+            NOTHING if heartbeat.epoch == JOIN_EPOCH else heartbeat.owned,
             lambda topic, partition: state.is_free_for(member_id, topic, partition),
         )
-        if after != before or member_id not in state.standings:
-            draft.record(StandingSet(self.id, member_id, after))
+        if after != before or member_id not in state.current_assignments:
+            draft.record(CurrentAssignmentSet(self.id, member_id, after))
         return before, after
 
     def _settle_deadlines(
-        self, draft: Draft, member_id: str, before: Standing, after: Standing, moment: Moment
+        self,
+        draft: Draft,
+        member_id: str,
+        before: CurrentAssignment,
+        after: CurrentAssignment,
+        moment: Moment,
     ) -> None:
-        draft.record(self.heard(member_id, draft.state.members[member_id], moment))
+        draft.record(self.session_renewed(member_id, draft.state.members[member_id], moment))
         is_due = member_id in draft.state.revocations
         if after.state is MemberState.UNREVOKED:
             if not is_due or after.epoch != before.epoch:
@@ -336,15 +349,18 @@ class ConsumerGroup(ConsumerGroupState):
 
     # -- leaving
 
-    def _decide_leave(self, beat: Beat, moment: Moment) -> Decision[BeatAnswer]:
-        self.check_member(beat.member_id, beat.instance_id)
-        answer = BeatAnswer(beat.member_id, beat.epoch, 0, None)
-        if beat.epoch == LEAVE_EPOCH:
-            return Decision(self.decide_drop([beat.member_id], moment), answer)
-        standing = self.standing(beat.member_id)
-        paused = Standing(PAUSE_EPOCH, PAUSE_EPOCH, MemberState.STABLE, standing.assigned, {})
+    def _decide_leave(self, heartbeat: MemberHeartbeat, moment: Moment) -> Decision[HeartbeatAnswer]:
+        self.check_member(heartbeat.member_id, heartbeat.instance_id)
+        answer = HeartbeatAnswer(heartbeat.member_id, heartbeat.epoch, 0, None)
+        if heartbeat.epoch == LEAVE_EPOCH:
+            return Decision(self.decide_drop([heartbeat.member_id], moment), answer)
+        current = self.current_assignment(heartbeat.member_id)
+        paused = CurrentAssignment(PAUSE_EPOCH, PAUSE_EPOCH, MemberState.STABLE, current.assigned, {})
         return Decision(
-            [StandingSet(self.id, beat.member_id, paused), RevocationDue(self.id, beat.member_id, None)],
+            [
+                CurrentAssignmentSet(self.id, heartbeat.member_id, paused),
+                RevocationDue(self.id, heartbeat.member_id, None),
+            ],
             answer,
         )
 
@@ -355,10 +371,10 @@ class ConsumerGroup(ConsumerGroupState):
         """
         draft = Draft(self)
         for member_id in member_ids:
-            for event in self._gone(member_id):
+            for event in self._removal_events(member_id):
                 draft.record(event)
         forget_unused_regexes(draft)
-        draft.record(FootingSet(self.id, Footing(self.epoch + 1, UNKNOWN_HASH)))
+        draft.record(GroupEpochSet(self.id, GroupEpoch(self.epoch + 1, UNKNOWN_HASH)))
         if draft.state.members and all(member.classic is not None for member in draft.state.members.values()):
             return draft.events + downgrade(draft.state, moment)
         return draft.events
@@ -368,14 +384,14 @@ class ConsumerGroup(ConsumerGroupState):
         if self.members:
             raise GroupNotEmpty(f"group {self.id!r} has {len(self.members)} members")
         events: list[Any] = [RegexSet(self.id, regex, None) for regex in sorted(self.regexes)]
-        return [*events, TargetEpochSet(self.id, None), FootingSet(self.id, None)]
+        return [*events, TargetEpochSet(self.id, None), GroupEpochSet(self.id, None)]
 
     # -- time
 
-    def heard(self, member_id: str, member: ConsumerGroupMember, moment: Moment) -> Heard:
+    def session_renewed(self, member_id: str, member: ConsumerGroupMember, moment: Moment) -> SessionRenewed:
         """A member lives. Those of the classic protocol have brought their own session timeout."""
         session_ms = self.terms.session_ms if member.classic is None else member.classic.session_ms
-        return Heard(self.id, member_id, moment.now_ms + session_ms)
+        return SessionRenewed(self.id, member_id, moment.now_ms + session_ms)
 
     def decide_tick(self, moment: Moment) -> Decision[None]:
         """Members that fell silent, or did not give up in time what they were asked to, are gone."""
@@ -400,8 +416,8 @@ class ConsumerGroup(ConsumerGroupState):
         """After a restart everybody gets a whole session, and a whole rebalance timeout where one was running."""
         events: list[Any] = []
         for member_id, member in self.members.items():
-            events.append(self.heard(member_id, member, moment))
-            if self.standing(member_id).state is MemberState.UNREVOKED:
+            events.append(self.session_renewed(member_id, member, moment))
+            if self.current_assignment(member_id).state is MemberState.UNREVOKED:
                 events.append(RevocationDue(self.id, member_id, moment.now_ms + member.rebalance_ms))
         return Decision(events)
 
@@ -410,19 +426,21 @@ class ConsumerGroup(ConsumerGroupState):
         return []
 
 
-def _updated(member: ConsumerGroupMember, beat: Beat) -> ConsumerGroupMember:
-    names = member.topic_names if beat.topic_names is None else tuple(sorted(set(beat.topic_names)))
+def _updated(member: ConsumerGroupMember, heartbeat: MemberHeartbeat) -> ConsumerGroupMember:
+    names = member.topic_names if heartbeat.topic_names is None else tuple(sorted(set(heartbeat.topic_names)))
     return replace(
         member,
-        instance_id=beat.instance_id if beat.instance_id is not None else member.instance_id,
-        rack_id=beat.rack_id if beat.rack_id is not None else member.rack_id,
-        client_id=beat.client_id,
-        client_host=beat.client_host,
+        instance_id=heartbeat.instance_id if heartbeat.instance_id is not None else member.instance_id,
+        rack_id=heartbeat.rack_id if heartbeat.rack_id is not None else member.rack_id,
+        client_id=heartbeat.client_id,
+        client_host=heartbeat.client_host,
         topic_names=names,
-        topic_regex=member.topic_regex if beat.topic_regex is None else beat.topic_regex or None,
-        rebalance_ms=member.rebalance_ms if beat.rebalance_ms == _NOT_GIVEN_MS else beat.rebalance_ms,
-        assignor=member.assignor if beat.assignor is None else beat.assignor,
-        classic=beat.classic,
+        topic_regex=member.topic_regex if heartbeat.topic_regex is None else heartbeat.topic_regex or None,
+        rebalance_ms=member.rebalance_ms
+        if heartbeat.rebalance_ms == _NOT_GIVEN_MS
+        else heartbeat.rebalance_ms,
+        assignor=member.assignor if heartbeat.assignor is None else heartbeat.assignor,
+        classic=heartbeat.classic,
     )
 
 

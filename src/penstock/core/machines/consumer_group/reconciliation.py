@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.core.machines.consumer_group.assignors import Assignment
-from penstock.core.machines.consumer_group.events import MemberState, Standing, assignment_of
+from penstock.core.machines.consumer_group.events import CurrentAssignment, MemberState, assignment_of
 
 IsFree = Callable[[bytes, int], bool]
 """Does no other member hold this partition?"""
@@ -24,54 +24,58 @@ _NONE: frozenset[int] = frozenset()
 
 
 def reconcile(
-    standing: Standing, target_epoch: int, target: Assignment, owned: Assignment | None, is_free: IsFree
-) -> Standing:
+    current: CurrentAssignment,
+    target_epoch: int,
+    target: Assignment,
+    owned: Assignment | None,
+    is_free: IsFree,
+) -> CurrentAssignment:
     """Where the member stands after this heartbeat. `owned` is what it says it has; None means that it does not say."""
-    match standing.state:
+    match current.state:
         case MemberState.STABLE:
-            if standing.epoch == target_epoch:
-                return standing
-            return _next_step(standing, standing.epoch, target_epoch, target, owned, is_free)
+            if current.epoch == target_epoch:
+                return current
+            return _next_step(current, current.epoch, target_epoch, target, owned, is_free)
         case MemberState.UNREVOKED:
-            if _owns_any(owned, standing.revoking):
-                return standing
-            return _next_step(standing, standing.epoch + 1, target_epoch, target, owned, is_free)
+            if _owns_any(owned, current.revoking):
+                return current
+            return _next_step(current, current.epoch + 1, target_epoch, target, owned, is_free)
         case MemberState.UNRELEASED:
-            return _next_step(standing, standing.epoch, target_epoch, target, owned, is_free)
+            return _next_step(current, current.epoch, target_epoch, target, owned, is_free)
 
 
 def _next_step(
-    standing: Standing,
+    current: CurrentAssignment,
     epoch: int,
     target_epoch: int,
     target: Assignment,
     owned: Assignment | None,
     is_free: IsFree,
-) -> Standing:
+) -> CurrentAssignment:
     keeping: dict[bytes, set[int]] = {}
     revoking: dict[bytes, set[int]] = {}
     coming: dict[bytes, set[int]] = {}
     is_waiting = False
-    for topic in sorted(target.keys() | standing.assigned.keys()):
-        wanted, has = target.get(topic, _NONE), standing.assigned.get(topic, _NONE)
+    for topic in sorted(target.keys() | current.assigned.keys()):
+        wanted, has = target.get(topic, _NONE), current.assigned.get(topic, _NONE)
         keeping[topic] = set(has & wanted)
         revoking[topic] = set(has - wanted)
         coming[topic] = {partition for partition in wanted - has if is_free(topic, partition)}
         is_waiting = is_waiting or len(coming[topic]) < len(wanted - has)
     giving_up = assignment_of(revoking)
     if giving_up and _owns_any(owned, giving_up):
-        return _moved(standing, epoch, MemberState.UNREVOKED, assignment_of(keeping), giving_up)
+        return _moved(current, epoch, MemberState.UNREVOKED, assignment_of(keeping), giving_up)
     for topic, partitions in coming.items():
         keeping[topic] |= partitions
     state = MemberState.UNRELEASED if is_waiting else MemberState.STABLE
-    return _moved(standing, target_epoch, state, assignment_of(keeping), {})
+    return _moved(current, target_epoch, state, assignment_of(keeping), {})
 
 
 def _moved(
-    standing: Standing, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
-) -> Standing:
-    previous_epoch = standing.previous_epoch if epoch == standing.epoch else standing.epoch
-    return Standing(epoch, previous_epoch, state, assigned, revoking)
+    current: CurrentAssignment, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
+) -> CurrentAssignment:
+    previous_epoch = current.previous_epoch if epoch == current.epoch else current.epoch
+    return CurrentAssignment(epoch, previous_epoch, state, assigned, revoking)
 
 
 def _owns_any(owned: Assignment | None, some: Assignment) -> bool:

@@ -1,6 +1,6 @@
 """Consumer groups as records of `__consumer_offsets`, in Kafka 4.3's own forms so that its tools read them. No I/O.
 
-Key versions: 3 group epoch, 5 member, 6 target epoch, 7 target of a member, 8 standing of a member, 16 resolved
+Key versions: 3 group epoch, 5 member, 6 target epoch, 7 target of a member, 8 current of a member, 16 resolved
 regular expression; every value is version 0 and flexible. Version 4 (partition metadata) is no longer written by Kafka;
 a hash in the group's record took its place. That hash is opaque, and ours is not Kafka's.
 """
@@ -22,16 +22,16 @@ from penstock.core.machines.compact_fields import (
 )
 from penstock.core.machines.consumer_group.assignors import Assignment
 from penstock.core.machines.consumer_group.events import (
-    ClassicSide,
+    ClassicMetadata,
     ConsumerGroupMember,
-    Footing,
-    FootingSet,
+    CurrentAssignment,
+    CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
     MemberSet,
     MemberState,
     RegexSet,
-    Resolved,
-    Standing,
-    StandingSet,
+    ResolvedRegex,
     TargetEpochSet,
     TargetSet,
 )
@@ -54,15 +54,15 @@ T = TypeVar("T")
 # -- values
 
 
-def _put_footing(value: Footing) -> bytes:
+def _put_group_epoch(value: GroupEpoch) -> bytes:
     own = {_HASH_TAG: int64(value.topics_hash)} if value.topics_hash else {}
     return int32(value.epoch) + tags(own)
 
 
-def _take_footing(reader: CompactReader) -> Footing:
+def _take_group_epoch(reader: CompactReader) -> GroupEpoch:
     epoch = reader.int32()
     own = reader.tags()
-    return Footing(epoch, CompactReader(own[_HASH_TAG]).int64() if _HASH_TAG in own else 0)
+    return GroupEpoch(epoch, CompactReader(own[_HASH_TAG]).int64() if _HASH_TAG in own else 0)
 
 
 def _put_member(value: ConsumerGroupMember) -> bytes:
@@ -81,7 +81,7 @@ def _put_member(value: ConsumerGroupMember) -> bytes:
     )
 
 
-def _put_classic(value: ClassicSide) -> bytes:
+def _put_classic(value: ClassicMetadata) -> bytes:
     protocols = [compact_text(name) + compact_blob(metadata) + tags() for name, metadata in value.protocols]
     return b"\x01" + int32(value.session_ms) + compact_list(protocols) + tags()
 
@@ -105,7 +105,7 @@ def _take_member(reader: CompactReader) -> ConsumerGroupMember:
     )
 
 
-def _take_classic(reader: CompactReader) -> ClassicSide | None:
+def _take_classic(reader: CompactReader) -> ClassicMetadata | None:
     if reader.int8() == -1:
         return None
 
@@ -114,7 +114,7 @@ def _take_classic(reader: CompactReader) -> ClassicSide | None:
         reader.tags()
         return name, metadata
 
-    return ClassicSide(reader.int32(), tuple(reader.compact_list(protocol)))
+    return ClassicMetadata(reader.int32(), tuple(reader.compact_list(protocol)))
 
 
 def _put_assignment(value: Assignment) -> bytes:
@@ -135,27 +135,27 @@ def _take_assignment(reader: CompactReader) -> Assignment:
     return {topic_id: partitions for topic_id, partitions in reader.compact_list(topic) if partitions}
 
 
-def _put_standing(value: Standing) -> bytes:
+def _put_current_assignment(value: CurrentAssignment) -> bytes:
     numbers = int32(value.epoch) + int32(value.previous_epoch) + bytes([value.state])
     return numbers + _put_assignment(value.assigned) + _put_assignment(value.revoking) + tags()
 
 
-def _take_standing(reader: CompactReader) -> Standing:
+def _take_current_assignment(reader: CompactReader) -> CurrentAssignment:
     epoch, previous_epoch, state = reader.int32(), reader.int32(), reader.int8()
     if state not in MemberState.__members__.values():
         raise TornSegment(f"a member of a consumer group stands in state {state}, which there is not")
     assigned, revoking = _take_assignment(reader), _take_assignment(reader)
     reader.tags()
-    return Standing(epoch, previous_epoch, MemberState(state), assigned, revoking)
+    return CurrentAssignment(epoch, previous_epoch, MemberState(state), assigned, revoking)
 
 
-def _put_resolved(value: Resolved) -> bytes:
+def _put_resolved(value: ResolvedRegex) -> bytes:
     topics = compact_list([compact_text(name) for name in value.topics])
     return topics + int64(value.version) + int64(value.wall_ms) + tags()
 
 
-def _take_resolved(reader: CompactReader) -> Resolved:
-    found = Resolved(tuple(reader.compact_list(reader.compact_text)), reader.int64(), reader.int64())
+def _take_resolved(reader: CompactReader) -> ResolvedRegex:
+    found = ResolvedRegex(tuple(reader.compact_list(reader.compact_text)), reader.int64(), reader.int64())
     reader.tags()
     return found
 
@@ -214,11 +214,11 @@ def _decode(
 
 
 _FORMS: list[tuple[int, type, str | None, Callable[[Any], bytes], Callable[[CompactReader], Any]]] = [
-    (FOOTING, FootingSet, None, _put_footing, _take_footing),
+    (FOOTING, GroupEpochSet, None, _put_group_epoch, _take_group_epoch),
     (MEMBER, MemberSet, "member_id", _put_member, _take_member),
     (TARGET_EPOCH, TargetEpochSet, None, _put_target_epoch, _take_target_epoch),
     (TARGET, TargetSet, "member_id", _put_target, _take_target),
-    (STANDING, StandingSet, "member_id", _put_standing, _take_standing),
+    (STANDING, CurrentAssignmentSet, "member_id", _put_current_assignment, _take_current_assignment),
     (REGEX, RegexSet, "regex", _put_resolved, _take_resolved),
 ]
 

@@ -15,16 +15,16 @@ from penstock.core.machines.consumer_group.assignors import NOTHING, Assignment
 from penstock.core.machines.consumer_group.events import (
     ConsumerGroupMember,
     ConsumerGroupWoken,
-    Footing,
-    FootingSet,
-    Heard,
+    CurrentAssignment,
+    CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
     MemberSet,
     MemberState,
     RegexSet,
-    Resolved,
+    ResolvedRegex,
     RevocationDue,
-    Standing,
-    StandingSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
     TopicsChecked,
@@ -38,13 +38,13 @@ NOT_CHECKED = -1
 UNKNOWN_HASH = 0
 """The group's topics have to be looked at before the next assignment is worked out."""
 
-NEWCOMER = Standing(epoch=0, previous_epoch=-1, state=MemberState.STABLE, assigned={}, revoking={})
+NEWCOMER = CurrentAssignment(epoch=0, previous_epoch=-1, state=MemberState.STABLE, assigned={}, revoking={})
 """Where a member stands that has just come."""
 
 _MAPPINGS = (
     "members",
     "targets",
-    "standings",
+    "current_assignments",
     "regexes",
     "holders",
     "instances",
@@ -59,12 +59,12 @@ class ConsumerGroupState:
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
-        self.footing: Footing | None = None
+        self.group_epoch: GroupEpoch | None = None
         self.target_epoch = 0
         self.members: MutableMapping[str, ConsumerGroupMember] = {}
         self.targets: MutableMapping[str, Assignment] = {}
-        self.standings: MutableMapping[str, Standing] = {}
-        self.regexes: MutableMapping[str, Resolved] = {}
+        self.current_assignments: MutableMapping[str, CurrentAssignment] = {}
+        self.regexes: MutableMapping[str, ResolvedRegex] = {}
         self.holders: MutableMapping[tuple[bytes, int], str] = {}
         """Partition → the member that has it, or has not let go of it."""
         self.instances: MutableMapping[str, str] = {}
@@ -90,15 +90,17 @@ class ConsumerGroupState:
 
     @property
     def epoch(self) -> int:
-        return self.footing.epoch if self.footing is not None else 0
+        return self.group_epoch.epoch if self.group_epoch is not None else 0
 
     @property
-    def is_nothing(self) -> bool:
+    def has_no_state(self) -> bool:
         """Not a trace of it is left."""
-        return self.footing is None and not (self.members or self.standings or self.targets or self.regexes)
+        return self.group_epoch is None and not (
+            self.members or self.current_assignments or self.targets or self.regexes
+        )
 
-    def standing(self, member_id: str) -> Standing:
-        return self.standings.get(member_id, NEWCOMER)
+    def current_assignment(self, member_id: str) -> CurrentAssignment:
+        return self.current_assignments.get(member_id, NEWCOMER)
 
     def target(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NOTHING)
@@ -116,8 +118,8 @@ class ConsumerGroupState:
         """Write what happened. Total: never refuses."""
         _WRITERS[type(event)](self, event)
 
-    def _set_footing(self, event: FootingSet) -> None:
-        self.footing = event.value
+    def _set_group_epoch(self, event: GroupEpochSet) -> None:
+        self.group_epoch = event.value
 
     def _set_member(self, event: MemberSet) -> None:
         old = self.members.get(event.member_id)
@@ -148,13 +150,13 @@ class ConsumerGroupState:
     def _set_target(self, event: TargetSet) -> None:
         _put(self.targets, event.member_id, event.value)
 
-    def _set_standing(self, event: StandingSet) -> None:
-        old = self.standings.get(event.member_id)
+    def _set_current_assignment(self, event: CurrentAssignmentSet) -> None:
+        old = self.current_assignments.get(event.member_id)
         if old is not None:
             for place in held_by(old):
                 if self.holders.get(place) == event.member_id:
                     del self.holders[place]
-        _put(self.standings, event.member_id, event.value)
+        _put(self.current_assignments, event.member_id, event.value)
         if event.value is not None:
             for place in held_by(event.value):
                 self.holders[place] = event.member_id
@@ -162,7 +164,7 @@ class ConsumerGroupState:
     def _set_regex(self, event: RegexSet) -> None:
         _put(self.regexes, event.regex, event.value)
 
-    def _hear(self, event: Heard) -> None:
+    def _renew_session(self, event: SessionRenewed) -> None:
         if event.member_id in self.members:
             self.deadlines[event.member_id] = event.deadline_ms
             self._due(event.deadline_ms)
@@ -190,13 +192,13 @@ def _put(row: MutableMapping[str, Any], key: str, value: Any) -> None:
 
 
 _WRITERS: dict[type, Any] = {
-    FootingSet: ConsumerGroupState._set_footing,
+    GroupEpochSet: ConsumerGroupState._set_group_epoch,
     MemberSet: ConsumerGroupState._set_member,
     TargetEpochSet: ConsumerGroupState._set_target_epoch,
     TargetSet: ConsumerGroupState._set_target,
-    StandingSet: ConsumerGroupState._set_standing,
+    CurrentAssignmentSet: ConsumerGroupState._set_current_assignment,
     RegexSet: ConsumerGroupState._set_regex,
-    Heard: ConsumerGroupState._hear,
+    SessionRenewed: ConsumerGroupState._renew_session,
     RevocationDue: ConsumerGroupState._set_revocation,
     TopicsChecked: ConsumerGroupState._check_topics,
     ConsumerGroupWoken: ConsumerGroupState._wake,

@@ -14,10 +14,10 @@ from penstock.core.machines.catalog.events import Topic
 from penstock.core.machines.consumer_group.assignors import ASSIGNOR_DEFAULT, ASSIGNORS, Subscriber, TopicId
 from penstock.core.machines.consumer_group.events import (
     ConsumerGroupMember,
-    Footing,
-    FootingSet,
+    GroupEpoch,
+    GroupEpochSet,
     RegexSet,
-    Resolved,
+    ResolvedRegex,
     TargetEpochSet,
     TargetSet,
     TopicsChecked,
@@ -61,9 +61,9 @@ def advance(draft: Draft, topics: Topics, wall_ms: int, *, is_changed: bool) -> 
         _resolve(draft, topics, wall_ms)
         topics_hash = _hash_topics(state, topics.catalog)
         is_changed = is_changed or _hash_of(state) not in (topics_hash, UNKNOWN_HASH)
-        footing = Footing(state.epoch + is_changed, topics_hash)
-        if footing != state.footing:
-            draft.record(FootingSet(state.id, footing))
+        group_epoch = GroupEpoch(state.epoch + is_changed, topics_hash)
+        if group_epoch != state.group_epoch:
+            draft.record(GroupEpochSet(state.id, group_epoch))
         if state.checked_version != topics.version:
             draft.record(TopicsChecked(state.id, topics.version))
     if state.epoch > state.target_epoch:
@@ -85,7 +85,7 @@ def topic_names(state: ConsumerGroupState, member: ConsumerGroupMember) -> froze
 
 
 def _hash_of(state: ConsumerGroupState) -> int:
-    return state.footing.topics_hash if state.footing is not None else UNKNOWN_HASH
+    return state.group_epoch.topics_hash if state.group_epoch is not None else UNKNOWN_HASH
 
 
 def _resolve(draft: Draft, topics: Topics, wall_ms: int) -> None:
@@ -101,7 +101,7 @@ def _resolve(draft: Draft, topics: Topics, wall_ms: int) -> None:
     for regex in due:
         found, known = matching_topics(regex, names), state.regexes.get(regex)
         if known is None or known.topics != found:
-            draft.record(RegexSet(state.id, regex, Resolved(found, topics.version, wall_ms)))
+            draft.record(RegexSet(state.id, regex, ResolvedRegex(found, topics.version, wall_ms)))
 
 
 def _hash_topics(state: ConsumerGroupState, catalog: TopicCatalog) -> int:

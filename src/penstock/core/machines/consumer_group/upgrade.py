@@ -20,15 +20,15 @@ from penstock.core.machines.classic_group.values import (
 )
 from penstock.core.machines.consumer_group.assignors import Assignment
 from penstock.core.machines.consumer_group.events import (
-    ClassicSide,
+    ClassicMetadata,
     ConsumerGroupMember,
-    Footing,
-    FootingSet,
-    Heard,
+    CurrentAssignment,
+    CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
     MemberSet,
     MemberState,
-    Standing,
-    StandingSet,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
 )
@@ -49,7 +49,7 @@ def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decis
             events += _carried_over(group, member, epoch, catalog, taken, moment)
         except InconsistentProtocol as error:
             raise UnknownGroup(f"Group {group.id} cannot become a consumer group: {error}") from error
-    events += (FootingSet(group.id, Footing(epoch, UNKNOWN_HASH)), TargetEpochSet(group.id, epoch))
+    events += (GroupEpochSet(group.id, GroupEpoch(epoch, UNKNOWN_HASH)), TargetEpochSet(group.id, epoch))
     told = Rebalancing(f"group {group.id!r} has become a consumer group")
     waiting: list[tuple[Waiter, BrokerError]] = [
         (Waiter(JOIN, member_id), told) for member_id in group.joining
@@ -80,13 +80,17 @@ def _carried_over(
         client_host=member.client_host,
         topic_names=tuple(sorted(set(subscription.topics))),
         rebalance_ms=member.rebalance_ms,
-        classic=ClassicSide(member.session_ms, tuple((one.name, one.metadata) for one in member.protocols)),
+        classic=ClassicMetadata(
+            member.session_ms, tuple((one.name, one.metadata) for one in member.protocols)
+        ),
     )
     return [
         MemberSet(group.id, member.id, carried),
         TargetSet(group.id, member.id, assigned),
-        StandingSet(group.id, member.id, Standing(epoch, epoch, MemberState.STABLE, assigned, {})),
-        Heard(group.id, member.id, moment.now_ms + member.session_ms),
+        CurrentAssignmentSet(
+            group.id, member.id, CurrentAssignment(epoch, epoch, MemberState.STABLE, assigned, {})
+        ),
+        SessionRenewed(group.id, member.id, moment.now_ms + member.session_ms),
     ]
 
 

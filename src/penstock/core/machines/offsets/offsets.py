@@ -38,7 +38,7 @@ class OffsetCommitted:
     """A group's offset of one partition; this is what it is now."""
 
     group_id: str
-    place: TopicPartition
+    partition: TopicPartition
     committed: Committed
 
 
@@ -47,7 +47,7 @@ class OffsetRemoved:
     """A group has no offset of this partition any more."""
 
     group_id: str
-    place: TopicPartition
+    partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class OffsetPended:
     group_id: str
     producer_id: int
     producer_epoch: int
-    place: TopicPartition
+    partition: TopicPartition
     committed: Committed
 
 
@@ -67,7 +67,7 @@ class OffsetUnpended:
 
     group_id: str
     producer_id: int
-    place: TopicPartition
+    partition: TopicPartition
 
 
 Event = OffsetCommitted | OffsetRemoved | OffsetPended | OffsetUnpended
@@ -103,38 +103,38 @@ class Offsets:
     def has_any(self, group_id: str) -> bool:
         return group_id in self._committed or group_id in self._pended
 
-    def find(self, group_id: str, place: TopicPartition) -> Committed | None:
-        return self._committed.get(group_id, {}).get(place)
+    def find(self, group_id: str, partition: TopicPartition) -> Committed | None:
+        return self._committed.get(group_id, {}).get(partition)
 
     def of_group(self, group_id: str) -> dict[TopicPartition, Committed]:
         """Everything that a group has committed, sorted."""
         return dict(sorted(self._committed.get(group_id, {}).items()))
 
-    def is_unstable(self, group_id: str, place: TopicPartition) -> bool:
+    def is_unstable(self, group_id: str, partition: TopicPartition) -> bool:
         """Does an open transaction want to change this offset?"""
-        return any(place in pended for pended in self._pended.get(group_id, {}).values())
+        return any(partition in pended for pended in self._pended.get(group_id, {}).values())
 
     def pended(self, group_id: str, producer_id: int) -> dict[TopicPartition, Committed]:
         found = self._pended.get(group_id, {}).get(producer_id, {})
-        return {place: found[place].committed for place in sorted(found)}
+        return {partition: found[partition].committed for partition in sorted(found)}
 
     # -- deciding
 
-    def decide_commit(self, group_id: str, place: TopicPartition, committed: Committed) -> Event:
+    def decide_commit(self, group_id: str, partition: TopicPartition, committed: Committed) -> Event:
         _check_metadata(committed)
-        return OffsetCommitted(group_id, place, committed)
+        return OffsetCommitted(group_id, partition, committed)
 
-    def decide_remove(self, group_id: str, place: TopicPartition) -> list[Event]:
+    def decide_remove(self, group_id: str, partition: TopicPartition) -> list[Event]:
         """Drop one offset; nothing happens if there is none."""
-        return [OffsetRemoved(group_id, place)] if self.find(group_id, place) is not None else []
+        return [OffsetRemoved(group_id, partition)] if self.find(group_id, partition) is not None else []
 
     def decide_remove_group(self, group_id: str) -> list[Event]:
         """Drop all that is known of a group."""
         events: list[Event] = [
-            OffsetRemoved(group_id, place) for place in sorted(self._committed.get(group_id, {}))
+            OffsetRemoved(group_id, partition) for partition in sorted(self._committed.get(group_id, {}))
         ]
         for producer_id, pended in sorted(self._pended.get(group_id, {}).items()):
-            events += [OffsetUnpended(group_id, producer_id, place) for place in sorted(pended)]
+            events += [OffsetUnpended(group_id, producer_id, partition) for partition in sorted(pended)]
         return events
 
     def decide_remove_topics(self, group_id: str, topics: Container[str]) -> list[Event]:
@@ -153,14 +153,14 @@ class Offsets:
     ) -> list[Event]:
         """Drop offsets that nobody has used for long enough; one that a transaction is about to change stays."""
         events: list[Event] = []
-        for place, one in self.of_group(group_id).items():
+        for partition, one in self.of_group(group_id).items():
             if one.expire_ms != NO_EXPIRY:
                 is_due = wall_ms >= one.expire_ms
             else:
-                start_ms = from_ms(place.topic, one.commit_ms)
+                start_ms = from_ms(partition.topic, one.commit_ms)
                 is_due = start_ms is not None and wall_ms - start_ms >= retention_ms
-            if is_due and not self.is_unstable(group_id, place):
-                events.append(OffsetRemoved(group_id, place))
+            if is_due and not self.is_unstable(group_id, partition):
+                events.append(OffsetRemoved(group_id, partition))
         return events
 
     def decide_pend(
@@ -168,7 +168,7 @@ class Offsets:
         group_id: str,
         producer_id: int,
         producer_epoch: int,
-        place: TopicPartition,
+        partition: TopicPartition,
         committed: Committed,
     ) -> Event:
         """Keep an offset for the end of a transaction."""
@@ -178,17 +178,17 @@ class Offsets:
                 raise StaleProducer(
                     f"producer {producer_id} is at epoch {earlier.producer_epoch}, {producer_epoch} is over"
                 )
-        return OffsetPended(group_id, producer_id, producer_epoch, place, committed)
+        return OffsetPended(group_id, producer_id, producer_epoch, partition, committed)
 
     def decide_settle(self, producer_id: int, *, is_commit: bool) -> list[Event]:
         """A producer's transaction has ended. Deciding it a second time decides nothing."""
         events: list[Event] = []
         for group_id in sorted(self._groups_of.get(producer_id, {})):
             pended = self._pended[group_id][producer_id]
-            for place in sorted(pended):
+            for partition in sorted(pended):
                 if is_commit:
-                    events.append(OffsetCommitted(group_id, place, pended[place].committed))
-                events.append(OffsetUnpended(group_id, producer_id, place))
+                    events.append(OffsetCommitted(group_id, partition, pended[partition].committed))
+                events.append(OffsetUnpended(group_id, producer_id, partition))
         return events
 
     # -- applying
@@ -196,21 +196,21 @@ class Offsets:
     def apply(self, event: Event) -> None:
         """Write what happened. Total: any event may follow any other, as after compaction of the log."""
         match event:
-            case OffsetCommitted(group_id, place, committed):
-                self._committed.setdefault(group_id, {})[place] = committed
-            case OffsetRemoved(group_id, place):
-                _drop(self._committed, group_id, place)
-            case OffsetPended(group_id, producer_id, _, place, _):
-                self._pended.setdefault(group_id, {}).setdefault(producer_id, {})[place] = event
+            case OffsetCommitted(group_id, partition, committed):
+                self._committed.setdefault(group_id, {})[partition] = committed
+            case OffsetRemoved(group_id, partition):
+                _drop(self._committed, group_id, partition)
+            case OffsetPended(group_id, producer_id, _, partition, _):
+                self._pended.setdefault(group_id, {}).setdefault(producer_id, {})[partition] = event
                 self._groups_of.setdefault(producer_id, {})[group_id] = None
-            case OffsetUnpended(group_id, producer_id, place):
-                self._unpend(group_id, producer_id, place)
+            case OffsetUnpended(group_id, producer_id, partition):
+                self._unpend(group_id, producer_id, partition)
 
-    def _unpend(self, group_id: str, producer_id: int, place: TopicPartition) -> None:
+    def _unpend(self, group_id: str, producer_id: int, partition: TopicPartition) -> None:
         of_group = self._pended.get(group_id)
         if of_group is None:
             return
-        _drop(of_group, producer_id, place)
+        _drop(of_group, producer_id, partition)
         if producer_id not in of_group:
             _drop(self._groups_of, producer_id, group_id)
         if not of_group:

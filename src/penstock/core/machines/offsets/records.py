@@ -30,8 +30,8 @@ _KEY_PREFIX = int16(OFFSET_KEYS[1])
 _VALUE_PREFIX = int16(_VALUE)
 
 
-def _encode_key(group_id: str, place: TopicPartition) -> bytes:
-    return _KEY_PREFIX + text(group_id) + text(place.topic) + int32(place.partition)
+def _encode_key(group_id: str, at: TopicPartition) -> bytes:
+    return _KEY_PREFIX + text(group_id) + text(at.topic) + int32(at.partition)
 
 
 def _encode_value(one: Committed) -> bytes:
@@ -47,27 +47,25 @@ def _encode_value(one: Committed) -> bytes:
     )
 
 
-def _encode_pended_key(group_id: str, producer_id: int, place: TopicPartition) -> bytes:
-    return (
-        int16(PENDED_KEY) + text(group_id) + int64(producer_id) + text(place.topic) + int32(place.partition)
-    )
+def _encode_pended_key(group_id: str, producer_id: int, at: TopicPartition) -> bytes:
+    return int16(PENDED_KEY) + text(group_id) + int64(producer_id) + text(at.topic) + int32(at.partition)
 
 
 def _committed(event: OffsetCommitted) -> Fields:
-    return _encode_key(event.group_id, event.place), _encode_value(event.committed)
+    return _encode_key(event.group_id, event.partition), _encode_value(event.committed)
 
 
 def _removed(event: OffsetRemoved) -> Fields:
-    return _encode_key(event.group_id, event.place), None
+    return _encode_key(event.group_id, event.partition), None
 
 
 def _pended(event: OffsetPended) -> Fields:
-    key = _encode_pended_key(event.group_id, event.producer_id, event.place)
+    key = _encode_pended_key(event.group_id, event.producer_id, event.partition)
     return key, int16(event.producer_epoch) + _encode_value(event.committed)
 
 
 def _unpended(event: OffsetUnpended) -> Fields:
-    return _encode_pended_key(event.group_id, event.producer_id, event.place), None
+    return _encode_pended_key(event.group_id, event.producer_id, event.partition), None
 
 
 def _decode_value(reader: FieldReader) -> Committed:
@@ -85,26 +83,26 @@ def _decode_value(reader: FieldReader) -> Committed:
 def _decode_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetRemoved:
     reader = FieldReader(key)
     reader.int16()
-    group_id, place = reader.text(), TopicPartition(reader.text(), reader.int32())
+    group_id, partition = reader.text(), TopicPartition(reader.text(), reader.int32())
     reader.end()
     if value is None:
-        return OffsetRemoved(group_id, place)
-    return OffsetCommitted(group_id, place, _decode_value(FieldReader(value)))
+        return OffsetRemoved(group_id, partition)
+    return OffsetCommitted(group_id, partition, _decode_value(FieldReader(value)))
 
 
 def _decode_pended(key: bytes, value: bytes | None) -> OffsetPended | OffsetUnpended:
     reader = FieldReader(key)
     reader.int16()
-    group_id, producer_id, place = (
+    group_id, producer_id, partition = (
         reader.text(),
         reader.int64(),
         TopicPartition(reader.text(), reader.int32()),
     )
     reader.end()
     if value is None:
-        return OffsetUnpended(group_id, producer_id, place)
+        return OffsetUnpended(group_id, producer_id, partition)
     fields = FieldReader(value)
-    return OffsetPended(group_id, producer_id, fields.int16(), place, _decode_value(fields))
+    return OffsetPended(group_id, producer_id, fields.int16(), partition, _decode_value(fields))
 
 
 OFFSET_RECORDS = Records(

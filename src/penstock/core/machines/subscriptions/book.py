@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.core.errors import InvalidRequest, UnknownGroup
 from penstock.core.limits import SUBSCRIPTION_IN_FLIGHT_MAX
-from penstock.core.machines.subscriptions.definitions import Defined, Definition
+from penstock.core.machines.subscriptions.definitions import Defined, SubscriptionDefinition
 from penstock.core.machines.subscriptions.events import Feed, StartMoved
 from penstock.core.machines.subscriptions.members import Members
 from penstock.core.machines.subscriptions.subscription import Subscription, SubscriptionTerms
@@ -27,7 +27,7 @@ class SubscriptionBook:
     """The machine of one partition of the subscriptions' topic."""
 
     def __init__(self) -> None:
-        self._definitions: dict[str, Definition] = {}
+        self._definitions: dict[str, SubscriptionDefinition] = {}
         self._members: dict[str, Members] = {}
         self._feeds: dict[str, dict[Feed, Subscription]] = {}
         self._touched: Subscription | None = None
@@ -35,14 +35,14 @@ class SubscriptionBook:
     # -- reading
 
     @property
-    def definitions(self) -> list[Definition]:
+    def definitions(self) -> list[SubscriptionDefinition]:
         """All that there are, sorted by name."""
         return [self._definitions[name] for name in sorted(self._definitions)]
 
-    def find(self, name: str) -> Definition | None:
+    def find(self, name: str) -> SubscriptionDefinition | None:
         return self._definitions.get(name)
 
-    def get(self, name: str) -> Definition:
+    def get(self, name: str) -> SubscriptionDefinition:
         found = self._definitions.get(name)
         if found is None:
             raise UnknownGroup(f"there is no subscription {name!r}; create it first")
@@ -58,7 +58,7 @@ class SubscriptionBook:
 
     # -- deciding
 
-    def decide_create(self, wanted: Definition, starts: Sequence[int]) -> list[Any]:
+    def decide_create(self, wanted: SubscriptionDefinition, starts: Sequence[int]) -> list[Any]:
         """Enter a subscription that starts at these offsets, one for each partition. Entering it twice does nothing."""
         known = self._definitions.get(wanted.name)
         if known is None:
@@ -135,7 +135,7 @@ class SubscriptionBook:
             machine.terms = self._terms(event.definition)
 
     @staticmethod
-    def _terms(definition: Definition | None) -> SubscriptionTerms:
+    def _terms(definition: SubscriptionDefinition | None) -> SubscriptionTerms:
         if definition is None:
             return _UNKNOWN_TERMS
         return _UNKNOWN_TERMS._replace(hold_ms=definition.hold_ms, deliveries_max=definition.deliveries_max)

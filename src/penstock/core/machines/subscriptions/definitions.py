@@ -17,7 +17,7 @@ _VALUE_VERSION = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class SubscriptionDefinition:
     """A subscription by its name: to which topic, how long a member may hold a message, how often it is delivered."""
 
     name: str
@@ -44,7 +44,7 @@ class Defined:
     """There is a subscription of this name; None: there is none any more. Kept."""
 
     name: str
-    definition: Definition | None
+    definition: SubscriptionDefinition | None
 
 
 def _encode(event: Defined) -> Fields:
@@ -77,7 +77,9 @@ def _decode(key: bytes, value: bytes | None) -> Defined:
     reader.end()
     if len(topic_id) != TOPIC_ID_BYTES or hold_ms < 1 or deliveries_max < 1 or redriven_offset < 0:
         raise TornSegment(f"the definition of the subscription {name!r} cannot be")
-    definition = Definition(name, topic, topic_id, hold_ms, deliveries_max, created_ms, redriven_offset)
+    definition = SubscriptionDefinition(
+        name, topic, topic_id, hold_ms, deliveries_max, created_ms, redriven_offset
+    )
     return Defined(name, definition)
 
 

@@ -60,7 +60,7 @@ class Outcome(Enum):
 _ACCEPT = Outcome.ACCEPT
 
 
-class Claim(NamedTuple):
+class Settlement(NamedTuple):
     """Which member says what of a message."""
 
     member_id: str
@@ -183,9 +183,11 @@ class Subscription(SubscriptionState):
 
     def decide_settle(self, member_id: str, outcomes: Mapping[int, Outcome]) -> Decision[list[DeadLetter]]:
         """A member says what became of messages; all of them, or none if one is not its own. Answers dead letters."""
-        return self.decide_settle_all({one: Claim(member_id, outcome) for one, outcome in outcomes.items()})
+        return self.decide_settle_all(
+            {one: Settlement(member_id, outcome) for one, outcome in outcomes.items()}
+        )
 
-    def decide_settle_all(self, claims: Mapping[int, Claim]) -> Decision[list[DeadLetter]]:
+    def decide_settle_all(self, claims: Mapping[int, Settlement]) -> Decision[list[DeadLetter]]:
         """The same for what any number of members say at once: far less is written than for each alone."""
         for offset, claim in claims.items():
             self.check_held(claim.member_id, offset)

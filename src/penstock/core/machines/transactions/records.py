@@ -80,7 +80,7 @@ def _encode_value(one: Transaction) -> bytes:
             int16(one.producer_epoch),
             int32(one.timeout_ms),
             bytes((_STATUS[one.state],)),
-            _encode_places(one.places) if one.state is not TransactionState.EMPTY else _NULL,
+            _encode_partitions(one.partitions) if one.state is not TransactionState.EMPTY else _NULL,
             int64(one.changed_ms),
             int64(one.started_ms),
             _encode_tags(one),
@@ -88,10 +88,10 @@ def _encode_value(one: Transaction) -> bytes:
     )
 
 
-def _encode_places(places: tuple[Enlisted, ...]) -> bytes:
+def _encode_partitions(enlisted: tuple[Enlisted, ...]) -> bytes:
     """Partitions by topic, each topic with its id as a tagged field."""
     topics = []
-    for (topic, topic_id), some in groupby(places, lambda at: (at.topic, at.topic_id)):
+    for (topic, topic_id), some in groupby(enlisted, lambda at: (at.topic, at.topic_id)):
         tagged = tags({_TOPIC_ID_TAG: topic_id} if topic_id else {})
         topics.append(compact_text(topic) + compact_list([int32(at.partition) for at in some]) + tagged)
     return compact_list(topics)
@@ -120,9 +120,9 @@ def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
         raise TornSegment(
             f"transactional id {transactional_id!r} is kept with status {status}, which is none"
         )
-    places: tuple[Enlisted, ...] = ()
+    partitions: tuple[Enlisted, ...] = ()
     if _STATE_OF[status] is not TransactionState.EMPTY:
-        places = _decode_places(reader)
+        partitions = _decode_partitions(reader)
     elif reader.int8() != 0:
         raise TornSegment(f"transactional id {transactional_id!r} is kept as empty, and with partitions")
     changed_ms, started_ms = reader.int64(), reader.int64()
@@ -137,15 +137,15 @@ def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
         next_producer_id=tagged.get(_NEXT_ID_TAG, NO_PRODUCER),
         timeout_ms=timeout_ms,
         state=_STATE_OF[status],
-        places=places,
+        partitions=partitions,
         started_ms=started_ms,
         changed_ms=changed_ms,
         is_v2=tagged.get(_PROTOCOL_TAG, _V1) == _V2,
     )
 
 
-def _decode_places(reader: CompactReader) -> tuple[Enlisted, ...]:
-    places: list[Enlisted] = []
+def _decode_partitions(reader: CompactReader) -> tuple[Enlisted, ...]:
+    enlisted: list[Enlisted] = []
 
     def read_topic() -> None:
         topic = reader.compact_text()
@@ -153,10 +153,10 @@ def _decode_places(reader: CompactReader) -> tuple[Enlisted, ...]:
         topic_id = reader.tags().get(_TOPIC_ID_TAG, NO_TOPIC_ID)
         if len(topic_id) not in (0, TOPIC_ID_BYTES):
             raise TornSegment(f"topic {topic!r} is stored with an id of {len(topic_id)} bytes")
-        places.extend(Enlisted(topic, partition, topic_id) for partition in partitions)
+        enlisted.extend(Enlisted(topic, partition, topic_id) for partition in partitions)
 
     reader.compact_list(read_topic)
-    return tuple(places)
+    return tuple(enlisted)
 
 
 TRANSACTION_RECORDS = Records(

@@ -76,7 +76,9 @@ class Transactions:
         open_ones = [self._by_id[transactional_id] for transactional_id in sorted(self._ongoing)]
         return [one for one in open_ones if now_ms - one.started_ms > one.timeout_ms]
 
-    def check_places(self, transactional_id: str, by: Claim, places: Iterable[TopicPartition]) -> None:
+    def check_partitions(
+        self, transactional_id: str, by: Claim, partitions: Iterable[TopicPartition]
+    ) -> None:
         """Are these partitions in the open transaction of this very producer? Raises if not.
 
         By name, as producers know them: one that added a partition does not add it again when its topic is re-created.
@@ -84,15 +86,19 @@ class Transactions:
         one = self._claimed(transactional_id, by)
         if one.state in PREPARED:
             raise TransactionBusy(f"the transaction of {transactional_id!r} is being completed")
-        known = {(at.topic, at.partition) for at in one.places}
-        missing = [place for place in places if place not in known]
+        known = {(at.topic, at.partition) for at in one.partitions}
+        missing = [partition for partition in partitions if partition not in known]
         if missing or one.state is not TransactionState.ONGOING:
             raise TransactionAbortable(f"{missing[:1]} is not in an open transaction of {transactional_id!r}")
 
-    def are_enlisted(self, transactional_id: str, places: Iterable[Enlisted]) -> bool:
+    def are_enlisted(self, transactional_id: str, partitions: Iterable[Enlisted]) -> bool:
         """Are these very partitions, of these very topics, in the transaction? Only there will a marker be written."""
         one = self._by_id.get(transactional_id)
-        return one is not None and one.state is TransactionState.ONGOING and set(places).issubset(one.places)
+        return (
+            one is not None
+            and one.state is TransactionState.ONGOING
+            and set(partitions).issubset(one.partitions)
+        )
 
     def _claimed(self, transactional_id: str, by: Claim) -> Transaction:
         """The transaction, if the producer is the one that it stands for."""
@@ -136,14 +142,14 @@ class Transactions:
         return [
             _moved(
                 one, TransactionMove.INIT, now_ms, producer_epoch=epochs[0], last_epoch=epochs[1],
-                timeout_ms=timeout_ms, places=(), started_ms=NO_TIME,
+                timeout_ms=timeout_ms, partitions=(), started_ms=NO_TIME,
             )
         ]  # fmt: skip
 
     # -- deciding: what is in a transaction
 
     def decide_add(
-        self, transactional_id: str, by: Claim, places: Iterable[Enlisted], *, now_ms: int, is_v2: bool
+        self, transactional_id: str, by: Claim, partitions: Iterable[Enlisted], *, now_ms: int, is_v2: bool
     ) -> list[Event]:
         """Take partitions into the transaction, and open it if need be; nothing happens if they all are in it.
 
@@ -153,13 +159,15 @@ class Transactions:
         if one.state in PREPARED:
             raise TransactionBusy(f"the transaction of {transactional_id!r} is being completed")
         is_open = one.state is TransactionState.ONGOING
-        known = {(at.topic, at.partition): at for at in one.places} if is_open else {}
-        together = known | {(at.topic, at.partition): at for at in places}
+        known = {(at.topic, at.partition): at for at in one.partitions} if is_open else {}
+        together = known | {(at.topic, at.partition): at for at in partitions}
         if is_open and together == known:
             return []
         started_ms = one.started_ms if is_open else now_ms
         in_order = tuple(sorted(together.values()))
-        return [_moved(one, TransactionMove.ADD, now_ms, places=in_order, started_ms=started_ms, is_v2=is_v2)]
+        return [
+            _moved(one, TransactionMove.ADD, now_ms, partitions=in_order, started_ms=started_ms, is_v2=is_v2)
+        ]
 
     # -- deciding: the end
 
@@ -207,7 +215,7 @@ class Transactions:
             _moved(
                 one, move, now_ms, producer_epoch=one.producer_epoch + 1,
                 last_epoch=one.producer_epoch, next_producer_id=next_id, is_v2=True,
-                places=one.places if is_open else (), started_ms=one.started_ms if is_open else now_ms,
+                partitions=one.partitions if is_open else (), started_ms=one.started_ms if is_open else now_ms,
             )
         ]  # fmt: skip
 
@@ -223,7 +231,7 @@ class Transactions:
         producer_id, epoch = one.for_producer
         return [
             _moved(
-                one, TransactionMove.COMPLETE, now_ms, producer_id=producer_id, producer_epoch=epoch, places=(),
+                one, TransactionMove.COMPLETE, now_ms, producer_id=producer_id, producer_epoch=epoch, partitions=(),
                 previous_producer_id=one.producer_id, next_producer_id=NO_PRODUCER,
             )
         ]  # fmt: skip

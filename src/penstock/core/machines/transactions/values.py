@@ -88,7 +88,7 @@ class Transaction:
     """The id that takes over once the markers are written, because the epochs of this one are used up."""
     timeout_ms: int = 0
     state: TransactionState = TransactionState.EMPTY
-    places: tuple[Enlisted, ...] = ()
+    partitions: tuple[Enlisted, ...] = ()
     started_ms: int = NO_TIME
     changed_ms: int = NO_TIME
     is_v2: bool = False

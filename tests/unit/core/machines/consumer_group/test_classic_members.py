@@ -34,7 +34,12 @@ from penstock.core.machines.classic_group.values import (
 )
 from penstock.core.machines.consumer_group import classic_members as classic
 from penstock.core.machines.consumer_group.events import MemberState
-from penstock.core.machines.consumer_group.group import Beat, BeatAnswer, ConsumerGroup, ConsumerGroupTerms
+from penstock.core.machines.consumer_group.group import (
+    ConsumerGroup,
+    ConsumerGroupTerms,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+)
 from penstock.core.machines.consumer_group.protocol import (
     decode_assignment,
     decode_subscription,
@@ -119,18 +124,18 @@ class Stage:
     def carry_out(self, events: list[Any]) -> None:
         records = GROUP_RECORDS | CONSUMER_GROUP_RECORDS
         for event in events:
-            if records.keeps(event):
+            if records.is_persisted(event):
                 self.log.append(records.encode(event))
             self.roster.apply(event)
 
-    def upgrade(self) -> BeatAnswer:
+    def upgrade(self) -> HeartbeatAnswer:
         """A member of the new protocol joins, as the host lets it."""
         before = decide_upgrade(self.group, self.catalog, self.moment)
         self.carry_out(before.events)
         return self.beat("new", 0, topic_names=("a",), rebalance_ms=30_000)
 
-    def beat(self, member_id: str, epoch: int, **said: Any) -> BeatAnswer:
-        beat = Beat(member_id=member_id, epoch=epoch, **said)
+    def beat(self, member_id: str, epoch: int, **said: Any) -> HeartbeatAnswer:
+        beat = MemberHeartbeat(member_id=member_id, epoch=epoch, **said)
         return self.answered(self.group.decide_heartbeat(beat, self.topics, self.moment))
 
     def join(self, command: JoinCommand) -> Joined:
@@ -171,8 +176,8 @@ def test_members_keep_what_they_have_and_their_generation_becomes_their_epoch(st
     group = stage.group
     assert group.kind is GroupKind.CONSUMER
     assert (answer.epoch, answer.assignment) == (6, {})
-    assert group.standing("m1").assigned == {A: frozenset({0, 1})}
-    assert (group.standing("m1").epoch, group.epoch) == (5, 6)
+    assert group.current_assignment("m1").assigned == {A: frozenset({0, 1})}
+    assert (group.current_assignment("m1").epoch, group.epoch) == (5, 6)
     assert group.deadlines["m1"] == SESSION_MS, "classic members bring their own session"
     group.check_commit("m1", 5, None, transactional=False)
     with pytest.raises(StaleGeneration):
@@ -190,11 +195,11 @@ def test_classic_members_step_by_step_make_room_for_the_new_one(stage: Stage) ->
             generation = stage.join(join_command(member_id, owned=owned)).generation
             owned = tuple(stage.sync(member_id, generation))
     stage.beat("new", 6, owned={})
-    shares = [stage.group.standing(one).assigned.get(A, frozenset()) for one in ("m1", "m2", "new")]
+    shares = [stage.group.current_assignment(one).assigned.get(A, frozenset()) for one in ("m1", "m2", "new")]
     assert sorted(map(len, shares)) == [1, 1, 2]
     assert frozenset().union(*shares) == frozenset(range(4))
     assert stage.group.state_name == "Stable"
-    assert stage.heartbeat("m1", stage.group.standing("m1").epoch) is None
+    assert stage.heartbeat("m1", stage.group.current_assignment("m1").epoch) is None
 
 
 def test_an_eager_member_that_says_nothing_of_what_it_owns_has_given_everything_up(stage: Stage) -> None:
@@ -279,7 +284,7 @@ def test_a_new_classic_member_is_given_an_id_first_and_then_taken_in(stage: Stag
     assert "fresh" not in stage.group.members
     joined = stage.join(join_command(asked.member_id))
     assert (joined.member_id, joined.protocol) == ("fresh", "range")
-    assert stage.group.standing("fresh").state is MemberState.UNRELEASED
+    assert stage.group.current_assignment("fresh").state is MemberState.UNRELEASED
 
 
 @pytest.mark.parametrize(

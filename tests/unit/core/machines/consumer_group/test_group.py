@@ -23,7 +23,12 @@ from penstock.core.machine import NEVER_MS, Moment
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic, TopicRemoved, TopicSaved
 from penstock.core.machines.consumer_group.events import MemberState
-from penstock.core.machines.consumer_group.group import Beat, BeatAnswer, ConsumerGroup, ConsumerGroupTerms
+from penstock.core.machines.consumer_group.group import (
+    ConsumerGroup,
+    ConsumerGroupTerms,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+)
 from penstock.core.machines.consumer_group.targets import Topics, preferred_assignor
 
 A, B = bytes([1]) * 16, bytes([2]) * 16
@@ -51,18 +56,18 @@ class Stage:
         self.version += 1
         self.catalog.apply(TopicSaved(Topic(topic_id, name, count, {}, False, 0)))
 
-    def beat(self, member_id: str, epoch: int, **said: Any) -> BeatAnswer:
+    def beat(self, member_id: str, epoch: int, **said: Any) -> HeartbeatAnswer:
         decision = self.group.decide_heartbeat(
-            Beat(member_id=member_id, epoch=epoch, **said),
+            MemberHeartbeat(member_id=member_id, epoch=epoch, **said),
             Topics(self.catalog, self.version),
             Moment(self.now_ms, self.now_ms),
         )
         for event in decision.events:
             self.group.apply(event)
-        assert isinstance(decision.answer, BeatAnswer)
+        assert isinstance(decision.answer, HeartbeatAnswer)
         return decision.answer
 
-    def join(self, member_id: str, *names: str, **said: Any) -> BeatAnswer:
+    def join(self, member_id: str, *names: str, **said: Any) -> HeartbeatAnswer:
         return self.beat(member_id, 0, topic_names=names or ("a",), rebalance_ms=60_000, **said)
 
     def tick(self, now_ms: int) -> None:
@@ -83,18 +88,18 @@ def of(*partitions: int) -> dict[bytes, frozenset[int]]:
 def test_the_first_member_gets_everything_at_once(stage: Stage) -> None:
     assert stage.group.state_name == "Empty"
     answer = stage.join("m1")
-    assert answer == BeatAnswer("m1", 1, 5_000, of(0, 1, 2, 3))
+    assert answer == HeartbeatAnswer("m1", 1, 5_000, of(0, 1, 2, 3))
     assert stage.group.state_name == "Stable"
     assert stage.beat("m1", 1, owned=of(0, 1, 2, 3)).assignment is None
 
 
 def test_a_second_member_waits_until_the_first_has_given_up(stage: Stage) -> None:
     stage.join("m1")
-    assert stage.join("m2") == BeatAnswer("m2", 2, 5_000, {})
-    assert stage.group.standing("m2").state is MemberState.UNRELEASED
+    assert stage.join("m2") == HeartbeatAnswer("m2", 2, 5_000, {})
+    assert stage.group.current_assignment("m2").state is MemberState.UNRELEASED
     asked = stage.beat("m1", 1)
     assert (asked.epoch, asked.assignment) == (1, of(0, 1))
-    assert stage.group.standing("m1").state is MemberState.UNREVOKED
+    assert stage.group.current_assignment("m1").state is MemberState.UNREVOKED
     assert stage.beat("m2", 2).assignment is None, "not while m1 may still use them"
     assert stage.beat("m1", 1, owned=of(0, 1, 2, 3)).epoch == 1, "it has not given up anything yet"
     assert stage.group.state_name == "Reconciling"
@@ -135,14 +140,14 @@ def test_a_member_that_falls_silent_is_gone_after_its_session(stage: Stage) -> N
 
 def test_a_member_that_leaves_hands_over_at_once(stage: Stage) -> None:
     stage.join("m1")
-    assert stage.beat("m1", -1) == BeatAnswer("m1", -1, 0, None)
-    assert stage.join("m2") == BeatAnswer("m2", 3, 5_000, of(0, 1, 2, 3))
+    assert stage.beat("m1", -1) == HeartbeatAnswer("m1", -1, 0, None)
+    assert stage.join("m2") == HeartbeatAnswer("m2", 3, 5_000, of(0, 1, 2, 3))
 
 
 def test_a_lost_answer_is_told_again_and_other_epochs_are_fenced(stage: Stage) -> None:
     stage.join("m1")
     stage.beat("m1", 1, topic_names=("a", "b"))
-    assert stage.group.standing("m1").epoch == 2
+    assert stage.group.current_assignment("m1").epoch == 2
     everything = {A: frozenset(range(4)), B: frozenset(range(2))}
     repeated = stage.beat("m1", 1, topic_names=("a", "b"), rebalance_ms=60_000, owned=of(0, 1))
     assert (repeated.epoch, repeated.assignment) == (2, everything)
@@ -165,7 +170,7 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(stage:
     assert stage.beat("m1", -2, instance_id="i1").epoch == -2
     with pytest.raises(FencedMember):
         stage.beat("m1", 2, instance_id="i1")
-    assert stage.join("m3", instance_id="i1") == BeatAnswer("m3", 2, 5_000, of(0, 1))
+    assert stage.join("m3", instance_id="i1") == HeartbeatAnswer("m3", 2, 5_000, of(0, 1))
     assert stage.group.epoch == epoch
     assert stage.beat("m2", 2, instance_id="i2").assignment is None
     with pytest.raises(FencedInstance):
@@ -201,7 +206,7 @@ def test_more_partitions_and_new_or_deleted_topics_move_the_group_on(stage: Stag
 def test_regular_expressions_follow_the_topics(stage: Stage) -> None:
     stage.set_topic(bytes([9]) * 16, "internal-not", 1)
     stage.beat("m1", 0, topic_regex="a|b.*", rebalance_ms=1)
-    assert stage.group.standing("m1").assigned.keys() == {A, B}
+    assert stage.group.current_assignment("m1").assigned.keys() == {A, B}
     assert stage.group.is_subscribed("b") and not stage.group.is_subscribed("internal-not")
     stage.set_topic(bytes([4]) * 16, "bb", 1)
     assert stage.beat("m1", 1).epoch == 2

@@ -8,17 +8,17 @@ import pytest
 
 from penstock.core.errors import TornSegment
 from penstock.core.machines.consumer_group.events import (
-    ClassicSide,
+    ClassicMetadata,
     ConsumerGroupMember,
-    Footing,
-    FootingSet,
-    Heard,
+    CurrentAssignment,
+    CurrentAssignmentSet,
+    GroupEpoch,
+    GroupEpochSet,
     MemberSet,
     MemberState,
     RegexSet,
-    Resolved,
-    Standing,
-    StandingSet,
+    ResolvedRegex,
+    SessionRenewed,
     TargetEpochSet,
     TargetSet,
 )
@@ -27,11 +27,11 @@ from penstock.core.machines.consumer_group.records import CONSUMER_GROUP_RECORDS
 TOPIC = bytes.fromhex("0102030405064708890a0b0c0d0e0f10")
 WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
     "group": (
-        FootingSet("g", Footing(7, 0x1122334455667788)),
+        GroupEpochSet("g", GroupEpoch(7, 0x1122334455667788)),
         "0003000167",
         "0000000000070100081122334455667788",
     ),
-    "group without hash": (FootingSet("g", Footing(7, 0)), "0003000167", "00000000000700"),
+    "group without hash": (GroupEpochSet("g", GroupEpoch(7, 0)), "0003000167", "00000000000700"),
     "static member": (
         MemberSet(
             "g",
@@ -71,7 +71,7 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
                 topic_names=("a",),
                 topic_regex="",
                 rebalance_ms=1000,
-                classic=ClassicSide(45_000, (("range", b"\1\2\3"),)),
+                classic=ClassicMetadata(45_000, (("range", b"\1\2\3"),)),
             ),
         ),
         "000500016700016d",
@@ -83,18 +83,20 @@ WRITTEN_BY_KAFKA: dict[str, tuple[Any, str, str]] = {
         "000700016700016d",
         "0000020102030405064708890a0b0c0d0e0f100400000000000000010000012c0000",
     ),
-    "standing": (
-        StandingSet(
+    "current": (
+        CurrentAssignmentSet(
             "g",
             "m",
-            Standing(5, 4, MemberState.UNREVOKED, {TOPIC: frozenset({0, 1})}, {TOPIC: frozenset({2})}),
+            CurrentAssignment(
+                5, 4, MemberState.UNREVOKED, {TOPIC: frozenset({0, 1})}, {TOPIC: frozenset({2})}
+            ),
         ),
         "000800016700016d",
         "0000000000050000000401020102030405064708890a0b0c0d0e0f100300000000000000010002010203040506"
         "4708890a0b0c0d0e0f1002000000020000",
     ),
     "regular expression": (
-        RegexSet("g", "a.*", Resolved(("a", "ab"), 12, 1_700_000_000_000)),
+        RegexSet("g", "a.*", ResolvedRegex(("a", "ab"), 12, 1_700_000_000_000)),
         "00100001670003612e2a",
         "0000030261036162000000000000000c0000018bcfe5680000",
     ),
@@ -129,5 +131,5 @@ def test_a_record_cut_short_is_torn(name: str) -> None:
 
 
 def test_what_ends_with_the_node_is_not_kept() -> None:
-    assert not RECORDS.keeps(Heard("g", "m", 5))
-    assert RECORDS.keeps(TargetEpochSet("g", 5))
+    assert not RECORDS.is_persisted(SessionRenewed("g", "m", 5))
+    assert RECORDS.is_persisted(TargetEpochSet("g", 5))

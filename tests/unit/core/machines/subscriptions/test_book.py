@@ -9,11 +9,11 @@ import pytest
 
 from penstock.core.errors import InvalidRequest, TornSegment, UnknownGroup
 from penstock.core.machines.subscriptions.book import SubscriptionBook
-from penstock.core.machines.subscriptions.definitions import BOOK_RECORDS, Defined, Definition
+from penstock.core.machines.subscriptions.definitions import BOOK_RECORDS, Defined, SubscriptionDefinition
 from penstock.core.machines.subscriptions.subscription import Available, Outcome
 
 TOPIC_ID = bytes(15) + b"\7"
-WORK = Definition("work", "t", TOPIC_ID, hold_ms=1_000, deliveries_max=3, created_ms=5)
+WORK = SubscriptionDefinition("work", "t", TOPIC_ID, hold_ms=1_000, deliveries_max=3, created_ms=5)
 Log = list[tuple[bytes, bytes | None]]
 
 
@@ -26,7 +26,7 @@ class Kept:
 
     def run(self, events: list[Any]) -> None:
         for event in events:
-            if BOOK_RECORDS.keeps(event):
+            if BOOK_RECORDS.is_persisted(event):
                 self.log.append(BOOK_RECORDS.encode(event))
             self.book.apply(event)
 

@@ -42,7 +42,7 @@ class Stage:
 
     def apply(self, events: list[Event]) -> None:
         for event in events:
-            self.kept += [event] if SUBSCRIPTION_RECORDS.keeps(event) else []
+            self.kept += [event] if SUBSCRIPTION_RECORDS.is_persisted(event) else []
             self.machine.apply(event)
 
     def run(self, decision: Decision) -> list[object]:

@@ -27,7 +27,7 @@ OPEN = TransactionSaved(
         previous_producer_id=6,
         timeout_ms=60_000,
         state=TransactionState.ONGOING,
-        places=(Enlisted("a", 0), Enlisted("a", 3), Enlisted("bc", 1)),
+        partitions=(Enlisted("a", 0), Enlisted("a", 3), Enlisted("bc", 1)),
         started_ms=900,
         changed_ms=1_000,
         is_v2=True,
@@ -58,7 +58,7 @@ def test_a_topic_id_is_a_tagged_field_of_its_topic() -> None:
     """Kafka's readers and earlier versions skip it; what they wrote has none and is found by name."""
     old, new = bytes(range(16)), bytes(range(16, 32))
     places = (Enlisted("a", 0, old), Enlisted("a", 1, new), Enlisted("bc", 1))
-    saved = TransactionSaved(replace(OPEN.transaction, places=places))
+    saved = TransactionSaved(replace(OPEN.transaction, partitions=places))
     _, value = encode(saved)
     assert value is not None
     assert bytes.fromhex(
@@ -69,7 +69,7 @@ def test_a_topic_id_is_a_tagged_field_of_its_topic() -> None:
 
 
 def test_a_topic_id_of_another_length_is_not_understood() -> None:
-    _, value = encode(TransactionSaved(replace(OPEN.transaction, places=(Enlisted("a", 0, b"short"),))))
+    _, value = encode(TransactionSaved(replace(OPEN.transaction, partitions=(Enlisted("a", 0, b"short"),))))
     with pytest.raises(TornSegment):
         decode(KEY, value)
 

@@ -130,7 +130,7 @@ class TestProducers:
         desk.init()
         desk.add(A)
         desk.init()
-        assert (desk.one.state, desk.one.producer_epoch, desk.one.places) == (
+        assert (desk.one.state, desk.one.producer_epoch, desk.one.partitions) == (
             TransactionState.PREPARE_ABORT,
             1,
             (A,),
@@ -152,7 +152,7 @@ class TestProducers:
 
     def test_fencing_at_the_last_epoch_still_leaves_one_for_the_markers(self) -> None:
         desk = Desk(
-            Transaction(NAME, 5, EPOCH_MAX - 1, state=TransactionState.ONGOING, places=(A,), started_ms=1)
+            Transaction(NAME, 5, EPOCH_MAX - 1, state=TransactionState.ONGOING, partitions=(A,), started_ms=1)
         )
         desk.init()
         assert (desk.one.producer_id, desk.one.producer_epoch) == (5, EPOCH_MAX)
@@ -168,7 +168,7 @@ class TestPartitions:
         desk.add(B)
         desk.now_ms = 2_000
         desk.add(A, B)
-        assert (desk.one.state, desk.one.places, desk.one.started_ms) == (
+        assert (desk.one.state, desk.one.partitions, desk.one.started_ms) == (
             TransactionState.ONGOING,
             (A, B),
             1_000,
@@ -181,7 +181,7 @@ class TestPartitions:
         desk.run_one()
         desk.now_ms = 5_000
         desk.add(B)
-        assert (desk.one.places, desk.one.started_ms) == ((B,), 5_000)
+        assert (desk.one.partitions, desk.one.started_ms) == ((B,), 5_000)
 
     def test_others_are_refused(self) -> None:
         desk = Desk()
@@ -205,37 +205,37 @@ class TestPartitions:
         desk.init()
         machine, by = desk.machine, desk.claim
         with pytest.raises(TransactionAbortable):
-            machine.check_places(NAME, by, [AT_A])
+            machine.check_partitions(NAME, by, [AT_A])
         desk.add(A)
-        machine.check_places(NAME, by, [AT_A])
+        machine.check_partitions(NAME, by, [AT_A])
         with pytest.raises(TransactionAbortable):
-            machine.check_places(NAME, by, [AT_A, AT_B])
+            machine.check_partitions(NAME, by, [AT_A, AT_B])
         with pytest.raises(FencedProducer):
-            machine.check_places(NAME, Claim(101, 9), [AT_A])
+            machine.check_partitions(NAME, Claim(101, 9), [AT_A])
         with pytest.raises(WrongProducer):
-            machine.check_places("other", by, [AT_A])
+            machine.check_partitions("other", by, [AT_A])
         desk.end()
         with pytest.raises(TransactionBusy):
-            machine.check_places(NAME, by, [AT_A])
+            machine.check_partitions(NAME, by, [AT_A])
         desk.complete()
         with pytest.raises(TransactionAbortable):
-            machine.check_places(NAME, by, [AT_A])
+            machine.check_partitions(NAME, by, [AT_A])
 
     def test_a_partition_of_a_topic_that_was_created_again_takes_the_place_of_the_old_one(self) -> None:
         desk = Desk()
         desk.init()
         desk.add(OLD, B)
         machine = desk.machine
-        machine.check_places(NAME, desk.claim, [AT_A])
+        machine.check_partitions(NAME, desk.claim, [AT_A])
         assert machine.are_enlisted(NAME, [OLD]) and not machine.are_enlisted(NAME, [NEW])
         desk.add(NEW)
-        assert desk.one.places == (NEW, B)
+        assert desk.one.partitions == (NEW, B)
         assert desk.add(NEW) == []
 
     def test_a_name_without_an_id_is_given_the_id_when_it_is_added_again(self) -> None:
-        desk = Desk(Transaction(NAME, 5, 0, state=TransactionState.ONGOING, places=(A, B), started_ms=1))
+        desk = Desk(Transaction(NAME, 5, 0, state=TransactionState.ONGOING, partitions=(A, B), started_ms=1))
         desk.add(NEW)
-        assert desk.one.places == (NEW, B)
+        assert desk.one.partitions == (NEW, B)
 
 
 class TestEndV1:
@@ -303,7 +303,7 @@ class TestEndV2:
         desk.init()
         refuses(InvalidTransactionState, desk, "end", commit=True)
         desk.end(commit=False)
-        assert (desk.one.state, desk.one.producer_epoch, desk.one.places) == (
+        assert (desk.one.state, desk.one.producer_epoch, desk.one.partitions) == (
             TransactionState.PREPARE_ABORT,
             1,
             (),

@@ -8,7 +8,7 @@ from penstock.apps.bench.compare.drivers.driver import Load
 from penstock.apps.bench.harness.link import Address, Link, UnexpectedResponse
 from penstock.apps.bench.harness.payload import payload
 from penstock.wire.queue.frames import Frame, MessageType, decode, encode
-from penstock.wire.queue.words import PARTITION, SUBSCRIPTION, TOPIC, WINDOW
+from penstock.wire.queue.request_properties import PARTITION, SUBSCRIPTION, TOPIC, WINDOW
 
 _HEAD = Struct(">IIq")
 _SEQUENCE = Struct(">q")

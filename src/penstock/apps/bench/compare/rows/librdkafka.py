@@ -15,7 +15,7 @@ from penstock.apps.bench.load.producer import produce_load
 
 IN_FLIGHT = 2_000
 LINGER_MS = 1.0
-OTHER_PROTOCOL = dict.fromkeys(("NATS", "Redis", "RabbitMQ"), "it does not speak Kafka's protocol")
+OTHER_PROTOCOL = dict.fromkeys(("NATS", "Redis", "RabbitMQ"), "does not speak Kafka's protocol")
 
 
 def _plan(
