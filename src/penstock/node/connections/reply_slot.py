@@ -1,4 +1,5 @@
-"""One request's place in its connection's line of answers. The connection decides when it begins and when it leaves."""
+"""The slot of one request's reply in its connection's line. The connection decides when the request starts and the
+reply leaves."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from penstock.node.runtime.meters import Histogram
 
 
 class SlotOwner(Protocol):
-    """What a place needs of its connection."""
+    """The part of the connection that a slot uses."""
 
     timing: Histogram | None
     arrived_s: float
@@ -22,7 +23,7 @@ class SlotOwner(Protocol):
 
 
 class ReplySlot:
-    """One request's place in the line of answers."""
+    """The reply of one request, in request order."""
 
     __slots__ = ("_begin", "_connection", "_started_s", "_timing", "is_exclusive", "pieces")
 
@@ -47,7 +48,7 @@ class ReplySlot:
         begin(self)
 
     def answer(self, pieces: Sequence[Piece]) -> None:
-        """Fill the place, once."""
+        """Fill the slot, once."""
         assert self.pieces is None, "answered twice"
         if self._connection.retain(pieces):
             if self._timing is not None:
