@@ -1,7 +1,7 @@
-"""Every setting of a node: the sections that its parts define beside themselves, put together. Never reads a file.
+"""All settings of a node, assembled from the sections that its parts define. Reads no files.
 
-`settings_loader` does that. Flags, file keys, `penstock config explain` and docs/settings.md derive from here. A part
-of the node takes the section that it needs; `Settings` is each of them.
+`settings_loader` loads them. Flags, file keys, `penstock config explain` and docs/settings.md derive from here. A part
+of the node takes the section that it needs; `Settings` inherits from all of them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Settings(
     StorageSettings,
     ServerSettings,
 ):
-    """The settings of one node, the last section first: fields of a dataclass come in the reverse order of its bases.
+    """The settings of one node. Bases are listed in reverse: dataclass fields come in reverse order of the bases.
 
-    Every value is valid by the time one of these exists outside of tests.
+    Outside of tests every value is validated before an instance exists.
     """
 
 
@@ -46,7 +46,7 @@ SECTIONS = {
     "limits": "Limits per client and overall",
     "logging": "Logging",
 }
-"""Sections of the definition in the order in which help and docs show them."""
+"""Sections in the order in which help and docs show them."""
 
 
 def _definitions() -> tuple[SettingDefinition, ...]:

@@ -21,7 +21,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class TopicDefaults:
-    """Defaults of every topic, and whether topics are created by being asked for."""
+    """Defaults of every topic, and whether topics are created on demand."""
 
     durability: Durability = define_setting(
         SettingKind.CHOICE,

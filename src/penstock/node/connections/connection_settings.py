@@ -11,7 +11,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class ConnectionSettings:
-    """Over a limit a client gets an error, is not read from, or is closed."""
+    """Over a limit a client gets an error, is throttled, or is disconnected."""
 
     drain_ms_max: int = duration_setting(
         "server", 5_000, "How long a stopping broker waits for requests in flight.", high=INT32_MAX

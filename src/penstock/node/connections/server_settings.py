@@ -15,7 +15,7 @@ from penstock.node.definitions.definition import (
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class ServerSettings:
-    """Where the node listens, what it tells clients, and who it is."""
+    """Listening addresses, advertised address, and node id."""
 
     host: str = define_setting(
         SettingKind.HOST,

@@ -12,7 +12,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class GroupSettings:
-    """What the group coordinator allows and how long it remembers."""
+    """Limits and retention of the group coordinator."""
 
     group_session_ms_min: int = duration_setting(
         "groups",

@@ -12,7 +12,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class TransactionSettings:
-    """What the transaction coordinator allows and how long it remembers."""
+    """Limits and retention of the transaction coordinator."""
 
     transaction_topic_partitions: int = count_setting(
         "transactions",

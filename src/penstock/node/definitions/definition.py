@@ -1,4 +1,5 @@
-"""What there is to know about a setting besides its value. Never holds a value; the sections list the settings."""
+"""The definition of a setting: name, kind, default, bounds, meaning. Holds no values; the sections list the
+settings."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ TOPIC_DEFAULT, NODE = "topic default", "node"
 
 
 class SettingKind(Enum):
-    """What a setting's value is, and so how it is read and shown."""
+    """The type of a setting's value, which decides how it is parsed and shown."""
 
     TEXT = "text"
     HOST = "host"
@@ -28,7 +29,7 @@ class SettingKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SettingDefinition:
-    """What there is to know about one setting besides its value."""
+    """Everything about one setting except its value."""
 
     name: str
     section: str
@@ -40,18 +41,19 @@ class SettingDefinition:
     special: int | None = None
     choices: type[StrEnum] | None = None
     aliases: tuple[str, ...] = ()
-    """Other keys for it in files, in snake case; `storage.dir` is understood inside `storage:` only."""
+    """Alternative keys in files, in snake case; `storage.dir` is accepted inside `storage:` only."""
     kafka: str | None = None
     may_be_empty: bool = False
 
     @property
     def unit(self) -> str:
-        """The unit of a stored value; empty where there is none."""
+        """The unit of a stored value; empty if there is none."""
         return {SettingKind.BYTES: "bytes", SettingKind.MS: "ms"}.get(self.kind, "")
 
     @property
     def scope(self) -> str:
-        """Whose setting it is. A topic default belongs to the cluster: the node only gives its value at a start."""
+        """Who owns the setting. A topic default belongs to the cluster: the node only contributes its value at
+        start."""
         return TOPIC_DEFAULT if self.kafka in BROKER_SETTINGS else NODE
 
     @property
@@ -64,7 +66,7 @@ class SettingDefinition:
 
     @property
     def allowed(self) -> str:
-        """One phrase that says which values are accepted."""
+        """A phrase that describes the accepted values."""
         if self.choices is not None:
             return " or ".join(member.value for member in self.choices)
         if self.kind is SettingKind.SWITCH:
@@ -90,7 +92,7 @@ class SettingDefinition:
 
 
 def define_setting(kind: SettingKind, section: str, default: Any, meaning: str, **more: Any) -> Any:
-    """A dataclass field that carries its definition; the name is filled in when the class is read."""
+    """A dataclass field that carries its definition; the name is filled in from the class."""
     return field(default=default, metadata={"kind": kind, "section": section, "meaning": meaning, **more})
 
 

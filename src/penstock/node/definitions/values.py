@@ -1,4 +1,4 @@
-"""One written value of a setting to its typed value, and back to words. Never knows where the value came from."""
+"""Parses the written value of a setting and formats it back. Independent of where the value came from."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SWITCH_VALUES = {
     "0": False,
 }
 OFF = "off"
-"""How a port is written that is not opened; YAML reads the bare word as a switch."""
+"""The value of a disabled port; YAML parses the bare word as a boolean."""
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
 def read_value(definition: SettingDefinition, raw: object) -> Any:
-    """The typed value of what was written in a file, a variable or a flag. Raises ValueError."""
+    """Parse a value from a file, a variable or a flag. Raises ValueError."""
     if definition.choices is not None:
         return definition.choices(_text(raw).strip().lower())
     if definition.kind is SettingKind.SWITCH:
@@ -39,7 +39,7 @@ def read_value(definition: SettingDefinition, raw: object) -> Any:
 
 
 def show_value(definition: SettingDefinition, value: Any) -> str:
-    """A typed value as a person would write it: `1 GiB`, `7 d`, `on`."""
+    """Format a value for people: `1 GiB`, `7 d`, `on`."""
     if definition.special is not None and value == definition.special:
         return str(value)
     if definition.kind is SettingKind.PORT and value is None:
@@ -54,7 +54,7 @@ def show_value(definition: SettingDefinition, value: Any) -> str:
 
 
 def plain_value(value: Any) -> str | int | bool:
-    """A typed value as JSON holds it."""
+    """Format a value for JSON."""
     if value is None:
         return OFF
     return value if isinstance(value, bool | int) else str(value)

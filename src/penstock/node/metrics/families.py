@@ -1,6 +1,6 @@
-"""Every metric there is: name, kind, labels, meaning, where its values come from. docs/metrics.md derives from here.
+"""The registry of metrics: name, kind, labels, meaning, and how to read the values. docs/metrics.md derives from it.
 
-Values are read when somebody asks; nothing here is on the path of a request.
+Values are read when metrics are scraped; nothing here is on the path of a request.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from penstock.node.runtime.meters import ERRORS_SENT, Histogram
 
 Value = int | float | Histogram | None
 Samples = Iterator[tuple[tuple[str, ...], Value]]
-"""The values of the labels, in the order in which the family names them, and the value; None where there is none."""
+"""Label values, in the order of the family's labels, and the sample; None if there is no value."""
 
 _STATM = Path("/proc/self/statm")
 
 
 class MetricKind(StrEnum):
-    """Prometheus' kinds of metrics."""
+    """Prometheus metric types."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -64,7 +64,7 @@ def _cpu(broker: Broker) -> Samples:
 
 
 def _resident(broker: Broker) -> Samples:
-    """Where the system does not say what is resident now, the most that ever was."""
+    """Current resident memory, or its peak where the system does not report the current value."""
     if _STATM.exists():
         yield (), int(_STATM.read_text().split()[1]) * resource.getpagesize()
     else:
@@ -89,7 +89,7 @@ def _per_partition(read: Callable[[Partition], int]) -> Callable[[Broker], Sampl
 
 
 def _groups(broker: Broker) -> Samples:
-    """A coordinator that is offline has nothing to say; its partitions are shown as offline."""
+    """Omitted while the coordinator is offline; its partitions are reported as offline."""
     counts: dict[tuple[str, ...], int] = {}
     try:
         for group in broker.group_coordinator.groups.list():
@@ -101,8 +101,8 @@ def _groups(broker: Broker) -> Samples:
 
 
 def _per_group(read: Callable[[Lag], int | None]) -> Callable[[Broker], Samples]:
-    """What a coordinator whose partition is offline would say is left out, as above, and what is beyond the limit:
-    groups times partitions may be far more than any scraper takes."""
+    """Omits groups of offline coordinators, as above, and samples beyond the limit: groups times partitions may be
+    more than a scraper can handle."""
 
     def samples(broker: Broker) -> Samples:
         left = GROUP_SAMPLES_MAX
@@ -136,7 +136,7 @@ def _connections_refused(broker: Broker) -> Samples:
 
 
 def _requests(broker: Broker) -> Samples:
-    """Calls that nobody has made yet are left out: there are many, and each has many lines."""
+    """Calls that were never made are left out: there are many, and each has many lines."""
     for name, door in sorted(broker.runtime.meters.doors.items()):
         for call, histogram in sorted(door.calls.items()):
             if any(histogram.counts):

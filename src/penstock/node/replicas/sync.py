@@ -1,7 +1,6 @@
-"""Runs a log's sync plan: data first, then the names. Never retries a sync that failed: it is not a sync.
+"""Runs a log's sync plan: data first, then directory entries. Never retries a failed sync: the data may be lost.
 
-Not being able to *open* a file or directory is something else: nothing was synced and nothing is lost, so the plan
-waits until there is a descriptor again.
+Failing to *open* a file or directory is different: nothing is lost, so the plan waits until a descriptor is free.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from penstock.node.runtime.workers import run_blocking
 logger = logging.getLogger("penstock.sync")
 
 OPEN_RETRY_S = 0.1
-"""How long a sync waits for a descriptor before it tries again."""
+"""Delay between attempts to open a file for its sync."""
 
 
 def run_sync(files: Files, plan: SyncPlan, pause: Callable[[float], None] = sleep) -> float:
-    """Blocks until all of the plan is on stable storage; returns the seconds it took. Runs in a worker thread."""
+    """Blocks until the whole plan is on stable storage; returns the seconds it took. Runs in a worker thread."""
     started_s = perf_counter()
     for file in plan.files:
         _sync_when_open(file.sync, pause)
@@ -34,7 +33,7 @@ def run_sync(files: Files, plan: SyncPlan, pause: Callable[[float], None] = slee
 
 
 def _sync_when_open(sync: Callable[[], None], pause: Callable[[float], None]) -> None:
-    """Sync; wait for a descriptor as long as there is none."""
+    """Sync; waits while no descriptor is free."""
     is_logged = False
     while True:
         try:
@@ -51,7 +50,7 @@ def _sync_when_open(sync: Callable[[], None], pause: Callable[[float], None]) ->
 
 
 async def sync_log(runtime: Runtime, log: Log) -> None:
-    """Sync what is dirty. What readers may see is up to the caller."""
+    """Sync what is dirty. The caller advances the high watermark."""
     plan = log.take_dirty()
     if plan.files or plan.directories:
         took_s = await run_blocking(runtime.workers, partial(run_sync, runtime.files, plan))
