@@ -1,4 +1,4 @@
-"""One request and the place of its answer. Knows HTTP's manners: CORS, HEAD, the end. Never asks a broker."""
+"""One request and its reply slot. Handles CORS headers, HEAD and connection close."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MS_PER_S = 1000
 
 
 class Exchange:
-    """What a handler works with. `parts` are the pieces of the path that stand for something."""
+    """The context of a handler. `parts` are the path parameters."""
 
     __slots__ = ("_now_ms", "_origins", "_slot", "connection", "parts", "query", "request")
 
@@ -46,7 +46,7 @@ class Exchange:
         return self.connection.session
 
     def reply(self, response: Response) -> None:
-        """Answer, once."""
+        """Send the response, once."""
         request, connection = self.request, self.connection
         if connection.is_closed:
             return
@@ -70,7 +70,7 @@ class Exchange:
         self.reply(problem_of(error))
 
     def settle(self, outcome: Response | Exception | None) -> None:
-        """Answer with what a sliced work has come to; None: it answers by itself."""
+        """Answer with the outcome of a sliced work; None if it answers by itself."""
         if isinstance(outcome, BrokerError):
             self.refuse(outcome)
         elif isinstance(outcome, Exception):

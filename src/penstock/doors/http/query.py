@@ -1,4 +1,4 @@
-"""The fields that a query may have: read by the same table that /openapi.json shows. Never ignores one."""
+"""Query parameters: parsed by the same table that /openapi.json shows. Unknown ones are rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATEST = "latest"
 
 
 class Number(NamedTuple):
-    """A whole number within bounds."""
+    """An integer within bounds."""
 
     low: int
     high: int
@@ -32,7 +32,7 @@ class Number(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One of some words."""
+    """One of several values."""
 
     choices: tuple[str, ...]
 
@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 
 
 class Offset(NamedTuple):
-    """An offset, or a word for the first or the next one."""
+    """An offset, `earliest` or `latest`."""
 
     def read(self, name: str, text: str) -> int | str:
         if text in (EARLIEST, LATEST):
@@ -62,7 +62,7 @@ class Offset(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One field of a query."""
+    """One query parameter."""
 
     name: str
     kind: Number | Choice | Offset
@@ -73,7 +73,7 @@ class Field(NamedTuple):
 def read_query(
     query: Mapping[str, Sequence[str]], fields: Sequence[Field], has_filter: bool = False
 ) -> dict[str, Any]:
-    """The value of every field, its default where it was not given. Unknown and repeated ones are refused."""
+    """The value of every parameter, or its default. Unknown and repeated parameters are rejected."""
     known = {field.name: field for field in fields}
     values = {field.name: field.default for field in fields}
     for name, texts in query.items():
@@ -81,8 +81,8 @@ def read_query(
             continue
         if name not in known:
             choices = ", ".join((*known, *(FILTERS if has_filter else ()))) or "none"
-            raise InvalidRequest(f"the query has a field {name[:100]!r}; known are: {choices}")
+            raise InvalidRequest(f"unknown query parameter {name[:100]!r}; supported: {choices}")
         if len(texts) > 1:
-            raise InvalidRequest(f"the query says {name} more than once")
+            raise InvalidRequest(f"the query parameter {name} is repeated")
         values[name] = known[name].kind.read(name, texts[0])
     return values

@@ -1,4 +1,4 @@
-"""The HTTP door: finds who answers a request, checks what HTTP itself demands, runs it. Never does a handler's work."""
+"""The HTTP door: routes requests, checks the rules of HTTP itself, and runs the handlers."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ logger = logging.getLogger("penstock.http")
 
 UNKNOWN_CALL = "unknown"
 INFLATED_BYTES_AT_ONCE = 1 << 16
-"""A body packed with gzip is inflated on the loop as far as this, and by a worker beyond it."""
+"""Gzip bodies up to this size are decompressed on the loop, larger ones in a worker."""
 CLIENT_CHARS_MAX = 200
-"""How much of what a client says of itself goes into the log."""
+"""Maximum length of a User-Agent in logs."""
 
 
 class HttpDoor:
-    """One broker's HTTP: the dialect, and the table of its handlers."""
+    """The HTTP dialect and its table of handlers."""
 
     name = DOOR
 
@@ -69,7 +69,7 @@ class HttpDoor:
         self._timings = {route.call: meter.call(route.call) for route in self.routes}
         self._unknown = meter.call(UNKNOWN_CALL)
 
-    # -- what the ground asks
+    # -- dialect
 
     def open(self, connection: Connection) -> HttpConversation:
         return HttpConversation(self, connection, self._body_bytes_max)
@@ -85,7 +85,7 @@ class HttpDoor:
     # -- requests
 
     def start(self, conversation: HttpConversation, request: Request) -> None:
-        """Begin one request, or keep it until its turn."""
+        """Start a request, or queue it until its turn."""
         connection = conversation.connection
         match = self._router.find(request.path)
         route = self._route(request, match)
@@ -144,7 +144,7 @@ class HttpDoor:
             self._spawn(exchange, self._finish(exchange, answer))
 
     def _slice(self, exchange: Exchange, steps: Sliced[Response | None]) -> None:
-        """Run a handler that works in slices; requests behind it wait until it has done its part."""
+        """Run a handler that works in slices; later requests wait until it has ended."""
         slices = self._waist.slices
         if slices.start(steps, exchange.settle):
             return
@@ -163,7 +163,7 @@ class HttpDoor:
             exchange.refuse(error)
 
     async def _handle_inflated(self, exchange: Exchange, route: Route) -> None:
-        """A small body is inflated here, a large one by a worker; its bytes count as in flight meanwhile."""
+        """Decompress the body, a large one in a worker; meanwhile its bytes count as in flight."""
         request, budget = exchange.request, self.budget
         packed_bytes = len(request.body)
         inflation = Inflation(request.body, min(BODY_BYTES_MAX, self._body_bytes_max))
@@ -183,26 +183,28 @@ class HttpDoor:
         self._tasks.spawn(work, lambda error: exchange.connection.close(f"defect: {error!r}"))
 
     def _refusal(self, request: Request, match: Match | None, route: Route | None) -> Response | None:
-        """What HTTP itself has to say before a handler is asked."""
+        """The rejection of a request by the rules of HTTP itself, before a handler runs."""
         if (foreign := self._foreign(request, is_change=request.method not in SAFE_METHODS)) is not None:
             return foreign
         if match is None:
-            detail = f"there is nothing at {request.path[:200]}"
-            return problem(HTTPStatus.NOT_FOUND, "NoSuchPath", detail, "See /openapi.json for what there is.")
+            detail = f"path {request.path[:200]} does not exist"
+            return problem(
+                HTTPStatus.NOT_FOUND, "NoSuchPath", detail, "See /openapi.json for the available paths."
+            )
         allow = ("Allow", match.allow)
         if request.method == "OPTIONS":
             return Response(
                 HTTPStatus.NO_CONTENT, headers=[allow, *self._origins.preflight(request, match.allow)]
             )
         if route is None:
-            detail = f"{request.method} is not possible here"
+            detail = f"method {request.method} is not allowed for this path"
             advice = f"Use one of {match.allow}."
             return problem(HTTPStatus.METHOD_NOT_ALLOWED, "NoSuchMethod", detail, advice, [allow])
         if route.handler is None:
             advice = "Connect with a WebSocket client, for example examples/http_tail.py."
             needed = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
             return problem(
-                HTTPStatus.UPGRADE_REQUIRED, "WebSocketOnly", "a tail is a WebSocket", advice, needed
+                HTTPStatus.UPGRADE_REQUIRED, "WebSocketOnly", "a tail requires a WebSocket", advice, needed
             )
         return _body_refusal(request) if route.body is not None else _unexpected_body(request)
 
@@ -215,11 +217,11 @@ class HttpDoor:
     # -- WebSocket
 
     def upgrade(self, conversation: HttpConversation, request: Request) -> None:
-        """Turn the connection into a tail, in its turn."""
+        """Switch the connection to a tail, after earlier requests."""
         match = self._router.find(request.path)
         route = self._route(request, match)
         if route is None or route.handler is not None or request.method != "GET":
-            request.keeps_alive = False  # what comes behind it is not read as HTTP any more
+            request.keeps_alive = False  # what follows it is no longer parsed as HTTP
             self.start(conversation, request)
             return
         assert match is not None
@@ -247,7 +249,7 @@ class HttpDoor:
         conversation.become(tail)
 
     def _foreign(self, request: Request, *, is_change: bool) -> Response | None:
-        """The refusal of a request that a web page of another site may have sent in its reader's name."""
+        """The rejection of a request that a web page of another site may have sent on behalf of its user."""
         if not self._hosts.allows(request):
             named = request.authority or request.headers.get("host", "")
             return problem(
@@ -261,7 +263,7 @@ class HttpDoor:
             return problem(
                 HTTPStatus.FORBIDDEN,
                 "ForeignOrigin",
-                f"web pages of {request.headers['origin'][:200]!r} may not do this",
+                f"web pages of {request.headers['origin'][:200]!r} are not allowed to do this",
                 "Add the origin to the setting http_cors_origins if you trust its pages.",
             )
         return None
@@ -270,15 +272,15 @@ class HttpDoor:
 def _body_refusal(request: Request) -> Response | None:
     if not request.has_body:
         advice = "Send the body with Content-Length, or in chunks."
-        return problem(HTTPStatus.LENGTH_REQUIRED, "NoLength", "a body is needed here", advice)
+        return problem(HTTPStatus.LENGTH_REQUIRED, "NoLength", "a body is required", advice)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.coding and request.coding not in CODINGS:
-        detail = f"a body packed with {request.coding[:100]!r} is not understood"
-        advice = "Send the body as it is, or packed with gzip."
+        detail = f"content encoding {request.coding[:100]!r} is not supported"
+        advice = "Send the body uncompressed, or compressed with gzip."
         understood = [("Accept-Encoding", "gzip")]
         return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnknownCoding", detail, advice, understood)
     if kind != JSON:
-        found = f"it came as {kind[:100]}" if kind else "it did not say what it is"
+        found = f"not {kind[:100]}" if kind else "and Content-Type is missing"
         advice = f"Send Content-Type: {JSON}."
         return problem(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "NotJson", f"the body must be JSON, {found}", advice
@@ -290,5 +292,8 @@ def _unexpected_body(request: Request) -> Response | None:
     if not request.body:
         return None
     return problem(
-        HTTPStatus.BAD_REQUEST, "UnaskedBody", "nothing is done with a body here", "Leave the body out."
+        HTTPStatus.BAD_REQUEST,
+        "UnaskedBody",
+        "this request takes no body",
+        "Send the request without a body.",
     )

@@ -1,4 +1,4 @@
-"""One request of the JSON door as its handler sees it: fields, client, answer. Never does its work."""
+"""One request of the JSON door: fields, connection, and how to answer it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.wire.pieces import list_between
 
 
 class JsonCall:
-    """Answered once, with what was found or with an error; the client's own `id` goes back with it."""
+    """Answered once, with a result or an error; echoes the client's `id`."""
 
     __slots__ = ("_id", "_on_answered", "_slot", "connection", "fields")
 
@@ -46,7 +46,7 @@ class JsonCall:
     def answer_list(
         self, before: dict[str, Any], name: str, pieces: Sequence[bytes], after: dict[str, Any]
     ) -> None:
-        """Answer with a long list whose elements are encoded already."""
+        """Answer with a long list of encoded elements."""
         content = list_between(encode_json, {"ok": True, **self._id, **before}, name, pieces, after)
         self._send(frame_pieces(content))
 
@@ -58,7 +58,7 @@ class JsonCall:
         self._send(frame_pieces([body]))
 
     def check(self, outcome: Exception | None) -> None:
-        """What a sliced work has come to: its error is the answer, a defect the end."""
+        """Handle the outcome of a sliced work: a BrokerError is the answer, a defect closes the connection."""
         if isinstance(outcome, BrokerError):
             self.refuse(outcome)
         elif outcome is not None:
@@ -75,4 +75,5 @@ class JsonCall:
 
 
 Handler = Callable[[JsonCall], Coroutine[Any, Any, None] | Sliced[None] | None]
-"""Answers now or later, or is a coroutine or a sliced work that will. BrokerError is answered for it."""
+"""Answers now or later, or returns a coroutine or sliced work that does. A raised BrokerError is sent as the
+answer."""

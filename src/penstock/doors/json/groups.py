@@ -1,7 +1,7 @@
-"""JOIN, HEARTBEAT, LEAVE, COMMIT and OFFSETS: members of the same groups that Kafka's clients are in.
+"""JOIN, HEARTBEAT, LEAVE, COMMIT and OFFSETS: members share groups with Kafka clients.
 
-A member speaks the protocol in which the broker assigns: it joins, says with every heartbeat what it holds, and is told
-what it is to hold. Never decides anything.
+Members use the consumer protocol (server-side assignment): a member joins, reports its partitions with every
+heartbeat, and gets its assignment in the response.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from penstock.wire.json.fields import INT32_MAX, Fields, shown
 
 CLIENT_NAME = "json"
 REBALANCE_MS = 60_000
-"""How long a member has to give up what it no longer holds, unless it says otherwise."""
+"""Default time that a member has to revoke partitions."""
 
 
 class JsonGroupHandlers:
-    """Answers members of groups, and those who commit for one."""
+    """Handlers of group requests."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
@@ -47,13 +47,13 @@ class JsonGroupHandlers:
         self._committed = waist.committed
 
     async def _open(self, call: JsonCall, group_id: str) -> None:
-        """There is no call that looks for a coordinator here: whoever needs it makes it ready."""
+        """Open the coordinator: this protocol has no separate call to find it."""
         await self._coordinators.open(call.session, CoordinatorKind.GROUP, [group_id])
 
     # -- members
 
     async def join(self, call: JsonCall) -> None:
-        """A new member, or one that has to begin anew."""
+        """Add a new member, or one that must rejoin."""
         fields = call.fields
         group_id, topics = fields.text("group"), _texts("topics", _bounded("topics", fields))
         beat = MemberHeartbeat(
@@ -71,7 +71,7 @@ class JsonGroupHandlers:
         await self._slices.run(once(lambda: self._beat(call, group_id, beat)))
 
     async def heartbeat(self, call: JsonCall) -> None:
-        """The member lives and holds `assignment`; the answer says what it is to hold now."""
+        """Renew the session of a member that holds `assignment`; the response contains the current assignment."""
         fields = call.fields
         group_id = fields.text("group")
         beat = MemberHeartbeat(
@@ -122,7 +122,7 @@ class JsonGroupHandlers:
         self._groups.beat(call.session, group_id, beat, answered)
 
     def _owned(self, call: JsonCall, listed: list[Any]) -> Assignment:
-        """What a member says it holds. A topic that is gone meanwhile cannot be held."""
+        """The partitions that a member reports; deleted topics are left out."""
         owned: dict[bytes, set[int]] = {}
         for place in map(_place, listed):
             topic_id = self._topics.id_of(call.session, place.topic)
@@ -138,7 +138,7 @@ class JsonGroupHandlers:
     # -- offsets
 
     async def commit(self, call: JsonCall) -> None:
-        """Answered when the offsets are durable; each has its own result if any is refused."""
+        """Answered when the offsets are durable; with one result per offset if any is rejected."""
         fields = call.fields
         group_id, by = fields.text("group"), _committer(fields)
         rows = _bounded("offsets", fields)
@@ -169,7 +169,7 @@ class JsonGroupHandlers:
         return entries
 
     async def offsets(self, call: JsonCall) -> None:
-        """Where the partitions of some topics begin and end and, for a group, how far it is."""
+        """Start and end offsets of the partitions of topics and, for a group, the committed offsets."""
         fields = call.fields
         group_id = fields.optional_text("group")
         topics = _texts("topics", fields.listed("topics"))
@@ -199,7 +199,7 @@ class JsonGroupHandlers:
         for name in topics:
             count = self._topics.get(call.session, name).partition_count
             if len(places) + count > REQUEST_ELEMENTS_MAX:
-                raise TooLarge(f"OFFSETS answers for at most {REQUEST_ELEMENTS_MAX} partitions")
+                raise TooLarge(f"OFFSETS supports at most {REQUEST_ELEMENTS_MAX} partitions")
             places += [TopicPartition(name, index) for index in range(count)]
             yield 1 + count // 16
         return places
@@ -211,12 +211,12 @@ class JsonGroupHandlers:
 def _bounded(name: str, fields: Fields) -> list[Any]:
     listed = fields.listed(name)
     if len(listed) > GROUP_CALL_ELEMENTS_MAX:
-        raise TooLarge(f"{name!r} has {len(listed)} entries; at most {GROUP_CALL_ELEMENTS_MAX} are possible")
+        raise TooLarge(f"{name!r} has {len(listed)} entries; at most {GROUP_CALL_ELEMENTS_MAX} are allowed")
     return listed
 
 
 def _committer(fields: Fields) -> Committer:
-    """A member at its epoch, or somebody outside of the group."""
+    """The committer: a member at its epoch, or a client outside the group."""
     member, instance = fields.optional_text("member"), fields.optional_text("instance")
     if member is None:
         return Committer()
@@ -250,5 +250,5 @@ def _texts(name: str, found: Iterable[Any]) -> tuple[str, ...]:
     texts = tuple(found)
     for one in texts:
         if not isinstance(one, str):
-            raise Malformed(f"{name!r} is a list of strings, {shown(one)} is none")
+            raise Malformed(f"{name!r} must be a list of strings, {shown(one)} is not a string")
     return texts

@@ -1,4 +1,4 @@
-"""PRODUCE and CONSUME: messages in and out. Never builds or opens a batch."""
+"""PRODUCE and CONSUME: publish and read messages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from penstock.wire.json.frames import encode_json
 from penstock.wire.json.messages import decode_message, encode_message
 
 MESSAGES_MAX = 10_000
-"""How many messages one request may produce or consume."""
+"""Maximum messages per request."""
 
 ANSWER_BYTES_MAX = 8 << 20
-"""How much of what clients wrote goes into one answer of CONSUME, beyond its first message."""
+"""Maximum message bytes per CONSUME response, beyond the first message."""
 
 CONSUMED = 100
 _EARLIEST = "earliest"
@@ -30,7 +30,7 @@ _EDGES = {_EARLIEST: Edge.EARLIEST, "latest": Edge.LATEST}
 
 
 class RecordHandlers:
-    """Writes and reads messages."""
+    """Handlers of PRODUCE and CONSUME."""
 
     def __init__(self, waist: Waist) -> None:
         self._publisher = waist.publisher()
@@ -43,7 +43,7 @@ class RecordHandlers:
     # -- PRODUCE
 
     def produce(self, call: JsonCall) -> Sliced[None] | None:
-        """One message, or a list of them in `messages`; answered when they are durable."""
+        """Publish one message, or a list in `messages`; answered when they are durable."""
         fields = call.fields
         topic = fields.text("topic")
         partition = fields.number("partition", high=INT32_MAX) if "partition" in fields else None
@@ -79,7 +79,7 @@ class RecordHandlers:
     # -- CONSUME
 
     def consume(self, call: JsonCall) -> None:
-        """Messages from an offset on; waits for the first if asked to."""
+        """Read messages from an offset on; optionally waits for the first."""
         fields = call.fields
         level = fields.choice("isolation", "read_committed", "read_uncommitted")
         isolation = Isolation.READ_COMMITTED if level == "read_committed" else Isolation.READ_UNCOMMITTED
@@ -105,7 +105,7 @@ class RecordHandlers:
         )
 
     def _offset(self, call: JsonCall, wanted: Wanted, place: object) -> int:
-        """A number, `earliest`, `latest`, or the first message at or after `{"time": ms}`."""
+        """Resolve a number, `earliest`, `latest`, or `{"time": ms}` to an offset."""
         when: Edge | int | None = _EDGES.get(place) if isinstance(place, str) else None
         if isinstance(place, dict):
             fields = Fields(place, "'offset'")
@@ -118,7 +118,7 @@ class RecordHandlers:
 
 def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:
     if len(messages) > MESSAGES_MAX:
-        raise Malformed(f"one request produces at most {MESSAGES_MAX} messages, not {len(messages)}")
+        raise Malformed(f"a request can produce at most {MESSAGES_MAX} messages, not {len(messages)}")
     records = []
     for some in chunks(messages):
         for one in some:
@@ -137,7 +137,7 @@ def _answer_one(call: JsonCall, outcome: Published | BrokerError) -> None:
 
 
 def _answer_all(call: JsonCall, outcomes: list[Published | BrokerError]) -> None:
-    """Each message has its own result; the answer is an error if any of them has one."""
+    """One result per message; the response is an error if any message failed."""
     results: list[dict[str, Any]] = [
         error_fields(one)
         if isinstance(one, BrokerError)

@@ -1,8 +1,8 @@
-"""The JSON door: frames to handlers, answers in the order of the requests. Never does a handler's work.
+"""The JSON door: dispatches frames to handlers; replies are in request order.
 
-PRODUCE requests run side by side; everything else begins when all before it is answered, and those behind it wait for
-its answer, so that a client that sends many requests in one go sees the effects of the earlier ones. HEARTBEAT alone
-overtakes what only reads: a member that waits for messages must not lose its session meanwhile.
+PRODUCE requests run concurrently; every other request starts when all earlier ones are answered, and later ones wait
+for its reply, so that pipelined requests see the effects of earlier ones. HEARTBEAT may overtake reads: a member that
+waits for messages must not lose its session.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ READS = frozenset({"CONSUME", "OFFSETS", "LIST_TOPICS", "METADATA"})
 
 
 class JsonDoor:
-    """The dialect of one broker."""
+    """The JSON dialect."""
 
     name = DOOR
 
@@ -65,7 +65,7 @@ class JsonDoor:
         self._records.release_waiting()
 
     def start(self, call: JsonCall, handler: Handler) -> None:
-        """Begin one request; its errors are its answer."""
+        """Start a request; its errors are sent as the answer."""
         try:
             work = handler(call)
         except BrokerError as error:
@@ -77,7 +77,7 @@ class JsonDoor:
             self._slice(call, work)
 
     def _slice(self, call: JsonCall, steps: Sliced[None]) -> None:
-        """Run a handler that works in slices; requests behind it wait until it has done its part."""
+        """Run a handler that works in slices; later requests wait until it has ended."""
         if self._slices.start(steps, call.check):
             return
         release_hold = call.connection.hold()
@@ -97,7 +97,7 @@ async def _finish(call: JsonCall, work: CoroutineType[Any, Any, None]) -> None:
 
 
 class JsonConversation:
-    """One client."""
+    """The conversation of one JSON connection."""
 
     __slots__ = ("_changes", "_connection", "_door")
 
@@ -108,7 +108,7 @@ class JsonConversation:
         self._door = door
         self._connection = connection
         self._changes = 0
-        """Requests that a HEARTBEAT must not overtake: not answered, and more than a read."""
+        """Unanswered requests that a HEARTBEAT must not overtake: all but reads."""
 
     def handle(self, frame: memoryview) -> None:
         own_id: dict[str, Any] = {}
@@ -121,7 +121,7 @@ class JsonConversation:
             handler = self._door.handlers.get(command)
             if handler is None:
                 known = ", ".join(self._door.handlers)
-                raise Malformed(f"there is no command {shown(command)}; there are {known}")
+                raise Malformed(f"unknown command {shown(command)}; supported: {known}")
         except (Malformed, TooLarge) as error:
             self._connection.answer((encode_object({"ok": False, **own_id, **error_fields(error)}),))
             return
@@ -149,5 +149,5 @@ class JsonConversation:
 
 def _checked_id(found: object) -> object:
     if found is not None and not isinstance(found, str | int | float):
-        raise Malformed(f"'id' is a string or a number, not {shown(found)}")
+        raise Malformed(f"'id' must be a string or a number, not {shown(found)}")
     return found

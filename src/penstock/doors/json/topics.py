@@ -1,4 +1,4 @@
-"""CREATE_TOPIC, LIST_TOPICS and METADATA: which topics there are. Never decides about one; the catalog does."""
+"""CREATE_TOPIC, LIST_TOPICS and METADATA."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.wire.json.fields import INT32_MAX, shown
 
 
 class JsonTopicHandlers:
-    """Makes topics and tells of them."""
+    """Handlers of topic requests."""
 
     def __init__(self, waist: Waist) -> None:
         self._cluster = waist.cluster
         self._verbs = waist.topics
 
     async def create_topic(self, call: JsonCall) -> None:
-        """Answered when the topic is durable."""
+        """Create a topic; answered when it is durable."""
         fields = call.fields
         name = fields.text("topic")
         count = fields.number("partitions", low=1, high=INT32_MAX) if "partitions" in fields else None
@@ -31,13 +31,13 @@ class JsonTopicHandlers:
         call.answer({"topic": name, "partitions": topic.partition_count})
 
     def list_topics(self, call: JsonCall) -> Sliced[None]:
-        """Names and how many partitions each has."""
+        """List topics with their number of partitions."""
         call.fields.check_empty()
         rows = ({"topic": one.name, "partitions": one.partition_count} for one in self._topics(call))
         return call.answer_rows({}, "topics", rows)
 
     def metadata(self, call: JsonCall) -> Sliced[None]:
-        """The node, and one topic or all with their partitions and settings."""
+        """Describe the node, and one topic or all with partitions and settings."""
         name = call.fields.optional_text("topic")
         call.fields.check_empty()
         topics = self._topics(call) if name is None else [self._verbs.get(call.session, name)]
@@ -46,7 +46,7 @@ class JsonTopicHandlers:
         return call.answer_rows(head, "topics", self._rows(call, topics))
 
     def _rows(self, call: JsonCall, topics: list[Topic]) -> Iterator[dict[str, Any]]:
-        """A topic that is deleted meanwhile is left out."""
+        """Topics deleted meanwhile are left out."""
         for topic in topics:
             partitions = [
                 {
@@ -65,11 +65,11 @@ class JsonTopicHandlers:
 
 
 def _overrides(found: object) -> dict[str, str | None]:
-    """Settings of a topic, as texts: numbers and switches may be written as such."""
+    """Topic settings as strings; numbers and booleans are converted."""
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise Malformed(f"'config' is an object of settings, not {shown(found)}")
+        raise Malformed(f"'config' must be an object of settings, not {shown(found)}")
     overrides: dict[str, str | None] = {}
     for name, value in found.items():
         if isinstance(value, bool):
@@ -77,5 +77,5 @@ def _overrides(found: object) -> dict[str, str | None]:
         elif isinstance(value, str | int):
             overrides[name] = str(value)
         else:
-            raise Malformed(f"the setting {name!r} is a string, a number or a switch, not {shown(value)}")
+            raise Malformed(f"the setting {name!r} must be a string, number or boolean, not {shown(value)}")
     return overrides

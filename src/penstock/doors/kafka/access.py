@@ -1,6 +1,6 @@
-"""Access lists, quotas and credentials, as Kafka answers about them.
+"""ACLs, client quotas and SCRAM credentials.
 
-A request with more ACLs than are allowed ends its connection: its answer has no place for an error of the whole.
+A request with too many ACLs closes its connection: the response has no field for a request-level error.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _ENTITIES = frozenset({"user", "client-id", "ip"})
 _MATCHES = frozenset({0, 1, 2})
-"""Kafka's numbers for the entity of that name, the default entity, and any that is named."""
+"""Kafka's match types: exact name, default entity, any named entity."""
 
 
 class AccessHandlers:
-    """Answers the calls about ACLs, client quotas and SCRAM credentials."""
+    """Handlers of calls about ACLs, client quotas and SCRAM credentials."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.security
 
     def handlers(self) -> dict[int, Handler]:
-        """Who answers what."""
+        """Handlers by API key."""
         return {
             ApiKey.DESCRIBE_ACLS: self.describe_acls,
             ApiKey.CREATE_ACLS: self.create_acls,
@@ -64,7 +64,7 @@ class AccessHandlers:
     def describe_client_quotas(
         self, call: Call, request: messages.DescribeClientQuotasRequest
     ) -> messages.DescribeClientQuotasResponse:
-        """No entity has a quota, so every filter that makes sense finds nothing."""
+        """No entity has a quota, so every valid filter matches nothing."""
         response = messages.DescribeClientQuotasResponse
         try:
             self._verbs.describe_quotas(call.session)
@@ -89,7 +89,7 @@ class AccessHandlers:
 
 
 def _refused(verb: Callable[[Session], None], call: Call) -> tuple[int, str | None]:
-    """Code and words of what a verb raises."""
+    """Error code and message of a verb."""
     try:
         verb(call.session)
     except BrokerError as error:
@@ -98,7 +98,7 @@ def _refused(verb: Callable[[Session], None], call: Call) -> tuple[int, str | No
 
 
 def _check_filter(components: list[messages.DescribeClientQuotasRequest.ComponentData]) -> None:
-    """What Kafka refuses of a filter, in its words."""
+    """Validate a filter as Kafka does, with its messages."""
     seen: set[str] = set()
     for one in components:
         if not one.entity_type:

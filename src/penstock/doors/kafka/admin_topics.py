@@ -1,4 +1,4 @@
-"""Topics as clients manage them: create, delete, grow, cut off at the start. Never alters a setting."""
+"""CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _BY_ID_FROM = 6
-"""The first version of DeleteTopics that may name topics by id."""
+"""First version of DeleteTopics that accepts topic ids."""
 
 _AS_CONFIGURED = -1
 _NO_OFFSET = -1
 _ANSWER_UNITS = 1
 _DELETION_UNITS = 8
-"""What an entry costs, see SLICE_UNITS."""
+"""Cost of one entry, see SLICE_UNITS."""
 
 
 class _TopicAnswer(Protocol):
-    """What the answers about single topics have in common."""
+    """The fields shared by all per-topic results."""
 
     error_code: int
     error_message: str | None
@@ -38,7 +38,7 @@ AnswerT = TypeVar("AnswerT", bound=_TopicAnswer)
 
 
 class TopicHandlers:
-    """Answers CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
+    """Handlers of topic administration."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.topics
@@ -56,7 +56,7 @@ class TopicHandlers:
     async def create_topics(
         self, call: Call, request: messages.CreateTopicsRequest
     ) -> messages.CreateTopicsResponse:
-        """Make the topics of one request, or only say whether they could be made."""
+        """Create the topics of one request, or only validate it."""
         twice = repeated(topic.name for topic in request.topics)
         wanted: list[NewTopic | BrokerError] = []
         pace = Pace()
@@ -77,7 +77,7 @@ class TopicHandlers:
     async def delete_topics(
         self, call: Call, request: messages.DeleteTopicsRequest
     ) -> messages.DeleteTopicsResponse:
-        """Remove topics, by name or, in newer versions, by id."""
+        """Delete topics by name or, in newer versions, by id."""
         state = messages.DeleteTopicsRequest.DeleteTopicState
         if call.version >= _BY_ID_FROM:
             requested = request.topics
@@ -87,7 +87,7 @@ class TopicHandlers:
         answers, pace = [], Pace()
         for one in requested:
             if (one.name is None) == (one.topic_id == NO_ID):
-                wanted.append(InvalidRequest("a topic to delete is named either by its name or by its id"))
+                wanted.append(InvalidRequest("a topic to delete needs either a name or an id"))
             else:
                 wanted.append(one.topic_id if one.name is None else one.name)
             await pace.spend(_ANSWER_UNITS)
@@ -106,7 +106,7 @@ class TopicHandlers:
     async def create_partitions(
         self, call: Call, request: messages.CreatePartitionsRequest
     ) -> messages.CreatePartitionsResponse:
-        """Give topics more partitions."""
+        """Add partitions to topics."""
         twice = repeated(topic.name for topic in request.topics)
         pace = Pace()
         await pace.spend(len(request.topics) // 4)
@@ -124,14 +124,14 @@ class TopicHandlers:
             await pace.spend(_ANSWER_UNITS)
         return messages.CreatePartitionsResponse(results=answers)
 
-    # -- truncate from the start
+    # -- delete records
 
     async def delete_records(
         self, call: Call, request: messages.DeleteRecordsRequest
     ) -> messages.DeleteRecordsResponse:
-        """Forget the records before an offset, partition by partition.
+        """Delete the records before an offset, partition by partition.
 
-        The timeout is for replicas that lag behind: a client that gives none (0) still wants the records deleted.
+        The timeout concerns lagging replicas: with a timeout of 0 the records are still deleted.
         """
         deadline = Deadline(request.timeout_ms if request.timeout_ms > 0 else None)
         topics, pace = [], Pace()
@@ -203,7 +203,7 @@ def _growth(
 
 
 def _with_error(answer: AnswerT, error: BrokerError | None) -> AnswerT:
-    """Write into an answer what went wrong, if anything did."""
+    """Add the error, if any, to a result."""
     if error is not None:
         answer.error_code = code_of(error)
         answer.error_message = message_of(error)

@@ -1,6 +1,6 @@
-"""One request as its handler sees it.
+"""One request of the Kafka door.
 
-Who asks, in which version, and how the answer goes back. Never touches the broker.
+Connection, session, API version, and how to send the response.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.wire.kafka import KafkaMessage, encode_response, encode_response_s
 
 
 class Call:
-    """Everything about one request but its body."""
+    """One request without its body."""
 
     __slots__ = (
         "_slices",
@@ -42,7 +42,7 @@ class Call:
         self.on_answered: Callable[[], None] | None = None
 
     def reserve_slot(self, slices: Slices) -> None:
-        """This request is large: it stands in line from now on, and its answer is encoded in slices."""
+        """Mark the request as large: it reserves its reply slot now, and its response is encoded in slices."""
         self._slices = slices
         if self._slot is None:
             self._slot = self.connection.reserve()
@@ -52,18 +52,18 @@ class Call:
         return self._slices is not None
 
     def encode(self, body: KafkaMessage) -> list[Any]:
-        """The whole frame of the answer."""
+        """Encode the response frame."""
         return encode_response(self.api_key, self.version, self.correlation_id, body)
 
     def answer(self, body: KafkaMessage) -> None:
-        """Answer now, in line behind the requests before this one."""
+        """Answer now; the reply is sent after those of earlier requests."""
         if self._slot is None:
             self.connection.answer(self.encode(body))
         else:
             self._fill(self._slot, body)
 
     def answer_later(self) -> Callable[[KafkaMessage], None]:
-        """Take a place in line and answer when the returned function is called with the body, once."""
+        """Reserve a reply slot; the returned function answers with the body, once."""
         slot = self._slot = self._slot or self.connection.reserve()
 
         def answer(body: KafkaMessage) -> None:
@@ -90,5 +90,5 @@ class Call:
 
 Answer = KafkaMessage | Coroutine[Any, Any, KafkaMessage | None] | Sliced[KafkaMessage | None] | None
 Handler = Callable[[Call, Any], Answer]
-"""Takes the request of its API, as `dispatch` decoded it. Returns the body of the answer, a coroutine or a sliced work
-that will, or None when it answers by itself (or not at all)."""
+"""Takes the decoded request. Returns the response body, a coroutine or sliced work that produces it, or None if it
+answers by itself (or not at all)."""

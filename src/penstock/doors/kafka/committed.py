@@ -28,14 +28,14 @@ _BEFORE_9: dict[type[BrokerError], ErrorCode] = {
     UnknownGroup: ErrorCode.ILLEGAL_GENERATION,
     StaleMember: ErrorCode.UNSUPPORTED_VERSION,
 }
-"""What a commit is answered in the versions that are older than consumer groups."""
+"""Error codes of OffsetCommit in versions older than consumer groups."""
 _MANY_GROUPS_FROM = 8
 _GROUP_ERROR_FROM = 2
 _ENTRIES_PER_UNIT = 4
 
 
 class CommittedHandlers:
-    """Answers the calls about committed offsets."""
+    """Handlers of calls about committed offsets."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.committed
@@ -81,7 +81,7 @@ class CommittedHandlers:
     # -- OffsetFetch
 
     def offset_fetch(self, call: Call, request: messages.OffsetFetchRequest) -> Sliced[None]:
-        """Answered with what is durable. From version 8 on, for many groups at once."""
+        """Answered with durable offsets; from version 8 on, for several groups."""
         answer = call.answer_later()
         response = messages.OffsetFetchResponse
         if call.version < _MANY_GROUPS_FROM:
@@ -150,7 +150,7 @@ class CommittedHandlers:
             done((topics, 0))
 
     def _name(self, call: Call, topic: Any) -> str | None:
-        """The topic's name; None for an id that is not known. A name need not be: its offsets are then none."""
+        """The topic's name; None for an unknown id. The name of a missing topic is returned as is."""
         if call.version < _BY_ID_FROM:
             return str(topic.name)
         return self._topics.name_of(call.session, topic.topic_id)
@@ -185,7 +185,7 @@ class CommittedHandlers:
         return answers
 
     def _refused(self, call: Call, request: Any, code: int) -> list[Any]:
-        """Before there was an error for the whole, each partition carried it."""
+        """Older versions have no group-level error: every partition carries it."""
         return [
             _topic(
                 call, topic.name, b"", [_partition(call, one, None, code) for one in topic.partition_indexes]
@@ -196,7 +196,7 @@ class CommittedHandlers:
     # -- OffsetDelete
 
     def offset_delete(self, call: Call, request: messages.OffsetDeleteRequest) -> Sliced[None]:
-        """Answered when they are gone for good."""
+        """Answered when the deletion is durable."""
         response = messages.OffsetDeleteResponse
         wanted: list[tuple[str | bytes, int]] = []
         answers: list[Any] = []

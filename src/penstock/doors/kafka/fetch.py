@@ -1,6 +1,6 @@
-"""Fetch: runs of batches from many partitions, waiting for data if asked to. Never copies records through Python.
+"""Fetch: batches from many partitions, optionally waiting for data. Records are sent with sendfile where possible.
 
-Fetch sessions are not kept: every answer carries session 0, which tells clients to go on sending whole requests.
+Fetch sessions are not supported: every response has session id 0, so clients keep sending full requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SESSION_FINAL_EPOCH = -1
 
 
 class FetchPass:
-    """One pass over the partitions of a request: how much it found, and whether anything was refused."""
+    """One pass over the partitions of a request: what was found, and whether any partition failed."""
 
     __slots__ = (
         "_min_bytes",
@@ -45,7 +45,7 @@ class FetchPass:
         self.found_bytes = 0
         self.must_answer = not request.topics
         self.sources: list[FetchSource] = []
-        """Every partition that was found, to be waited on."""
+        """Every partition found, for waiting."""
         self._min_bytes = request.min_bytes
         self._runs: list[tuple[FetchSource, int]] = []
 
@@ -59,14 +59,14 @@ class FetchPass:
         return bool(self.must_answer or self.found_bytes >= self._min_bytes)
 
     def answer(self) -> messages.FetchResponse:
-        """The body, to be sent: what is in it counts as read."""
+        """The response body; counts its bytes as sent."""
         for source, run_bytes in self._runs:
             source.traffic.out_bytes += run_bytes
         return self.body
 
 
 class FetchHandler:
-    """Answers Fetch."""
+    """Handler of Fetch."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.fetch
@@ -76,7 +76,7 @@ class FetchHandler:
     def fetch(
         self, call: Call, request: messages.FetchRequest
     ) -> messages.FetchResponse | Sliced[messages.FetchResponse | None] | None:
-        """Answer at once if there is enough, an error, or no patience; else wait for data."""
+        """Answer immediately if there is enough data, an error, or no wait time; otherwise wait."""
         refusal = _check_request(request)
         if refusal is not None:
             return messages.FetchResponse(error_code=refusal, responses=[])
@@ -106,7 +106,7 @@ class FetchHandler:
         self._waits.release()
 
     def read(self, call: Call, request: messages.FetchRequest) -> FetchPass:
-        """Read what is there, in the order asked for, within the limits of the request."""
+        """Read what is available, in request order, within the limits of the request."""
         fetch_pass = FetchPass(request)
         for topic in request.topics:
             answers = [self._read_one(call, topic, one, fetch_pass) for one in topic.partitions]
@@ -118,7 +118,7 @@ class FetchHandler:
     def _fetch_large(
         self, call: Call, request: messages.FetchRequest
     ) -> Sliced[messages.FetchResponse | None]:
-        """The same in slices. Waits for a shorter time if the request counts as large."""
+        """The same in slices. The wait time is shorter for large requests."""
         wait_ms = min(request.max_wait_ms, LARGE_FETCH_WAIT_MS_MAX if call.is_large else request.max_wait_ms)
         until_s = asyncio.get_running_loop().time() + wait_ms / 1000
         fetch_pass = yield from self._read_large(call, request)
@@ -135,7 +135,7 @@ class FetchHandler:
         until_s: float,
         answer: Callable[[messages.FetchResponse], None],
     ) -> None:
-        """Read again, in slices, when something has changed or the time is up."""
+        """Read again, in slices, when a partition changes or the time is up."""
         loop = asyncio.get_running_loop()
 
         def read_again(outcome: FetchPass | Exception) -> None:
@@ -180,7 +180,8 @@ class FetchHandler:
         *,
         reads_small: bool = False,
     ) -> messages.FetchResponse.PartitionData:
-        """`reads_small`: short runs are read here, in slices, because all of them would be sent in one turn."""
+        """`reads_small`: read short runs here, in slices; otherwise all of them would be read in one loop iteration
+        when sending."""
         left_bytes, isolation = fetch_pass.left_bytes, fetch_pass.isolation
         answer = messages.FetchResponse.PartitionData(
             partition_index=one.partition,
@@ -234,19 +235,19 @@ def _topic(
 
 
 def _check_request(request: messages.FetchRequest) -> int | None:
-    """Refuse what this broker has no part in: replicas of a cluster, and sessions that it never gave out."""
+    """Reject fetches of replicas, and fetch sessions, which this broker does not create."""
     state = request.replica_state
     if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
         return int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
         return int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     if request.isolation_level not in (0, 1):
-        raise InvalidRequest(f"isolation level {request.isolation_level} is neither 0 nor 1")
+        raise InvalidRequest(f"isolation level {request.isolation_level} is not supported; it must be 0 or 1")
     return None
 
 
 def _aborted(found: Fetched, start: int, end: int) -> list[messages.FetchResponse.AbortedTransaction]:
-    """What a reader of committed records must leave out of those from `start` up to `end`."""
+    """The aborted transactions that a read_committed reader must skip from `start` up to `end`."""
     return [
         messages.FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
         for one in found.source.aborted_between(start, end)

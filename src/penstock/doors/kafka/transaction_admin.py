@@ -1,4 +1,4 @@
-"""What tools ask about transactions and producers, and the markers with which they end hanging ones. Never fences."""
+"""WriteTxnMarkers, DescribeProducers, DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
 _BUMPED_FROM = 2
-"""Markers of this transaction version have an epoch above that of the transaction they end."""
+"""First transaction version whose markers have a higher epoch than the transaction they end."""
 
 
 _MARKER_UNITS = 8
 
 
 class TransactionAdminHandlers:
-    """Answers WriteTxnMarkers, DescribeProducers, DescribeTransactions and ListTransactions."""
+    """Handlers of transaction administration."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.transactions
@@ -33,7 +33,7 @@ class TransactionAdminHandlers:
     async def write_markers(
         self, call: Call, request: messages.WriteTxnMarkersRequest
     ) -> messages.WriteTxnMarkersResponse:
-        """End what producers have open, partition by partition; each has its own outcome."""
+        """End open transactions of producers by partition; each has its own result."""
         response = messages.WriteTxnMarkersResponse
         answers = []
         pace = Pace()
@@ -73,7 +73,7 @@ class TransactionAdminHandlers:
     def describe_producers(
         self, call: Call, request: messages.DescribeProducersRequest
     ) -> Sliced[messages.DescribeProducersResponse]:
-        """Who has written to these partitions lately, and who has a transaction open there."""
+        """The active producers of partitions, with their open transactions."""
         response = messages.DescribeProducersResponse
         topics = []
         for topic in request.topics:
@@ -96,7 +96,7 @@ class TransactionAdminHandlers:
     def describe_transactions(
         self, call: Call, request: messages.DescribeTransactionsRequest
     ) -> Sliced[messages.DescribeTransactionsResponse]:
-        """All that is known of transactional ids."""
+        """The state of transactional ids."""
         states: list[Any] = []
         for transactional_ids in chunks(request.transactional_ids):
             states += [self._describe(call, transactional_id) for transactional_id in transactional_ids]
@@ -128,7 +128,7 @@ class TransactionAdminHandlers:
     def list_transactions(
         self, call: Call, request: messages.ListTransactionsRequest
     ) -> Sliced[messages.ListTransactionsResponse]:
-        """Transactional ids, or those that pass all the filters that are given."""
+        """The transactional ids that match all given filters."""
         response = messages.ListTransactionsResponse
         unknown = [name for name in request.state_filters if name not in STATES]
         wanted = TransactionFilter(

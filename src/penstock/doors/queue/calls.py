@@ -1,6 +1,6 @@
-"""What clients ask the queue door for besides messages: topics, subscriptions, membership. One verb per request.
+"""Requests of the queue door other than messages: topics, subscriptions, membership.
 
-Each verb answers the properties, the sequence number or the body of its success, or raises.
+Each handler returns the properties and the body of its response, or raises BrokerError.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from penstock.wire.queue.request_properties import (
 )
 
 WINDOW_DEFAULT = 100
-"""Messages that a member may hold if it does not say how many."""
+"""Default window of a member."""
 
 
 class CallResult(NamedTuple):
-    """A success."""
+    """Properties and body of a successful response."""
 
     properties: Properties = ()
     body: bytes = b""
 
 
 class Caller(Protocol):
-    """Who asks."""
+    """The conversation that a call belongs to."""
 
     membership: Membership
 
@@ -69,7 +69,7 @@ class Caller(Protocol):
 
 
 class Calls:
-    """Carries requests out. One for all clients of the door."""
+    """Runs requests. One instance for all clients of the door."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
@@ -88,7 +88,7 @@ class Calls:
         }
 
     def make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
-        """Begin a call; its place in line is filled when it is done."""
+        """Start a call; its reply slot is filled when it is done."""
         self._tasks.spawn(self._make(caller, fields, slot))
 
     async def _make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
@@ -102,7 +102,7 @@ class Calls:
     # -- verbs
 
     async def _create_topic(self, caller: Caller, fields: RequestProperties) -> CallResult:
-        """A topic of the same name is no mistake, unless it is not as wished."""
+        """An existing topic is accepted unless its number of partitions differs."""
         new = NewTopic(fields.text(TOPIC), fields.number(PARTITIONS))
         is_new = await self._topics.ensure(caller.session, new)
         return CallResult(((EXISTED, FALSE if is_new else TRUE),))
@@ -156,7 +156,7 @@ class Calls:
     async def _redrive(self, caller: Caller, fields: RequestProperties) -> CallResult:
         count = fields.number(COUNT)
         if count is not None and count < 1:
-            raise InvalidRequest(f"REDRIVE: {COUNT} is at least 1, not {count}")
+            raise InvalidRequest(f"REDRIVE: {COUNT} must be at least 1, not {count}")
         moved = await self._subscriptions.redrive(caller.session, fields.text(SUBSCRIPTION), count)
         return CallResult(((COUNT, str(moved)),))
 

@@ -1,6 +1,6 @@
-"""What one connection is a member of: messages out as frames, words of members in, back-pressure, signs of life.
+"""The subscription memberships of one connection: delivery, acknowledgements, back-pressure, liveness.
 
-Never decides who gets what; the subscription does.
+The subscription decides which member gets which message.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from penstock.wire.queue.request_properties import (
 )
 
 WAITING_BYTES_MAX = 1 << 20
-"""Bytes that may wait for a member that does not read; beyond it, others get the messages."""
+"""Bytes that may wait for a slow member; beyond it, other members get the messages."""
 
 SILENCE_BEATS = 3
-"""A member that says nothing for so many heartbeats is gone."""
+"""Missed heartbeats after which a member is removed."""
 
 ACK_CACHE_MAX = 256
-"""So many forms of acknowledgement are remembered: one for each partition is enough."""
+"""Maximum cached acknowledgements: one per partition is enough."""
 
 RENEW = "renew"
 _PLAIN = frozenset({SUBSCRIPTION, PARTITION, OUTCOME})
@@ -42,7 +42,7 @@ _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
 class CachedAck(NamedTuple):
-    """An acknowledgement that says no more than that messages are done, as it was understood before."""
+    """A parsed acknowledgement that only accepts a message; it differs from the next one in its offset only."""
 
     seat: Seat
     partition: int
@@ -50,7 +50,7 @@ class CachedAck(NamedTuple):
 
 
 class Membership:
-    """The seats of one connection, a seat for each subscription."""
+    """The seats of one connection, one per subscription."""
 
     def __init__(self, connection: Connection, heartbeat_ms: int) -> None:
         self._connection = connection
@@ -61,15 +61,15 @@ class Membership:
         self._active_at = self._loop.time()
         self._watch: asyncio.TimerHandle | None = None
         self.ack_cache: dict[bytes, CachedAck] = {}
-        """Acknowledgements as they lie in their frames, kept because they repeat themselves."""
+        """Parsed acknowledgements by their raw properties: members repeat the same ones."""
 
-    # -- coming and going
+    # -- join and leave
 
     def join(self, subscriptions: SubscriptionVerbs, name: str, member_id: str, window: int) -> Seat:
         if name in self._seats:
-            raise InvalidRequest(f"this connection is a member of {name!r} already")
+            raise InvalidRequest(f"this connection is already a member of {name!r}")
         if self._connection.is_closed:
-            raise InvalidRequest("the connection is gone, it cannot be a member")
+            raise InvalidRequest("the connection is closed")
         seat = subscriptions.join(self._connection.session, name, member_id, window, self)
         if not self._seats:
             self._connection.on_close(self._lost)
@@ -79,7 +79,7 @@ class Membership:
         return seat
 
     async def leave(self, subscription: str) -> None:
-        """Leave politely. Returns once all that was said is durable."""
+        """Leave a subscription; returns once all acknowledgements are durable."""
         seat = self._seat(subscription)
         done: asyncio.Future[BrokerError | None] = self._loop.create_future()
         seat.leave(self._connection.session, done.set_result)
@@ -91,7 +91,7 @@ class Membership:
     def _seat(self, subscription: str) -> Seat:
         seat = self._seats.get(subscription)
         if seat is None:
-            raise InvalidRequest(f"this connection is no member of {subscription!r}; send SUBSCRIBE first")
+            raise InvalidRequest(f"this connection is not a member of {subscription!r}; send SUBSCRIBE first")
         return seat
 
     def _drop(self, subscription: str) -> None:
@@ -105,15 +105,15 @@ class Membership:
                 self._watch = None
 
     def _lost(self) -> None:
-        """The connection is gone."""
+        """The connection is closed: abandon all seats."""
         for name, seat in list(self._seats.items()):
             self._drop(name)
             seat.abandon()
 
-    # -- signs of life
+    # -- liveness
 
     def note_activity(self) -> None:
-        """Something came from the client."""
+        """Record that the client has sent something."""
         self._active_at = self._loop.time()
 
     def _check_liveness(self) -> None:
@@ -121,7 +121,7 @@ class Membership:
         if silent_s >= self._silence_s_max:
             self._watch = None
             self._connection.close(
-                f"a member said nothing for {silent_s:.1f} s, not even HEARTBEAT (subscription_heartbeat_ms)"
+                f"no heartbeat from a member for {silent_s:.1f} s (subscription_heartbeat_ms)"
             )
             return
         self._watch = self._loop.call_later(self._silence_s_max - silent_s + 0.001, self._check_liveness)
@@ -161,13 +161,13 @@ class Membership:
                 seat.resume()
 
     def end(self, subscription: str, error: BrokerError) -> None:
-        """The subscription ends: the client is told, and the connection goes on."""
+        """Report the end of a subscription to the client; the connection stays open."""
         self._drop(subscription)
         properties = (*error_properties(error), (SUBSCRIPTION, subscription))
         self._connection.push([encode(Frame(MessageType.ACK, properties=properties))])
 
     def cache_ack(self, raw: bytes, fields: RequestProperties) -> None:
-        """The member will say the same again; only what says accept, and nothing besides, is kept."""
+        """Cache an acknowledgement that only accepts: the member will repeat it."""
         if (
             fields.values.keys() <= _PLAIN
             and fields.values.get(OUTCOME, Outcome.ACCEPT.value) == Outcome.ACCEPT.value
@@ -178,7 +178,7 @@ class Membership:
             self.ack_cache[raw] = CachedAck(seat, fields.number(PARTITION) or 0, fields)
 
     def acknowledge(self, fields: RequestProperties, offset: int) -> Seat:
-        """A member says what became of a message, or that it needs more time. Raises what is wrong with that."""
+        """Settle a message or extend its hold. Raises BrokerError."""
         seat, session = self._seat(fields.text(SUBSCRIPTION)), self._connection.session
         partition = fields.number(PARTITION) or 0
         outcome_name = fields.values.get(OUTCOME, Outcome.ACCEPT.value)
@@ -188,14 +188,14 @@ class Membership:
         outcome = _OUTCOMES.get(outcome_name)
         if outcome is None:
             known = ", ".join((*_OUTCOMES, RENEW))
-            raise InvalidRequest(f"ACK: {OUTCOME} is one of {known}, not {outcome_name!r}")
+            raise InvalidRequest(f"ACK: {OUTCOME} must be one of {known}, not {outcome_name!r}")
         seat.acknowledge(session, partition, offset, outcome, fields.values.get(REASON))
         return seat
 
 
 @lru_cache(1024)
 def _origin(subscription: str, topic: str, partition: int, number: int) -> bytes:
-    """The same few bytes for message after message."""
+    """The encoded origin of a message; cached because few combinations repeat."""
     return encode_properties(
         (
             (SUBSCRIPTION, subscription),

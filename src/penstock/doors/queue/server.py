@@ -1,7 +1,7 @@
-"""The queue door: one conversation per client. Reads frames, has calls made, answers in order. Never decides.
+"""The queue door: decodes frames, runs calls, and answers in order.
 
-Requests that a client sends without waiting take effect and are answered in their order. Publishes run side by side;
-every other request begins when all before it are answered, and those behind it wait for its answer.
+Pipelined requests take effect and are answered in order. Publishes run concurrently; every other request starts when
+all earlier ones are answered, and later ones wait for its reply.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from penstock.wire.queue.request_properties import (
 
 
 class QueueFraming:
-    """The first four bytes of a frame count all of it."""
+    """Frames whose first four bytes contain the size of the whole frame."""
 
     prefix_bytes = 0
 
@@ -59,7 +59,7 @@ _FRAMING = QueueFraming()
 
 
 class QueueDoor:
-    """The dialect."""
+    """The queue dialect."""
 
     name = DOOR
 
@@ -75,12 +75,12 @@ class QueueDoor:
         return QueueConversation(self._waist, self, connection, next(self._numbers))
 
     def release_waiting(self) -> None:
-        """The doors are closing: members are told, so that nothing they hold counts as delivered."""
+        """The doors are closing: end all members, so that their held messages do not count as delivered."""
         self._waist.subscriptions.release_members()
 
 
 class QueueConversation:
-    """One client."""
+    """The conversation of one queue connection."""
 
     answers_after_end = True
 
@@ -136,7 +136,7 @@ class QueueConversation:
         else:
             self._connection.turns.in_turn(lambda slot: self._door.calls.make(self, fields, slot))
 
-    # -- answers
+    # -- replies
 
     def _beat(self, request: Frame) -> Frame:
         return Frame(MessageType.HEARTBEAT, request.sequence, self._now_ms(), _echo(request.properties))
@@ -152,7 +152,7 @@ class QueueConversation:
         sequence: int = NO_SEQUENCE,
         body: bytes = b"",
     ) -> None:
-        """Fill a place in line with success and what there is to say, or with an error."""
+        """Fill a reply slot with a success and its properties, or with an error."""
         properties = (
             error_properties(outcome) if isinstance(outcome, BrokerError) else ((STATUS, SUCCESS), *outcome)
         )
@@ -177,14 +177,14 @@ class QueueConversation:
         self._door.publisher.publish(connection.session, topic, record, settled, partition, connection.hold)
 
     def _accept(self, cached: CachedAck, offset: int) -> None:
-        """The same words as before for another message: nothing is read twice."""
+        """Acknowledge with cached properties, without parsing them again."""
         try:
             cached.seat.acknowledge(self._connection.session, cached.partition, offset, Outcome.ACCEPT)
         except BrokerError as error:
             self._refuse(error, cached.fields, offset)
 
     def _acknowledge(self, request: Frame, fields: RequestProperties, ack: tuple[int, bytes] | None) -> None:
-        """Not answered, unless it is refused or asks for it: then once it is durable."""
+        """Not answered, unless it is rejected or requests a confirmation, which is sent once it is durable."""
         try:
             seat = self.membership.acknowledge(fields, request.sequence)
         except BrokerError as error:
@@ -197,12 +197,12 @@ class QueueConversation:
             seat.when_settled(lambda error: self.answer(slot, fields, () if error is None else error))
 
     def _acknowledge_in_line(self, request: Frame, fields: RequestProperties, slot: ReplySlot) -> None:
-        """An acknowledgement behind a call such as UNSUBSCRIBE: its place in line stays empty."""
+        """An acknowledgement that waits for an exclusive call such as UNSUBSCRIBE; its reply slot stays empty."""
         self._acknowledge(request, fields, None)
         slot.answer(())
 
     def _refuse(self, error: BrokerError, fields: RequestProperties, offset: int) -> None:
-        """An acknowledgement that does not count: the member is told, in no line of answers."""
+        """Report a rejected acknowledgement to the member, outside the order of replies."""
         properties = (*error_properties(error), *tuple(fields.values.items()))
         self._connection.push([self._ack_frame(properties, offset)])
 
@@ -210,7 +210,7 @@ class QueueConversation:
 def _record(request: Frame, fields: RequestProperties) -> NewRecord:
     is_null = fields.flag(NULL_BODY)
     if is_null and request.body:
-        raise InvalidRequest(f"PUBLISH: {NULL_BODY} says that there is no value, and there is a body")
+        raise InvalidRequest(f"PUBLISH: {NULL_BODY} is set, but the request has a body")
     return NewRecord(
         key_in(request.properties),
         None if is_null else request.body,
@@ -220,5 +220,5 @@ def _record(request: Frame, fields: RequestProperties) -> NewRecord:
 
 
 def _echo(properties: Properties) -> Properties:
-    """An answer repeats the mark that its request carries."""
+    """The correlation property of a request, to echo in its response."""
     return tuple((name, value) for name, value in properties if name == REQUEST)

@@ -1,7 +1,7 @@
-"""The text door: PUB, FETCH and a few words, on the waist. Never decodes a line itself; wire/text does.
+"""The text door: PUB, FETCH, TOPICS, HELP and QUIT. wire/text decodes the lines.
 
-Publishes run side by side and share batches; everything else waits for its turn, and what follows it waits for its
-answer, so that a client that sends PUB and FETCH in one go reads what it wrote before and nothing that comes later.
+Publishes run concurrently and share batches; every other command starts when all earlier ones are answered, and later
+ones wait for its reply, so that a pipelined FETCH reads what the PUB before it wrote, and nothing later.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EDGES = {FIRST: Edge.EARLIEST, NEXT: Edge.LATEST}
 
 
 class TextDoor:
-    """The dialect of one broker."""
+    """The text dialect."""
 
     name = DOOR
 
@@ -59,7 +59,7 @@ class TextDoor:
 
 
 class TextConversation:
-    """One client."""
+    """The conversation of one text connection."""
 
     __slots__ = ("_connection", "_door")
 
@@ -81,7 +81,7 @@ class TextConversation:
             return
         if isinstance(command, Unknown):
             raise Malformed(
-                f"there is no command {command.shown}; HELP lists the commands; closing the connection"
+                f"unknown command {command.shown}; HELP lists the commands; closing the connection"
             )
         self._connection.timing = self._door.timings[command_name(command)]
         match command:

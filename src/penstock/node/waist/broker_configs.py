@@ -1,4 +1,4 @@
-"""The settings of this broker as clients read them, by Kafka's names. Changes none."""
+"""The settings of this broker as config entries, by Kafka's names. Read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROTOCOL = "PLAINTEXT"
 
 
 def fixed_entries(settings: Settings, data_directory: str, advertised: Address) -> list[ConfigEntry]:
-    """Settings of the broker that stay as they are while it runs."""
+    """Settings of the broker that cannot be changed at run time."""
     entries = [
         _node_entry(one.kafka, one, data_directory if one.name == "data_dir" else getattr(settings, one.name))
         for one in DEFINITIONS
@@ -36,12 +36,12 @@ def fixed_entries(settings: Settings, data_directory: str, advertised: Address) 
 
 
 def logger_entries(levels: Mapping[str, str]) -> list[ConfigEntry]:
-    """Loggers of the broker and their levels."""
+    """Config entries of the broker's loggers and their levels."""
     return [ConfigEntry(name, level, "logger", None, "", ()) for name, level in levels.items()]
 
 
 def changed_for_one(entry: ConfigEntry) -> ConfigEntry:
-    """What was changed for all brokers was changed for this one, too: there is no other."""
+    """A setting changed for all brokers, shown as changed for this broker, which is the only one."""
     synonyms = tuple(one._replace(source=_for_one(one.source)) for one in entry.synonyms)
     return entry._replace(source=_for_one(entry.source), synonyms=synonyms)
 
@@ -81,4 +81,4 @@ def _kind(definition: SettingDefinition) -> Kind:
 
 
 FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), "", Address("", 0)))
-"""The names of the broker settings that no request can change."""
+"""Names of the broker settings that cannot be changed at run time."""

@@ -1,8 +1,7 @@
-"""Records one by one into partitions, for doors whose clients send messages and not batches. Never speaks a protocol.
+"""Appends single records, for doors whose clients send messages instead of batches. Speaks no protocol.
 
-What arrives in one turn of the loop for one partition leaves as one batch: a client that sends many messages without
-waiting pays for one write and one flush. A batch that is refused is tried again record by record, so that nobody
-suffers for a neighbour.
+Records that arrive for one partition in one loop iteration are appended as one batch, so that pipelined messages share
+one write and one flush. A rejected batch is retried record by record, so that only the invalid records fail.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ from penstock.node.waist.produce import AppendedBatch, Hold, check_written_by_cl
 from penstock.node.waist.routes import Routes
 
 RECORD_EXTRA_BYTES_MAX = 36
-"""What the lengths and deltas of one record take at most, beside its content."""
+"""Maximum overhead of one record: lengths and deltas."""
 
 HEADER_EXTRA_BYTES_MAX = 10
 
 APPEND_UNITS = 8
 RECORDS_PER_UNIT = 2
-"""What appending costs: so much for a batch, and one unit for so many records in it."""
+"""Cost of an append: units per batch, and records per additional unit."""
 
 
 class Published(NamedTuple):
-    """Where a record is, now that it is as durable as its topic promises."""
+    """Partition and offset of a record that is as durable as its topic requires."""
 
     partition: int
     offset: int
 
 
 Settled = Callable[[Published | BrokerError], None]
-"""Called once for each record, in the order of the offsets within a partition."""
+"""Called once per record, in offset order within a partition."""
 
 
 class _AwaitingTopic(NamedTuple):
@@ -60,7 +59,7 @@ class _AwaitingTopic(NamedTuple):
 
 
 class _PendingBatch:
-    """The records of one turn for one partition."""
+    """The records of one loop iteration for one partition."""
 
     __slots__ = ("partition", "records", "settled")
 
@@ -71,7 +70,7 @@ class _PendingBatch:
 
 
 class Publisher:
-    """Takes records for any topic. One per door is enough."""
+    """Appends records to any topic. One per door."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._broker = broker
@@ -81,7 +80,7 @@ class Publisher:
         self._tasks = Tasks()
         self._pending: dict[Partition, _PendingBatch] = {}
         self._unsent: deque[_PendingBatch] = deque()
-        """Those of earlier turns, in order; one work sends them in slices."""
+        """Batches of earlier iterations, in order; one sliced work appends them."""
         self._is_sending = False
         self._next_keyless: dict[str, int] = {}
         self._turn_keyless: dict[str, int] = {}
@@ -96,11 +95,10 @@ class Publisher:
         partition: int | None,
         hold: Hold,
     ) -> None:
-        """Append to the partition named, else to the one of the key, else to the next in turn.
+        """Append to the given partition, else to that of the key, else round robin.
 
-        A topic that does not exist is created if the settings allow; `hold` keeps later requests of the same client
-        from being started meanwhile. `settled` is called once the record is durable, or with the error; never before
-        this returns.
+        A missing topic is created if the settings allow; meanwhile `hold` keeps later requests of the client from
+        starting. `settled` is called once the record is durable, or with the error; never before this returns.
         """
         waiting = self._awaiting_topic.get(topic)
         if waiting is not None:
@@ -125,7 +123,7 @@ class Publisher:
         partition: int | None,
         hold: Hold,
     ) -> None:
-        """Publish some records of one request, in order; `settled` gets one outcome for each, all at once."""
+        """Publish the records of one request, in order; `settled` gets one outcome per record, all at once."""
         outcomes: list[Published | BrokerError] = [UnknownTopic("")] * len(records)
         left = len(records)
         if not left:
@@ -148,7 +146,7 @@ class Publisher:
                 hold,
             )
 
-    # -- where to
+    # -- partitioning
 
     def _choose(self, topic: str, key: bytes | None, index: int | None) -> Partition:
         if index is None:
@@ -162,7 +160,7 @@ class Publisher:
         return partition
 
     def _keyless(self, topic: str, count: int) -> int:
-        """Records without a key go round the partitions; those of one turn stay together."""
+        """Records without a key are distributed round robin; those of one loop iteration stay together."""
         index = self._turn_keyless.get(topic)
         if index is None:
             index = self._next_keyless.get(topic, 0) % count
@@ -170,7 +168,7 @@ class Publisher:
             self._turn_keyless[topic] = index
         return index
 
-    # -- topics that are not there yet
+    # -- topic creation
 
     def _publish_to_new(
         self,
@@ -181,7 +179,7 @@ class Publisher:
         partition: int | None,
         hold: Hold,
     ) -> None:
-        """Have the topic created if caller and settings allow that; raises otherwise."""
+        """Create the topic if the caller and the settings allow it; raises otherwise."""
         check_topic_name(topic)
         if not self._broker.settings.auto_create_topics:
             raise UnknownTopic(f"there is no topic {topic!r}, and auto_create_topics is off")
@@ -205,7 +203,7 @@ class Publisher:
             one.release_hold()
 
     def _not_created(self, topic: str, error: BaseException) -> None:
-        """Creating it crashed: nobody is left waiting, and the next one tries again."""
+        """The creation crashed: fail the waiting records; the next publish retries."""
         for one in self._awaiting_topic.pop(topic, ()):
             one.settled(Offline(f"topic {topic!r} could not be created: {error!r}"))
             one.release_hold()
@@ -222,7 +220,7 @@ class Publisher:
         pending.settled.append(settled)
 
     def _send(self) -> None:
-        """The turn is over: append what it brought, behind what is left of the turns before."""
+        """Append the records of this iteration, after those left from earlier ones."""
         self._unsent += self._pending.values()
         self._pending = {}
         self._turn_keyless.clear()
@@ -243,7 +241,7 @@ class Publisher:
 
     def _pending_sent(self, outcome: object) -> None:
         self._is_sending = False
-        if self._unsent:  # a defect ended the work: the others are not left waiting
+        if self._unsent:  # a defect ended the work: do not leave the others waiting
             self._send()
 
     def _append(
@@ -268,7 +266,7 @@ class Publisher:
 def _on_acknowledged(
     partition: int, base_offset: int, settled: list[Settled]
 ) -> Callable[[BrokerError | None], None]:
-    """What is called once a batch is durable, or never will be: tells those who wait for its records."""
+    """The callback of a batch: settles each of its records."""
 
     def acknowledged(error: BrokerError | None) -> None:
         if error is not None:
@@ -282,7 +280,7 @@ def _on_acknowledged(
 
 
 def _cut(records: list[NewRecord], bytes_max: int) -> list[tuple[int, int]]:
-    """Runs of records that surely fit into one batch each. A record that is too large stands alone."""
+    """Split records into runs that fit into one batch each. A record that is too large is a run of its own."""
     cuts = []
     start, size = 0, BATCH_HEADER_BYTES
     for index, record in enumerate(records):
