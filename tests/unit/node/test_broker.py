@@ -182,7 +182,7 @@ def test_a_full_disk_at_the_end_is_no_clean_stop_and_nothing_is_lost(
         assert await again.stop()
 
     run(test)
-    assert "not a clean stop" in caplog.text
+    assert "the next start will verify all logs" in caplog.text
 
 
 def test_a_partition_that_failed_leaves_no_mark_of_a_clean_stop() -> None:
