@@ -62,7 +62,7 @@ def test_a_subscription_is_looked_after(broker: Broker) -> None:
     [
         (("join-subscription", "nobody"), 4, "There is no subscription 'nobody'; create it first."),
         (("create-subscription", "s", "nowhere"), 4, "There is no topic 'nowhere'."),
-        (("create-topic", "a b"), 5, "may hold only"),
+        (("create-topic", "a b"), 5, "may contain only"),
         (("publish", "t", "x", "--property", "odd"), 2, "not of the form name=value"),
         (("subscribe", "nowhere", "--offset", "x"), 2, "not a valid integer"),
     ],

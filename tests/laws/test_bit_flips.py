@@ -54,7 +54,7 @@ def test_an_epoch_that_descends_from_one_segment_to_the_next_is_damage() -> None
     assert int.from_bytes(content[12:16]) == (BATCHES - 1) // 15 > 0
     content[12:16] = (0).to_bytes(4)
     files.write_whole(last, bytes(content))
-    with pytest.raises(TornSegment, match="leader epoch 0, one before it of epoch 2"):
+    with pytest.raises(TornSegment, match="leader epoch 0, a batch before it 2"):
         reopen(files)
 
 

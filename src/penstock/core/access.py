@@ -19,7 +19,7 @@ from penstock.core.errors import (
 
 
 class Operation(IntEnum):
-    """What a principal does to a resource."""
+    """What a principal wants to do with a resource."""
 
     READ = 3
     WRITE = 4
@@ -34,7 +34,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """The kinds of things that permissions are given for. A subscription is a GROUP."""
+    """Resource types that permissions are granted on. A subscription is a GROUP."""
 
     TOPIC = 2
     GROUP = 3
@@ -43,14 +43,14 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """One thing that permissions are given for."""
+    """One resource that permissions are granted on."""
 
     type: ResourceType
     name: str
 
 
 CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
-"""There is one cluster, and this is its name in ACLs."""
+"""The only cluster resource, by its name in ACLs."""
 
 OPERATIONS: Mapping[ResourceType, tuple[Operation, ...]] = {
     ResourceType.TOPIC: (

@@ -1,8 +1,8 @@
-"""What all kinds of groups have in common: events, decisions, and what a host may ask. Knows the inside of none.
+"""The vocabulary of decide/apply machines and the interface of groups towards their host.
 
-A group is a machine: `decide_*` reads and returns a Decision, `apply` writes and never refuses. Some of its events
-are kept (they have a record form, see `Records`), the others live only as long as the node: replaying those that are
-kept gives back what was kept. Time is an argument.
+A group is a machine: `decide_*` reads and returns a Decision, `apply` writes and never fails. Persisted events have a
+record form (see `Records`), the others are volatile; replaying the persisted ones restores the persisted state. Time is
+an argument.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from penstock.core.errors import BrokerError, TornSegment
 
 NEVER_MS = 2**62
-"""A time that does not come."""
+"""A deadline that never passes."""
 
 
 class GroupKind(StrEnum):
-    """Kinds of groups, by the names that Kafka's tools filter on."""
+    """Group types, by the names that Kafka's tools filter on."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -27,14 +27,14 @@ class GroupKind(StrEnum):
 
 
 class Moment(NamedTuple):
-    """When a decision is made: `now_ms` is steady, for sessions; `wall_ms` is the calendar, for what is kept."""
+    """The time of a decision: `now_ms` is monotonic, for sessions; `wall_ms` is the wall clock, for persisted times."""
 
     now_ms: int
     wall_ms: int
 
 
 class GroupEvent(Protocol):
-    """Something that happened to one group. The kind says which sort of group it happens to."""
+    """Something that happened to one group of type `kind`."""
 
     kind: ClassVar[GroupKind]
 
@@ -43,22 +43,22 @@ class GroupEvent(Protocol):
 
 
 class Waiter(NamedTuple):
-    """A call that is not answered yet: what it waits for ("join", "sync") and for which member."""
+    """A pending call: what it waits for ("join", "sync") and for which member."""
 
     slot: str
     member_id: str
 
 
 AnswerT = TypeVar("AnswerT")
-"""What a call is answered with when it is not refused: a value of the machine's own."""
+"""The response type of a successful call."""
 
 
 @dataclass(slots=True)
 class Decision(Generic[AnswerT]):
-    """What is to happen. The host keeps and applies `events`, then answers once what was kept is durable.
+    """The result of a decision. The host persists and applies `events` and responds once they are durable.
 
-    `answer` is for whoever asked; None with `waits` set means: not yet, file the call under that waiter. `replies`
-    answer calls filed earlier, or the one just filed, each with what a call of its kind is answered with.
+    `answer` is the response to the caller; None with `waits` set parks the call under that waiter. `replies` are
+    responses to parked calls, which may include this one.
     """
 
     events: list[Any] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Decision(Generic[AnswerT]):
 
 
 class GroupMachine(Protocol):
-    """One group, of any kind, as its host and the admin calls see it."""
+    """One group of any type, as its host and the admin APIs see it."""
 
     @property
     def id(self) -> str: ...
@@ -78,58 +78,58 @@ class GroupMachine(Protocol):
 
     @property
     def state_name(self) -> str:
-        """Kafka's word for the state: Empty, Stable, Dead, …"""
+        """Kafka's name of the state: Empty, Stable, Dead, …"""
 
     @property
     def protocol_type(self) -> str | None:
-        """What the members coordinate ("consumer", "connect"); None while nobody ever joined."""
+        """The protocol type of the members ("consumer", "connect"); None until a member joins."""
 
     @property
     def wake_ms(self) -> int:
-        """The steady time at which `decide_tick` is due; NEVER_MS when nothing is waited for."""
+        """The monotonic time at which `decide_tick` is due; NEVER_MS if there is no deadline."""
 
     @property
     def is_empty(self) -> bool:
-        """No members: offsets may be set from outside and the group may be removed."""
+        """The group has no members: offsets may be reset and the group may be deleted."""
 
     @property
     def is_vacant(self) -> bool:
-        """Nothing worth keeping: never kept, no members, nobody on the way in."""
+        """The group was never persisted and has neither members nor pending joins."""
 
     @property
     def is_dead(self) -> bool:
-        """It was removed; its registry forgets it."""
+        """The group was deleted; its registry removes it."""
 
     def apply(self, event: Any) -> None: ...
 
     def decide_tick(self, moment: Moment) -> Decision[None]:
-        """Time has passed: sessions and rounds that end with it."""
+        """Expire sessions and rebalances whose deadline has passed."""
 
     def decide_revive(self, moment: Moment) -> Decision[None]:
-        """The node has just replayed its log: sessions of known members start now."""
+        """The node has replayed its log: sessions of known members restart now."""
 
     def decide_remove(self) -> list[Any]:
-        """Events that make the group gone. Raises GroupNotEmpty while it has members."""
+        """Events that delete the group. Raises GroupNotEmpty while it has members."""
 
     def check_commit(
         self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
     ) -> None:
-        """May this member, at this generation or member epoch, commit offsets? Raises if not."""
+        """Raises unless this member may commit offsets at this generation or member epoch."""
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """May this member read committed offsets? Raises if not."""
+        """Raises unless this member may read committed offsets."""
 
     def decide_seen(self, member_id: str, moment: Moment) -> list[Any]:
-        """A member showed that it lives by doing something else than a heartbeat."""
+        """A member was active with a request other than a heartbeat."""
 
     def check_remove_offsets(self) -> None:
-        """May offsets be removed from outside, where no member reads the topic? Raises GroupNotEmpty if not."""
+        """Raises GroupNotEmpty unless offsets of topics without subscribers may be deleted by an administrator."""
 
     def is_subscribed(self, topic: str) -> bool:
-        """Does a member read this topic now? Its offsets are then not to be removed from outside."""
+        """Whether a member is subscribed to this topic, which protects its offsets from deletion."""
 
     def offsets_expire_from_ms(self, topic: str, commit_ms: int) -> int | None:
-        """From which calendar time on the retention of an offset counts; None: not while the group is as it is."""
+        """The wall-clock time from which an offset's retention counts; None if it does not expire now."""
 
 
 Fields = tuple[bytes, bytes | None]
@@ -137,7 +137,7 @@ Fields = tuple[bytes, bytes | None]
 
 
 class Records:
-    """The record forms of events: encoders by type of event, decoders by the version that a key starts with."""
+    """Record formats of events: encoders by event type, decoders by the key's version."""
 
     def __init__(
         self,
@@ -152,15 +152,15 @@ class Records:
         return Records(self._encoders | other._encoders, self._decoders | other._decoders)
 
     def is_persisted(self, event: object) -> bool:
-        """Is this event kept, or does it end with the node?"""
+        """Whether this event is persisted."""
         return type(event) in self._encoders
 
     def encode(self, event: object) -> Fields:
         return self._encoders[type(event)](event)
 
     def decode(self, key: bytes | None, value: bytes | None) -> Any | None:
-        """The event in a record; None for key versions that nobody here writes. TornSegment when it makes no sense."""
+        """The event of a record; None for unknown key versions. Raises TornSegment if the record is invalid."""
         if key is None or len(key) < 2:
-            raise TornSegment(f"a record with the key {key!r} among those of groups")
+            raise TornSegment(f"unexpected record key {key!r} in a coordinator's topic")
         decoder = self._decoders.get(int.from_bytes(key[:2], "big", signed=True))
         return None if decoder is None else decoder(key, value)

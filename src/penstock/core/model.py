@@ -1,4 +1,4 @@
-"""The vocabulary that every room shares. Holds values only, no behaviour beyond their own validity."""
+"""Value types shared by all packages. They validate themselves and have no other behaviour."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class Durability(StrEnum):
-    """When a record counts as kept: after fdatasync, flushed at intervals, or handed to the operating system."""
+    """When a record counts as persisted: after fdatasync, after an interval flush, or once the OS has it."""
 
     FSYNC = "fsync"
     INTERVAL = "interval"
@@ -28,7 +28,7 @@ class Durability(StrEnum):
 
 
 class Storage(StrEnum):
-    """Where the log lives."""
+    """Where the log is stored."""
 
     DISK = "disk"
     MEMORY = "memory"
@@ -64,7 +64,7 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as its reader sees it."""
+    """One record as a consumer reads it."""
 
     offset: int
     timestamp_ms: int
@@ -74,7 +74,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """One record as its writer hands it in; the log gives it its offset."""
+    """One record as a producer submits it; the log assigns the offset."""
 
     key: bytes | None
     value: bytes | None
@@ -93,15 +93,13 @@ class Address(NamedTuple):
 
 
 def check_topic_name(name: str) -> str:
-    """Kafka's rules for topic names; returns the name or raises InvalidTopic saying which rule it breaks."""
+    """Validates a topic name by Kafka's rules. InvalidTopic names the rule that it breaks."""
     if not name:
         raise InvalidTopic("a topic name cannot be empty")
     if name in (".", ".."):
-        raise InvalidTopic(f"{name!r} is not a topic name")
+        raise InvalidTopic(f"{name!r} is not a valid topic name")
     if len(name) > TOPIC_NAME_CHARS_MAX:
-        raise InvalidTopic(
-            f"a topic name has at most {TOPIC_NAME_CHARS_MAX} characters, this one has {len(name)}"
-        )
+        raise InvalidTopic(f"a topic name has at most {TOPIC_NAME_CHARS_MAX} characters, got {len(name)}")
     if not _TOPIC_NAME.fullmatch(name):
-        raise InvalidTopic(f"{name!r}: a topic name may hold only ASCII letters, digits, '.', '_' and '-'")
+        raise InvalidTopic(f"{name!r}: a topic name may contain only ASCII letters, digits, '.', '_' and '-'")
     return name

@@ -1,6 +1,6 @@
-"""Who is calling: the identity that a door hands to every verb of the waist. Holds values only; checks nothing.
+"""The caller's identity, which a door passes to every method of the broker. Values only; checks nothing.
 
-A connection makes its session when a client connects and replaces it when more becomes known about the client.
+A connection creates its session when a client connects and replaces it when it learns more about the client.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""The version of the package. `penstock.__version__` is its public name; other modules import it from here."""
+"""The package version. Users read `penstock.__version__`; modules import it from here."""
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""Recognises clients of another protocol by their first bytes: HTTP and TLS at a port that speaks neither. No I/O.
+"""Detects clients of another protocol by their first bytes: HTTP and TLS on a port that supports neither. No I/O.
 
-A web page can make a browser send HTTP to any port, so a door must not go on reading once it sees that.
+A web page can make a browser send HTTP to any port, so a door must stop reading once it detects that.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import re
 from penstock.core.errors import ForeignProtocol
 
 _METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"PATC", b"DELE", b"OPTI", b"CONN", b"TRAC", b"PRI ")
-"""The first four bytes of a request line, which a length-prefixed door reads as a length; `PRI ` opens HTTP/2."""
+"""The first four bytes of a request line, which a length-prefixed door reads as a length; `PRI ` starts HTTP/2."""
 _HTTP_LENGTHS = frozenset(int.from_bytes(method, "big") for method in _METHODS)
 _HTTP_LINE = re.compile(rb"[A-Za-z-]{1,32} +\S.* HTTP/[0-9.]{1,8}\s*")
 
 _TLS = b"\x16\x03"
-"""A TLS record that holds a handshake, in any version."""
+"""A TLS handshake record of any version."""
 _TLS_LENGTHS = range(0x16030000, 0x16040000)
 
 FOREIGN_LENGTH_MIN = _TLS_LENGTHS.start
-"""No length below this one spells the start of another protocol."""
+"""No smaller length matches the start of another protocol."""
 
 _BODY = b"This port does not speak HTTP. Use the port of Penstock's HTTP door (setting http_port, 9080 by default).\n"
 HTTP_ANSWER = (
@@ -32,14 +32,14 @@ HTTP_ANSWER = (
 
 
 def foreign_length(length: int) -> ForeignProtocol | None:
-    """The error for four bytes that were read as a length and are the start of HTTP or TLS."""
+    """The error for a length prefix that is the start of HTTP or TLS, if it is."""
     if length in _HTTP_LENGTHS:
         return _http()
     return _tls() if length in _TLS_LENGTHS else None
 
 
 def foreign_line(line: bytes) -> ForeignProtocol | None:
-    """The error for a line, or its beginning, that is an HTTP request line or the start of TLS."""
+    """The error for a line, or its beginning, that is an HTTP request line or the start of TLS, if it is."""
     if line.startswith(_TLS):
         return _tls()
     return _http() if _HTTP_LINE.fullmatch(line) else None
@@ -47,15 +47,15 @@ def foreign_line(line: bytes) -> ForeignProtocol | None:
 
 def _http() -> ForeignProtocol:
     return ForeignProtocol(
-        "the client sent an HTTP request to a port that does not speak HTTP; "
+        "the client sent an HTTP request to a port that does not support HTTP;  "
         "point it to the HTTP door (setting http_port)",
         HTTP_ANSWER,
     )
 
 
 def _tls() -> ForeignProtocol:
-    """Without an answer: clients explain a bare end of the connection better than an alert."""
+    """Without a response: clients report a closed connection more clearly than an alert."""
     return ForeignProtocol(
-        "the client started a TLS handshake, and this port speaks plaintext only; "
+        "the client started a TLS handshake, but this port is plaintext only;  "
         "turn TLS off in the client (Kafka: security.protocol=PLAINTEXT) or put a TLS proxy in front"
     )

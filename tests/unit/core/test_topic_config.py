@@ -177,7 +177,7 @@ def test_what_kafka_does_not_know_either_is_not_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("value", ["true", "TRUE", "perhaps", ""])
 def test_tiered_storage_is_refused_with_the_reason(value: str) -> None:
-    with pytest.raises(InvalidConfig, match="there is no tiered storage here"):
+    with pytest.raises(InvalidConfig, match="tiered storage is not supported"):
         validate("remote.storage.enable", value)
     assert validate("remote.storage.enable", " False ") == "false"
 

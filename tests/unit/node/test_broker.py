@@ -66,13 +66,13 @@ def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(
         points = checkpoint.load_recovery_points(hand.files)
         assert sorted(points.values()) == [2, 20], "the metadata log and the partition, each to its end"
         scanned: list[int] = []
-        take_in = Segment.take_in
+        scan = Segment.scan
 
         def counting(self: Segment, position: int, end: int, interval: int) -> None:
             scanned.append(end - position)
-            take_in(self, position, end, interval)
+            scan(self, position, end, interval)
 
-        monkeypatch.setattr(Segment, "take_in", counting)
+        monkeypatch.setattr(Segment, "scan", counting)
         again = await start(hand)
         assert sum(scanned) == 0
         assert again.identity.run_epoch == 0
@@ -216,7 +216,7 @@ def test_a_partition_whose_log_is_wanting_is_offline_and_the_others_are_not(
         for name in hand.files.names(directory):
             hand.files.remove(f"{directory}/{name}")
         again = await start(hand)
-        with pytest.raises(Offline, match="were on disk"):
+        with pytest.raises(Offline, match="were durable"):
             again.partition("orders", 0).read(0, 100)
         assert again.partition("bills", 0).read(0, 10_000) is not None
         assert not await again.stop()

@@ -1,6 +1,6 @@
-"""Small state files: one line of checksum, then JSON. Never guesses: a file that does not check is reported as such.
+"""Small state files: a checksum line, then JSON. A file that fails its checksum raises TornSegment.
 
-The checksum also covers what kind of file it is, so that one never passes for another.
+The checksum also covers the file's kind, so that one file is never mistaken for another.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from penstock.core.ports import Files
 
 
 def write(files: Files, path: str, content: Any, *, sync: bool = True) -> None:
-    """Replace the file whole. With `sync` a crash leaves the old or the new one; without, a torn one is found out."""
+    """Replace the file. With `sync` a crash leaves the old or the new content; without, `read` detects a torn file."""
     body = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
     files.write_whole(path, b"%08x\n%s\n" % (_checksum(path, body), body), sync=sync)
 
 
 def read(files: Files, path: str) -> Any:
-    """The content, None when there is no file, TornSegment when it is not what was written."""
+    """The content, or None if there is no file. Raises TornSegment if the checksum does not match."""
     raw = files.read_whole(path)
     if raw is None:
         return None
@@ -32,6 +32,6 @@ def read(files: Files, path: str) -> Any:
 
 
 def _checksum(path: str, body: bytes) -> int:
-    """The kind of a file is its name without the number that some start with."""
+    """The kind of a file is its name without a leading offset."""
     kind = path.rpartition("/")[2].lstrip("0123456789")
     return crc32(body, crc32(kind.encode()))

@@ -1,4 +1,4 @@
-"""One batch in compaction: which of its records stay, and the batch without the others. Never touches a file."""
+"""Compaction of one batch: selects the records to retain and rebuilds the batch. No I/O."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from penstock.core.records.compression import compress, decompress, stored_decom
 from penstock.core.records.payload import RecordSpan, iterate_keys
 
 RECORDS_MAX = 250_000
-"""Records of one batch that compaction looks at; a batch with more stays as it is."""
+"""Maximum records of a batch that compaction opens; a larger batch stays unchanged."""
 
 
 def open_spans(found: StoredBatch) -> tuple[bytes, list[RecordSpan]] | str:
-    """The unfolded records of a batch and where each lies, or why it cannot be compacted and stays as it is."""
+    """The decompressed payload and the span of each record, or the reason why the batch cannot be compacted."""
     header = found.header
     if header.count > RECORDS_MAX:
-        return f"it has {header.count} records, at most {RECORDS_MAX} are looked at"
+        return f"it has {header.count} records, more than the limit of {RECORDS_MAX}"
     try:
         bytes_max = stored_decompressed_bytes_max(header.size)
         payload = decompress(header.codec, found.raw[BATCH_HEADER_BYTES : header.size], bytes_max)
@@ -40,13 +40,13 @@ def open_spans(found: StoredBatch) -> tuple[bytes, list[RecordSpan]] | str:
         return str(error)
     deltas = [span.offset_delta for span in spans]
     if deltas and (deltas[-1] > header.last_offset_delta or any(map(ge, deltas, deltas[1:]))):
-        # An offset that is not the record's own would hide later records of its key.
+        # A wrong offset would shadow later records of the same key.
         return "the offsets of its records are not in order"
     return payload, spans
 
 
 class BatchOutcome(Enum):
-    """What becomes of a batch."""
+    """What happens to a batch."""
 
     UNCHANGED = auto()
     CHANGED = auto()
@@ -54,7 +54,7 @@ class BatchOutcome(Enum):
 
 
 class Filter:
-    """Decides for every record of one round."""
+    """Decides which records of one compaction round are retained."""
 
     def __init__(
         self, latest: Mapping[bytes, int], map_end: int, plan: Plan, digest_of: Callable[[bytes], bytes]
@@ -67,7 +67,7 @@ class Filter:
         self.keyless_dropped = 0
 
     def filter(self, found: StoredBatch) -> tuple[BatchOutcome, memoryview | bytearray]:
-        """The batch as it is, the batch without what goes, or nothing worth keeping."""
+        """The outcome and the batch's bytes: unchanged, rebuilt, or to be dropped."""
         header = found.header
         if header.is_control or header.next_offset > self._map_end:
             return BatchOutcome.UNCHANGED, found.raw
@@ -112,7 +112,7 @@ class Filter:
 
 
 def _emptied(header: BatchHeader) -> bytearray:
-    """Only the header: it tells offsets and sequence of a producer's last batch."""
+    """The header alone, which preserves the offsets and sequence of a producer's last batch."""
     changed = header._replace(
         length=BATCH_HEADER_BYTES - PREFIX_BYTES,
         count=0,
@@ -126,7 +126,7 @@ def _emptied(header: BatchHeader) -> bytearray:
 def _rebuilt(
     header: BatchHeader, payload: bytes, retained: list[RecordSpan], horizon_ms: int | None
 ) -> bytearray:
-    """The batch with fewer records or a delete horizon; everything that it says of itself otherwise stays."""
+    """The batch with fewer records or a delete horizon; all other header fields are preserved."""
     max_timestamp_ms = header.max_timestamp_ms
     if not header.has_append_time:
         max_timestamp_ms = max(
@@ -149,7 +149,7 @@ def _rebuilt(
 
 
 def _moved(payload: bytes, span: RecordSpan, shift_ms: int) -> bytes:
-    """One record with its timestamp counted from another base."""
+    """One record with its timestamp delta shifted to another base."""
     _, position = varint.decode(payload, span.start)
     attributes = payload[position : position + 1]
     _, rest = varint.decode(payload, position + 1, varint.INT64_BYTES_MAX)

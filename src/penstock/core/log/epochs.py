@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset. Never guesses: where its file is behind, the batches themselves tell."""
+"""The start offset of each leader epoch. Where the file is behind, recovery rebuilds it from the batches."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Epochs:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.is_behind = False
-        """Whether the file lacks something that is known here."""
+        """Whether the file is out of date."""
 
     def load(self) -> bool:
-        """Read the file; False when there is none. Raises TornSegment when it is damaged."""
+        """Read the file; False if there is none. Raises TornSegment if it is damaged."""
         content = checksummed_file.read(self._files, self._path)
         if content is None:
             return False
@@ -34,7 +34,7 @@ class Epochs:
         return True
 
     def clear(self) -> None:
-        """Forget everything, before the batches are read again."""
+        """Clear the state before the batches are replayed."""
         self._epochs, self._starts = [], []
         self.is_behind = True
 
@@ -43,7 +43,7 @@ class Epochs:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def observe(self, epoch: int, offset: int) -> None:
-        """The log continues in `epoch` at `offset`. An epoch that began there before was left without any record."""
+        """`epoch` starts at `offset`. It replaces an epoch that started there and wrote no record."""
         if self._epochs and epoch <= self._epochs[-1]:
             return
         while self._starts and self._starts[-1] >= offset:
@@ -53,7 +53,7 @@ class Epochs:
         self.is_behind = True
 
     def save(self, *, sync: bool = False) -> None:
-        """Bring the file up to date. Mostly not synced: every batch carries its epoch, so the file can be rebuilt."""
+        """Write the file. Usually not synced: every batch carries its epoch, so the file can be rebuilt."""
         if self.is_behind:
             checksummed_file.write(
                 self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=sync
@@ -61,7 +61,7 @@ class Epochs:
             self.is_behind = False
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """(largest epoch at or before the one asked for, the offset where it ends); (-1, -1) when unknown."""
+        """(largest epoch at or before the requested one, its end offset); (-1, -1) if unknown."""
         if not self._epochs or epoch > self._epochs[-1] or epoch < 0:
             return NO_EPOCH, -1
         if epoch == self._epochs[-1]:
@@ -70,18 +70,18 @@ class Epochs:
         return (epoch, self._starts[0]) if at < 0 else (self._epochs[at], self._starts[at + 1])
 
     def at_offset(self, offset: int) -> int:
-        """The epoch in which `offset` was written; -1 when unknown."""
+        """The epoch in which `offset` was written; -1 if unknown."""
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
     def cut_end(self, offset: int) -> None:
-        """Forget epochs that start at or behind `offset`."""
+        """Remove epochs that start at or after `offset`."""
         keep = next((at for at, start in enumerate(self._starts) if start >= offset), len(self._starts))
         self.is_behind = self.is_behind or keep < len(self._starts)
         del self._epochs[keep:], self._starts[keep:]
 
     def cut_start(self, offset: int) -> None:
-        """Forget epochs that ended before `offset`; the one in force there now starts there."""
+        """Remove epochs that ended before `offset`; the current one now starts there."""
         at = bisect_right(self._starts, offset) - 1
         if at < 0 or self._starts[0] == offset:
             return

@@ -1,9 +1,9 @@
-"""The sparse index of one segment: offset and time to position. Never reads the segment itself; segment.py rebuilds it.
+"""The sparse index of one segment: offset and time to position. segment.py rebuilds it from the batches.
 
-An entry stands for a place where a batch starts, or for the end of the data. It holds that batch's base offset, its
-position, the highest timestamp *before* it (so the times of the entries ascend), and the *chain*: a checksum over the
-first bytes of every batch before it. The chain covers what a batch's own checksum leaves out: offset, length and epoch.
-On disk an entry is 24 bytes with its own checksum, so a torn or flipped entry is found out.
+An entry marks the start of a batch or the end of the data. It holds that batch's base offset, its position, the highest
+timestamp *before* it (so entries ascend in time), and the *chain*: a checksum over the first bytes of every batch
+before it. The chain covers what a batch's own checksum does not: offset, length and epoch. On disk an entry is 24 bytes
+including a checksum, so that torn entries and bit flips are detected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENTRY = Struct(">IIqI")
 _CHECKED = Struct(">IIqII")
 ENTRY_BYTES = _CHECKED.size
 CHAINED_BYTES = 21
-"""Base offset, length, leader epoch, magic and checksum: the start of a batch that the chain runs over."""
+"""Base offset, length, leader epoch, magic and checksum: the bytes of each batch that the chain covers."""
 
 
 class IndexEntry(NamedTuple):
@@ -37,7 +37,7 @@ class IndexEntry(NamedTuple):
 
 
 START = IndexEntry(0, 0, NO_TIMESTAMP, 0)
-"""What holds where the segment starts, before any entry."""
+"""The implicit entry at the start of the segment."""
 
 
 class Index(ABC):
@@ -67,12 +67,12 @@ class Index(ABC):
         return self._at(bisect_right(range(len(self)), position, key=self._key(1)) - 1)
 
     def ceil_position(self, position: int) -> IndexEntry | None:
-        """The first entry at or behind a position."""
+        """The first entry at or after a position."""
         at = bisect_left(range(len(self)), position, key=self._key(1))
         return self.entry(at) if at < len(self) else None
 
     def before_time(self, time_ms: int) -> IndexEntry:
-        """The last entry before which every record is older than `time_ms`."""
+        """The last entry that only records older than `time_ms` precede."""
         return self._at(bisect_left(range(len(self)), time_ms, key=self._key(2)) - 1)
 
     def _at(self, at: int) -> IndexEntry:
@@ -83,7 +83,7 @@ class Index(ABC):
 
 
 class SparseIndex(Index):
-    """The index of a segment that still grows: parallel arrays in memory."""
+    """The index of the active segment: parallel arrays in memory."""
 
     __slots__ = ("_chains", "_offsets", "_positions", "_times_ms", "unsaved")
 
@@ -93,7 +93,7 @@ class SparseIndex(Index):
         self._times_ms = array("q")
         self._chains = array("I")
         self.unsaved = bytearray()
-        """The last entries in their encoding: those that the index file does not have yet."""
+        """Encoded entries that are not in the index file yet."""
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -119,26 +119,26 @@ class SparseIndex(Index):
 
     @property
     def saved_bytes(self) -> int:
-        """How long the index file should be now."""
+        """The expected size of the index file."""
         return len(self._offsets) * ENTRY_BYTES - len(self.unsaved)
 
     def count_at_most(self, offset: int) -> int:
-        """How many entries stand at or before a relative offset."""
+        """The number of entries at or before a relative offset."""
         return bisect_right(self._offsets, offset)
 
     def cut_position(self, position: int) -> None:
-        """Forget the entries behind a position."""
+        """Remove the entries after a position."""
         self.truncate(bisect_right(self._positions, position))
 
     def truncate(self, count: int) -> None:
-        """Forget all but the first entries."""
+        """Keep only the first `count` entries."""
         saved_bytes = min(self.saved_bytes, count * ENTRY_BYTES)
         del self._offsets[count:], self._positions[count:], self._times_ms[count:], self._chains[count:]
         del self.unsaved[count * ENTRY_BYTES - saved_bytes :]
 
 
 class SavedIndex(Index):
-    """The index of a closed segment, searched in its file: costs no memory however long the segment is."""
+    """The index of a closed segment, searched in its file, so that it takes no memory."""
 
     __slots__ = ("_count", "_file")
 
@@ -164,7 +164,7 @@ def encode_entry(entry: IndexEntry) -> bytes:
 
 
 def decode_entry(raw: bytes) -> IndexEntry | None:
-    """One entry, or None when its checksum says that it is not one."""
+    """One entry, or None if its checksum does not match."""
     if len(raw) != ENTRY_BYTES:
         return None
     offset, position, time_ms, chain, crc = _CHECKED.unpack(raw)
@@ -174,7 +174,7 @@ def decode_entry(raw: bytes) -> IndexEntry | None:
 
 
 def decode(content: bytes, segment_bytes: int) -> SparseIndex:
-    """As many entries as are whole, ascending and inside the segment; the rest counts as torn."""
+    """The leading entries that are complete, ascending and inside the segment; the rest counts as torn."""
     found = SparseIndex()
     last_offset = last_position = -1
     for start in range(0, len(content), ENTRY_BYTES):

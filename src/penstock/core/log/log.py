@@ -1,8 +1,8 @@
-"""One partition's log: a row of segments, the last of which is written. Never fsyncs by itself: it says what is dirty.
+"""One partition's log: an ordered list of segments, the last of which is active. Never syncs: the owner does.
 
-The owner syncs what is dirty and reports it back, and tells the log its high watermark: an offset at a batch boundary,
-before which readers may see everything. Neither follows from the other: on one node the watermark is what was flushed
-here, among several replicas their leader computes it.
+The owner syncs the dirty files, reports back, and sets the high watermark: a batch boundary before which everything is
+visible to readers. The two are independent: on a single node the watermark follows the flushed offset, with several
+replicas the leader computes it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ START_FILE = "log-start"
 OFFSET_SPAN_MAX = 2**31 - 1
 """Offsets inside a segment are stored relative to its base in 32 bits."""
 HINTS_MAX = 256
-"""How many readers' next positions a log remembers, so that sequential readers need no search."""
+"""Next positions remembered for sequential readers, which then need no index search."""
 MARKS_MAX = 1_024
-"""Batch boundaries remembered between the high watermark and the end; the oldest go first, and are searched for."""
+"""Batch boundaries cached between the high watermark and the end; evicted ones are looked up through the index."""
 
 _new = tuple.__new__
 
 
 class LogLimits(NamedTuple):
-    """When to roll, and how sparse the index is."""
+    """When to roll a segment, and how sparse the index is."""
 
     segment_bytes: int
     segment_ms: int
@@ -42,7 +42,7 @@ class LogLimits(NamedTuple):
 
 
 class BatchBoundary(NamedTuple):
-    """A batch boundary: its offset, and where it lies. It holds until the log is truncated or compacted."""
+    """A batch boundary: offset, segment and position. Valid until the log is truncated or compacted."""
 
     offset: int
     segment_base: int
@@ -50,13 +50,13 @@ class BatchBoundary(NamedTuple):
 
 
 class SyncPlan(NamedTuple):
-    """What has to reach the disk, in this order, for everything before `end_offset` to be durable."""
+    """Files and directories to sync, in this order, to make everything before `end_offset` durable."""
 
     files: tuple[File, ...]
     directories: tuple[str, ...]
     end_offset: int
     cuts: int
-    """How often the log had been truncated: the plan says nothing about a log that was truncated since."""
+    """The number of truncations so far: fences a plan that was made before a truncation."""
 
 
 class Log:
@@ -74,19 +74,19 @@ class Log:
         self.transactions = PartitionTransactions(files, directory)
         self.producers = Producers(files, directory, self.transactions)
         self.high_watermark = 0
-        """Readers may see everything before this offset. Told by the owner; see `advance`."""
+        """Everything before this offset is visible to readers. Set by the owner with `advance`."""
         self.high_watermark_mark = BatchBoundary(0, 0, 0)
-        """Where the high watermark lies."""
+        """The position of the high watermark."""
         self.synced_offset = 0
-        """Everything before it is on stable storage."""
+        """Everything before this offset is on stable storage."""
         self._marks: deque[tuple[int, int, int]] = deque(maxlen=MARKS_MAX)
-        """The last batch boundaries behind the high watermark, as plain tuples of a BatchBoundary's fields: one per append."""
+        """The latest batch boundaries after the high watermark, as plain tuples: one per append."""
         self._active: Segment | None = None
         self._active_since_ms = 0
         self._dirty_files: list[File] = []
         self._dirty_directories: list[str] = []
         self._hints: dict[int, int] = {}
-        """Next offset to position in the last segment, for readers that go on where they stopped."""
+        """Next offset to position in the active segment, for sequential readers."""
         self._cuts = 0
         self._stable: BatchBoundary | None = None
         self._retired_bytes = 0
@@ -96,7 +96,7 @@ class Log:
     def append(
         self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
     ) -> int:
-        """Stamp one checked batch with the next offset and write it; returns that offset. Not durable until synced."""
+        """Assign the next offset to one validated batch and append it; returns the offset. Not durable until synced."""
         active = self._active
         limits = self.limits
         if (
@@ -122,9 +122,9 @@ class Log:
     def append_replicated(
         self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
     ) -> int:
-        """Write one checked batch as another replica, the leader in `leader_epoch`, wrote it.
+        """Append one validated batch exactly as the leader of `leader_epoch` wrote it.
 
-        It must be the next one: then stamping its own offset and epoch again leaves every byte as it is.
+        It must start at the log's end, so that stamping its own offset and epoch leaves every byte unchanged.
         """
         if header.base_offset != self.end_offset:
             raise OffsetOutOfRange(
@@ -141,12 +141,12 @@ class Log:
         return self.append(batch, header, header.leader_epoch, now_ms)
 
     def begin_epoch(self, epoch: int) -> None:
-        """From here on the owner leads in `epoch`. Known before the first append, so that whoever asks where the epoch
-        before ended is told right even if nothing is ever written in this one."""
+        """The owner leads in `epoch` from here on. Recorded before the first append, so that the end of the previous
+        epoch is correct even if nothing is ever written in this one."""
         self.epochs.observe(epoch, self.end_offset)
 
     def roll(self, now_ms: int) -> Segment:
-        """Close the last segment, if any, and start one at the end offset. An empty one is just as good as new."""
+        """Close the active segment and start one at the end offset. An empty active segment is reused."""
         active = self._active
         if active is not None:
             if active.size == 0:
@@ -154,9 +154,7 @@ class Log:
                 return active
             self.save_state()
         else:
-            self.files.make_dir(
-                self.directory
-            )  # may be there, from a run that ended before its name was durable
+            self.files.make_dir(self.directory)  # left by a run that crashed before the file name was durable
             self._dirty_directories += parents_of(self.directory)
         segment = Segment(self.files, self.directory, self.end_offset, create=True)
         if active is not None:
@@ -170,23 +168,23 @@ class Log:
         return segment
 
     def adopt(self, segment: Segment) -> None:
-        """Put a segment at the end of the row; it becomes the one that is written."""
+        """Append a segment to the list; it becomes the active one."""
         self.segments.append(segment)
         self._bases.append(segment.base_offset)
         self._active = segment
 
     def mark_dirty(self, segment: Segment) -> None:
-        """What recovery found in this segment may be in the page cache only: it has to be synced before it counts."""
+        """Recovered data may exist only in the page cache: it must be synced before it counts as durable."""
         self._dirty_files.append(segment.file)
         self.mark_names_dirty()
 
     def mark_names_dirty(self) -> None:
-        """The names that recovery found may be in the page cache only: they are synced with what is written next."""
+        """Recovered file names may exist only in the page cache: the next sync includes them."""
         if self.directory not in self._dirty_directories:
             self._dirty_directories += [self.directory, *parents_of(self.directory)]
 
     def settle_age(self, now_ms: int) -> None:
-        """After recovery the age of the last segment counts from its first record, if that has a time."""
+        """After recovery the age of the active segment counts from its first record, if that has a timestamp."""
         first_time_ms = self.segments[-1].first_time_ms
         self._active_since_ms = first_time_ms if 0 < first_time_ms < now_ms else now_ms
 
@@ -194,7 +192,7 @@ class Log:
         return self._active is not None and self._active.size > 0 and now_ms - self._active_since_ms >= age_ms
 
     def save_state(self) -> None:
-        """Write index, producers and epochs as of the end, so that recovery need not read what lies before."""
+        """Write index, producer and epoch state as of the end, so that recovery need not read earlier batches."""
         if self._active is not None:
             self._active.save_index()
             self.producers.save(self.end_offset, self.high_watermark)
@@ -204,7 +202,7 @@ class Log:
 
     @property
     def written_bytes(self) -> int:
-        """A count that grows with every byte appended, for those who act on growth."""
+        """A counter of appended bytes, for tasks that react to growth."""
         return self._retired_bytes + (0 if self._active is None else self._active.size)
 
     @property
@@ -217,21 +215,21 @@ class Log:
         return BatchBoundary(self.end_offset, self._active.base_offset, self._active.size)
 
     def take_dirty(self) -> SyncPlan:
-        """What must be synced now; from here on it counts as somebody's job."""
+        """What must be synced now; the caller takes over the dirty files."""
         plan = SyncPlan(tuple(self._dirty_files), tuple(self._dirty_directories), self.end_offset, self._cuts)
         self._dirty_files, self._dirty_directories = [], []
         return plan
 
     def mark_synced(self, plan: SyncPlan) -> None:
-        """A plan was carried out. If the log was truncated meanwhile that proves nothing: other records may have taken
-        the place of those that were synced. What the truncation left dirty is in the next plan."""
+        """A plan was executed. If the log was truncated since, the sync does not count: other records may occupy the
+        synced offsets. The next plan covers what the truncation left dirty."""
         if plan.cuts == self._cuts and plan.end_offset > self.synced_offset:
             self.synced_offset = plan.end_offset
 
-    # -- what readers may see
+    # -- visibility
 
     def advance(self, offset: int) -> None:
-        """Set the high watermark to a batch boundary. It never goes back, nor beyond the end."""
+        """Advance the high watermark to a batch boundary. It never moves back, nor past the end."""
         if offset >= self.end_offset:
             if self.end_offset <= self.high_watermark:
                 return
@@ -246,7 +244,7 @@ class Log:
         self.high_watermark = mark.offset
 
     def _boundary(self, offset: int) -> BatchBoundary:
-        """The remembered boundary at an offset; marks before it are dropped. Searched for if it was dropped itself."""
+        """The cached boundary at an offset; earlier ones are evicted. Falls back to the index."""
         marks = self._marks
         found: tuple[int, int, int] | None = None
         while marks and marks[0][0] <= offset:
@@ -258,7 +256,7 @@ class Log:
         )
 
     def _search_boundary(self, offset: int) -> BatchBoundary:
-        """The boundary at an offset, or else before the batch that holds it, found through the index."""
+        """The boundary at an offset, or at the start of the batch that contains it, found through the index."""
         segment = self.segments[max(0, bisect_right(self._bases, offset) - 1)]
         found = segment.find(offset, segment.size)
         if found is None:
@@ -266,7 +264,7 @@ class Log:
         return BatchBoundary(min(offset, found.header.base_offset), segment.base_offset, found.position)
 
     def stable(self) -> BatchBoundary:
-        """Where readers of committed records stop: at most at the high watermark."""
+        """The last stable offset, where read_committed consumers stop: at most the high watermark."""
         offset = self.transactions.first_unstable(self.high_watermark)
         if offset is None:
             return self.high_watermark_mark
@@ -280,10 +278,10 @@ class Log:
     # -- reading
 
     def read(self, offset: int, bytes_max: int, limit: BatchBoundary) -> Slice | None:
-        """Whole batches from the one that holds `offset`, before `limit`; None when there is nothing yet."""
+        """Complete batches from the one that contains `offset` up to `limit`; None if there is no data yet."""
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRange(
-                f"offset {offset} is not between {self.start_offset} and {self.end_offset}"
+                f"offset {offset} is out of range: the log covers {self.start_offset} to {self.end_offset}"
             )
         at = bisect_right(self._bases, offset) - 1
         if at < 0:
@@ -318,16 +316,16 @@ class Log:
         return Slice(segment.file, position, length, next_offset)
 
     def after_damage(self, offset: int) -> int:
-        """An offset behind a damaged place at which reading can go on."""
+        """The next offset after damage at which reading can continue."""
         segment = self.segments[max(0, bisect_right(self._bases, offset) - 1)]
         try:
             next_offset = segment.after_damage(offset)
-        except (CorruptBatch, TornSegment):  # nor can its index be read
+        except (CorruptBatch, TornSegment):  # the index is unreadable as well
             next_offset = segment.next_offset
         return max(offset + 1, next_offset)
 
     def find_time(self, time_ms: int, limit: BatchBoundary) -> StoredBatch | None:
-        """The first batch before `limit` that holds a record at or after `time_ms`, with its bytes."""
+        """The first batch before `limit` that contains a record at or after `time_ms`, with its bytes."""
         for segment in self.segments:
             if segment.base_offset > limit.segment_base:
                 break
@@ -340,9 +338,9 @@ class Log:
         return None
 
     def newest_time_ms(self, limit: BatchBoundary) -> int:
-        """The highest timestamp before `limit`, of records that may still be read.
+        """The highest timestamp of readable records before `limit`.
 
-        Segments that count whole tell it by themselves; at the two ends the batches are looked at.
+        Complete segments know theirs; in partial segments at both ends the batches are scanned.
         """
         newest_ms = NO_TIMESTAMP
         for segment in self.segments:
@@ -356,7 +354,7 @@ class Log:
         return newest_ms
 
     def _batches_of(self, segment: Segment, limit: BatchBoundary) -> Iterator[StoredBatch]:
-        """The batches of one segment that readers may see, headers only."""
+        """The visible batches of one segment, headers only."""
         first = segment.find(max(self.start_offset, segment.base_offset), segment.size)
         for found in segment.walk(
             segment.size if first is None else first.position, segment.size, verify=False
@@ -366,7 +364,7 @@ class Log:
             yield found
 
     def headers_from(self, offset: int) -> Iterator[StoredBatch]:
-        """Every batch that reaches `offset` or lies behind it, headers only."""
+        """Every batch that ends after `offset`, headers only."""
         for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
             first = segment.find(offset, segment.size) if offset > segment.base_offset else None
             if first is not None or offset <= segment.base_offset:
@@ -378,16 +376,16 @@ class Log:
     # -- shrinking
 
     def persist_start(self, offset: int) -> None:
-        """Make a new start durable before it is acted upon. Blocks on the disk; touches no other state."""
+        """Persist a new start offset before it takes effect. Blocks on the disk; changes no other state."""
         checksummed_file.write(self.files, f"{self.directory}/{START_FILE}", offset)
 
     def read_start(self) -> int | None:
-        """The start that was last made durable; TornSegment when its file is damaged."""
+        """The persisted start offset. Raises TornSegment if its file is damaged."""
         start: int | None = checksummed_file.read(self.files, f"{self.directory}/{START_FILE}")
         return start
 
     def advance_start(self, offset: int) -> None:
-        """Nothing before `offset` may be read any more; segments that lie wholly before it go away."""
+        """Move the start to `offset` and delete segments that lie entirely before it."""
         if offset <= self.start_offset:
             return
         self.advance(offset)
@@ -398,7 +396,7 @@ class Log:
         self.transactions.cut_start(offset)
 
     def drop_first(self, count: int) -> None:
-        """Remove the oldest segments; the last one always stays, because its name keeps the end offset."""
+        """Delete the oldest segments; the active one always stays, because its name preserves the end offset."""
         assert count < len(self.segments) or count == 0
         for segment in self.segments[:count]:
             segment.remove()
@@ -411,7 +409,7 @@ class Log:
             self._hints.clear()
 
     def replace(self, old: list[Segment], new: list[Segment]) -> None:
-        """Put compacted segments in the place of those they were made from; their files are in place already."""
+        """Replace segments by their compacted versions, whose files are already in place."""
         at = self.segments.index(old[0])
         assert self.segments[at : at + len(old)] == old and self._active not in old
         behind = self.segments[at + len(old)]
@@ -421,9 +419,9 @@ class Log:
         self._bases[at : at + len(old)] = [segment.base_offset for segment in new]
 
     def truncate(self, offset: int, now_ms: int) -> None:
-        """Cut everything from the batch that reaches behind `offset` on.
+        """Truncate from the first batch that ends after `offset`.
 
-        Blocks on the disk now and then: what was cut must not come back after a crash.
+        May block on the disk: truncated data must not reappear after a crash.
         """
         if offset >= self.end_offset:
             return
@@ -445,7 +443,7 @@ class Log:
         self._dirty_directories.append(self.directory)
 
     def _forget_behind_end(self) -> None:
-        """Nothing that was known of the records behind the new end holds any more."""
+        """Drop all cached state about records after the new end."""
         while self._marks and self._marks[-1][0] > self.end_offset:
             self._marks.pop()
         self.synced_offset = min(self.synced_offset, self.end_offset)
@@ -463,7 +461,7 @@ class Log:
         return segment.next_offset
 
     def rebuild_producers(self, now_ms: int) -> None:
-        """Take the newest snapshot that still holds and replay the batches behind it."""
+        """Load the newest valid snapshot and replay the batches after it."""
         snapshot_offset = self.producers.load(self.end_offset)
         if self.producers.has_dropped:
             self._dirty_directories.append(self.directory)
@@ -479,6 +477,6 @@ class Log:
 
 
 def parents_of(directory: str) -> list[str]:
-    """The directories above, innermost first; the root is the empty string."""
+    """The parent directories, innermost first; the root is the empty string."""
     parts = directory.split("/")[:-1]
     return ["/".join(parts[:count]) for count in range(len(parts), -1, -1)]

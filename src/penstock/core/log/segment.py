@@ -1,7 +1,7 @@
-"""One segment: a data file and its sparse index. Never decides when to roll; log.py does.
+"""One segment: a data file and its sparse index. log.py decides when to roll.
 
-What this process wrote or proved is trusted; everything else is proven before it is served for the first time: each
-batch's checksum, and the chain of batches between two index entries, which also covers offsets, lengths and epochs.
+Data that this process wrote or verified is trusted; everything else is verified before it is served for the first time:
+each batch's checksum, and the chain between two index entries, which also covers offsets, lengths and epochs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REBUILT_INTERVAL_BYTES = 1 << 12
 
 
 class Slice(NamedTuple):
-    """A run of whole batches inside one file, to be sent without reading it; it ends before `end_offset`, if known."""
+    """A run of complete batches in one file, for sendfile; it ends before `end_offset`, if known."""
 
     file: File
     position: int
@@ -39,7 +39,7 @@ class Slice(NamedTuple):
 
 
 class StoredBatch(NamedTuple):
-    """One batch met while walking a segment."""
+    """One batch found while walking a segment."""
 
     position: int
     header: BatchHeader
@@ -55,13 +55,13 @@ def name_of(base_offset: int, suffix: str) -> str:
 
 
 def segment_bases(files: Files, directory: str) -> list[int]:
-    """Where the segments of a log start, in order; empty when there is no log."""
+    """The base offsets of a log's segments, ascending; empty if there is no log."""
     names = [name.removesuffix(LOG_SUFFIX) for name in files.names(directory) if name.endswith(LOG_SUFFIX)]
     return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
 
 
 class Segment:
-    """Batches from `base_offset` up to `next_offset`, `size` bytes long."""
+    """The batches from `base_offset` up to `next_offset`, `size` bytes."""
 
     __slots__ = (
         "_chain",
@@ -95,9 +95,9 @@ class Segment:
         self.size = self.file.size()
         self.next_offset = base_offset
         self.is_cleaned = False
-        """Whether compaction may have left gaps between the offsets of its batches."""
+        """Whether compaction may have left gaps between offsets."""
         self.epoch_starts: list[tuple[int, int]] = []
-        """(epoch, offset) of each first batch of an epoch among those that were taken in."""
+        """(epoch, offset) of the first scanned batch of each epoch."""
         self.max_time_ms = NO_TIMESTAMP
         self.first_time_ms = NO_TIMESTAMP
         self._time_is_known = create
@@ -107,12 +107,12 @@ class Segment:
         self._verified = VerifiedRanges()
         self._unchecked_entries: list[IndexEntry] = []
         self._written_from = self.size
-        """From here on everything was written by this process."""
+        """Everything from this position on was written by this process."""
 
     # -- writing
 
     def append(self, batch: Buffer, header: BatchHeader, base_offset: int, interval: int) -> None:
-        """Write a stamped batch at the end. `header` may still carry the producer's own base offset."""
+        """Append a stamped batch. `header` may still carry the producer's base offset."""
         position = self.size
         self.file.append((batch,))
         self.index_batch(position, header, base_offset, batch, interval)
@@ -120,7 +120,7 @@ class Segment:
     def index_batch(
         self, position: int, header: BatchHeader, base_offset: int, raw: Buffer, interval: int
     ) -> None:
-        """Take a batch that now stands at `position`, the end so far, into the index and the counts."""
+        """Add the batch at `position`, the current end, to the index and the counters."""
         if position - self._indexed_at >= (interval or 1):
             index = self._index
             assert isinstance(index, SparseIndex)
@@ -135,13 +135,15 @@ class Segment:
         self.next_offset = base_offset + header.last_offset_delta + 1
 
     def scan(self, position: int, end: int, interval: int) -> None:
-        """Prove the batches from `position` to `end` and note them. On CorruptBatch the good ones before it are noted.
+        """Verify and index the batches from `position` to `end`. On CorruptBatch the valid ones before it are indexed.
 
-        Offsets must follow each other without gaps, unless the segment was cleaned, and epochs must not descend: where
-        they do, either of two batches may be the damaged one, so neither counts.
+        Offsets must be contiguous, unless the segment was compacted, and epochs must not decrease: where they do,
+        either of the two batches may be damaged, so neither is indexed.
         """
         self.size = position
         self.epoch_starts = []
+        # A batch is held back until its successor's epoch is known: neither checksum covers epochs, so a decrease does
+        # not tell which of the two is damaged.
         held: StoredBatch | None = None
         epoch = NO_EPOCH
         try:
@@ -149,7 +151,9 @@ class Segment:
                 self._check_offset(found, self.next_offset if held is None else held.header.next_offset)
                 if found.header.leader_epoch < epoch:
                     held = None
-                    raise CorruptBatch(f"{self.file.path} at byte {found.position}: its epoch goes back")
+                    raise CorruptBatch(
+                        f"{self.file.path} at byte {found.position}: the leader epoch decreases"
+                    )
                 if held is not None:
                     self._index_scanned(held, interval)
                     held = None
@@ -175,19 +179,21 @@ class Segment:
         offset = found.header.base_offset
         if offset < expected or (offset > expected and not self.is_cleaned):
             raise CorruptBatch(
-                f"{self.file.path} at byte {found.position}: offset {offset} came, {expected} is next"
+                f"{self.file.path} at byte {found.position}: got offset {offset}, expected {expected}"
             )
 
     def _check_entry(self) -> None:
-        """An entry behind the recovery point: batches may be missing there, but whole ones must be those it knew."""
+        """Index entries past the recovery point are checked against the scanned batches."""
+        # Data may be missing after a crash, because the index is written without a sync: entries past the end are
+        # ignored. A mismatch at a batch that is present means that other batches were written there.
         entry = self._unchecked_entries.pop()
         if (entry.position, entry.chain) != (self.size, self._chain):
             raise TornSegment(
-                f"{self.file.path}: the batches before byte {entry.position} contradict its index"
+                f"{self.file.path}: the batches before byte {entry.position} do not match the index"
             )
 
     def truncate(self, position: int) -> None:
-        """Cut the file at a batch boundary, its index first: an index must never know of batches that were replaced."""
+        """Truncate at a batch boundary, the index first: an index must never refer to batches that were overwritten."""
         index = self._index
         if isinstance(index, SparseIndex):
             index.cut_position(position)
@@ -199,23 +205,23 @@ class Segment:
         self._written_from = min(self._written_from, position)
 
     def save_copy(self, path: str, content: bytes) -> None:
-        """Save bytes that are about to be cut."""
+        """Save bytes that are about to be truncated."""
         self._files.write_whole(path, content)
 
     # -- the index
 
     @property
     def index(self) -> Index:
-        """The index. That of a closed segment stays in its file; where the file is wanting, the batches tell."""
+        """The index: of a closed segment searched in its file, rebuilt from the batches if the file is unusable."""
         if self._index is None:
             self._index = self._saved_index() or self._rebuilt_index()
         return self._index
 
     def resume(self, offset_max: int) -> int:
-        """Read the index up to an offset into memory and go on from there; returns the position that it covers.
+        """Load the index up to an offset and continue from there; returns the position that it covers.
 
-        Raises CorruptBatch if the batches are not those that the index was made from. What the file knows of batches
-        behind the offset is heard as a witness when they are taken in.
+        Raises CorruptBatch if the batches are not those that the index was built from. Entries past the offset
+        are not trusted; `scan` checks them against the batches.
         """
         index = sparse.decode(self._files.read_whole(self._index_path) or b"", self.size)
         trusted = index.count_at_most(max(0, offset_max - self.base_offset))
@@ -223,7 +229,7 @@ class Segment:
             last = index.entry(trusted - 1)
             if self._chain_over(index.before(trusted - 1), last.position, verify=False) != last.chain:
                 raise CorruptBatch(
-                    f"{self.file.path}: the batches before byte {last.position} contradict its index"
+                    f"{self.file.path}: the batches before byte {last.position} do not match the index"
                 )
         self._unchecked_entries = [index.entry(at) for at in range(len(index) - 1, trusted - 1, -1)]
         index.truncate(trusted)
@@ -248,16 +254,16 @@ class Segment:
         try:
             if file.size() > index.saved_bytes:
                 file.truncate(index.saved_bytes)
-            file.sync()  # also when it is short already: an earlier start may have been killed before it came to this
+            file.sync()  # even if it is short already: an earlier start may have been killed before this sync
         finally:
             file.close()
 
     def seal(self, next_offset: int) -> None:
-        """This segment ends where the next one starts."""
+        """Set the end to the start of the next segment."""
         self.next_offset = next_offset
 
     def retire(self) -> None:
-        """It will not grow any more: its saved index need not stay in memory."""
+        """The segment is closed: release the in-memory index if it is saved."""
         if isinstance(self._index, SparseIndex) and not self._index.unsaved:
             self._index = None
 
@@ -269,7 +275,7 @@ class Segment:
         return self.max_time_ms
 
     def save_index(self) -> None:
-        """Bring the index file up to date, closing entry included. Not synced: it is checkable."""
+        """Write the index file, including the closing entry. Not synced: entries have checksums."""
         index = self.index
         if not isinstance(index, SparseIndex):
             return
@@ -290,7 +296,7 @@ class Segment:
             file.close()
 
     def _saved_index(self) -> SavedIndex | None:
-        """The index file of a closed segment, if it covers all of it. TornSegment if it knows of missing records."""
+        """The index file of a closed segment, if it is complete. Raises TornSegment if it refers to missing records."""
         if not self._files.exists(self._index_path):
             return None
         saved = SavedIndex(self._files.open(self._index_path))
@@ -304,16 +310,18 @@ class Segment:
         if last.position == self.size and self.base_offset + last.offset == self.next_offset:
             return saved
         saved.close()
+        # A shorter index is merely out of date. One that covers the file but not the offsets proves that records at the
+        # end are missing; so does a longer one, though only in a compacted segment, where a scan would accept the gap.
         if last.position == self.size or (last.position > self.size and self.is_cleaned):
             raise TornSegment(
-                f"{self.file.path}: its index knows {last.position} bytes "
-                f"up to offset {self.base_offset + last.offset}, there are {self.size} bytes, and "
+                f"{self.file.path}: the index covers {last.position} bytes "
+                f"up to offset {self.base_offset + last.offset}, but the file has {self.size} bytes and "
                 f"the next segment starts at {self.next_offset}"
             )
         return None
 
     def _rebuilt_index(self) -> SparseIndex:
-        """Walk and prove the whole segment. TornSegment if it does not reach the next one."""
+        """Rebuild the index by a scan of the whole segment. Raises TornSegment if it ends before the next one."""
         next_offset, size = self.next_offset, self.size
         rebuilt = SparseIndex()
         self._adopt(rebuilt)
@@ -332,7 +340,7 @@ class Segment:
         return rebuilt
 
     def save_index_if_possible(self) -> bool:
-        """Save the index where nobody depends on it: without the file it is rebuilt again at the next start."""
+        """Save the index, ignoring disk errors: without the file it is rebuilt at the next start."""
         try:
             self.save_index()
         except (DiskFull, DiskFailed, OutOfDescriptors):
@@ -340,7 +348,7 @@ class Segment:
         return True
 
     def _entry(self, search: str, value: int) -> IndexEntry | None:
-        """Search the index; one whose file is damaged is rebuilt first."""
+        """Search the index; rebuild it first if its file is damaged."""
         try:
             found: IndexEntry | None = getattr(self.index, search)(value)
         except TornSegment:
@@ -357,7 +365,7 @@ class Segment:
     def walk(
         self, position: int, end: int, *, verify: bool, chunk_bytes: int = SCAN_CHUNK_BYTES
     ) -> Iterator[StoredBatch]:
-        """The batches from `position` to `end`. With `verify`, each checksum; else `raw` of data may be its header."""
+        """The batches from `position` to `end`. Without `verify`, no checksums, and `raw` may be only the header."""
         chunk, chunk_at = memoryview(b""), position
         while position < end:
             at = position - chunk_at
@@ -373,9 +381,7 @@ class Segment:
                     chunk = memoryview(self.file.read(position, header.size))
             raw = chunk[at : at + header.size]
             if verify and checksum(raw) != header.crc:
-                raise CorruptBatch(
-                    f"{self.file.path} at byte {position}: the checksum does not match the bytes"
-                )
+                raise CorruptBatch(f"{self.file.path} at byte {position}: checksum mismatch")
             yield StoredBatch(position, header, raw)
             position += header.size
 
@@ -386,12 +392,13 @@ class Segment:
             raise CorruptBatch(f"{self.file.path} at byte {position}: {error}") from None
         if position + header.size > end:
             raise CorruptBatch(
-                f"{self.file.path} at byte {position}: a batch of {header.size} bytes, {end - position} are left"
+                f"{self.file.path} at byte {position}: batch size {header.size} exceeds the {end - position} bytes left"
             )
         return header
 
     def find(self, offset: int, end: int) -> StoredBatch | None:
-        """The first batch before `end` that reaches `offset`. What it passed over is proven too: a flip may hide it."""
+        """The first batch before `end` that ends after `offset`. Skipped batches are verified too: a bit flip in one
+        could hide the right one."""
         start = self._floor("floor", max(0, offset - self.base_offset)).position
         for found in self.walk(start, end, verify=False, chunk_bytes=PEEK_CHUNK_BYTES):
             if found.header.next_offset > offset:
@@ -401,7 +408,7 @@ class Segment:
         return None
 
     def find_time(self, time_ms: int, end: int, offset_min: int) -> StoredBatch | None:
-        """The first batch before `end` that holds a record at or after both, with its proven bytes."""
+        """The first batch before `end` with a record at or after both, with its verified bytes."""
         start = self._floor("before_time", time_ms).position
         for found in self.walk(start, end, verify=False):
             header = found.header
@@ -414,7 +421,7 @@ class Segment:
         return None
 
     def after_damage(self, offset: int) -> int:
-        """Where reading can go on behind bytes around `offset` that are damaged: at the next entry of the index."""
+        """The offset of the next index entry after damage around `offset`, where reading can continue."""
         relative = max(0, offset - self.base_offset)
         start = self._floor("floor", relative).position
         entry = self._entry("ceil_position", start + 1)
@@ -423,7 +430,7 @@ class Segment:
         return self.next_offset if entry is None else self.base_offset + entry.offset
 
     def run(self, position: int, bytes_max: int, end: int) -> tuple[int, int | None]:
-        """(bytes of the whole batches from `position` that fit, at least the first; the offset behind, if known)."""
+        """(size of the complete batches from `position` that fit, at least one; the next offset, if known)."""
         if end - position <= bytes_max:
             return end - position, None
         entry = self._floor("floor_position", position + max(0, bytes_max))
@@ -439,10 +446,10 @@ class Segment:
                 break
         return length, next_offset
 
-    # -- proof of what was there before this process
+    # -- verification of data written by earlier processes
 
     def verify(self, position: int, length: int) -> None:
-        """Prove a run of batches once; what was proven or written here is not read again."""
+        """Verify a run of batches once; ranges that were verified or written here are not read again."""
         end = min(position + length, self._written_from)
         if position >= end or self._verified.covers(position, end):
             return
@@ -450,12 +457,10 @@ class Segment:
         closing = self._entry("ceil_position", end) or self.index.last()
         if self._chain_over(start, closing.position, verify=True) != closing.chain:
             raise CorruptBatch(
-                f"{self.file.path}: bytes {start.position} to {closing.position} are not the batches that were written"
+                f"{self.file.path}: bytes {start.position} to {closing.position} do not match the index checksum"
             )
         self._verified.add(start.position, closing.position)
-        assert self._verified.covers(position, end), (
-            "what lies behind the last entry was proven when it was taken in"
-        )
+        assert self._verified.covers(position, end), "data after the last entry was verified by scan"
 
     def _chain_over(self, start: IndexEntry, end: int, *, verify: bool) -> int:
         chain = start.chain
@@ -463,10 +468,10 @@ class Segment:
             chain = crc32(found.raw[:CHAINED_BYTES], chain)
         return chain
 
-    # -- the end
+    # -- closing
 
     def sync(self) -> None:
-        """Make data and index durable; for segments that are written apart from any log."""
+        """Make data and index durable, for a segment that belongs to no log."""
         self.save_index()
         self.file.sync()
         index_file = self._files.open(self._index_path, create=True)
@@ -476,7 +481,7 @@ class Segment:
             index_file.close()
 
     def closing_chain(self) -> int:
-        """The chain over all batches, as it was when the segment was closed."""
+        """The chain over all batches when the segment was closed."""
         return self.index.last().chain
 
     def close(self) -> None:
@@ -486,7 +491,7 @@ class Segment:
             self._index = None
 
     def remove(self) -> None:
-        """Take both files away. Readers that pinned the data keep it."""
+        """Remove both files. Readers that pinned the data can still read it."""
         self.close()
         self._files.remove(self.file.path)
         self._files.remove(self._index_path)

@@ -1,4 +1,4 @@
-"""Which bytes of a file were proven good already. Never proves anything itself."""
+"""The byte ranges of a file that were verified. segment.py verifies them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 
 
 class VerifiedRanges:
-    """Disjoint ranges in ascending order; ranges that touch are one."""
+    """Disjoint ranges in ascending order; adjacent ranges are merged."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -19,7 +19,7 @@ class VerifiedRanges:
         return at >= 0 and end <= self._ends[at]
 
     def add(self, start: int, end: int) -> None:
-        """Merge a range into those it touches."""
+        """Add a range, merging it with those it touches."""
         if end <= start:
             return
         first = bisect_left(self._ends, start)
@@ -30,7 +30,7 @@ class VerifiedRanges:
         self._ends[first:behind] = [end]
 
     def cut(self, end: int) -> None:
-        """Forget everything from `end` on."""
+        """Remove everything from `end` on."""
         keep = bisect_left(self._starts, end)
         del self._starts[keep:], self._ends[keep:]
         if keep:

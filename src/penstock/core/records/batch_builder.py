@@ -1,7 +1,7 @@
-"""Rows of Arrow arrays to record batches v2: one growing batch for each partition. Never sends.
+"""Builds record batches v2 from rows of Arrow arrays, one batch per partition at a time. Never sends.
 
-Rows are looked at as three columns of bytes (key, value, headers already encoded) and one of times; the loop over the
-rows of a batch is handed in: `batch_builder_compiled` where there is one, `batch_builder_loops` else. Never chooses the loops.
+Rows are three columns of bytes (key, value, encoded headers) and one of timestamps. The caller passes the loops over
+rows: `batch_builder_compiled` if it was built, else `batch_builder_loops`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from penstock.core.records.compression import compress
 from penstock.core.records.payload import encode_headers
 
 NULL = -1
-"""The length of what is not there."""
+"""The length of a null value."""
 
 _NO_HEADERS = b"\0"
 
 
 class Blobs(NamedTuple):
-    """Bytes by row: where each begins in the data, and how long it is; NULL if there is none."""
+    """Bytes by row: start and length of each in `data`; a length of NULL is a null value."""
 
     data: Any
     starts: Any
@@ -41,7 +41,7 @@ class Blobs(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What is written of each row; the time in milliseconds."""
+    """The columns of each record; timestamps in milliseconds."""
 
     keys: Blobs
     values: Blobs
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
 
 
 class ProducerIdentity(NamedTuple):
-    """The producer in whose name batches are written."""
+    """Producer id and epoch stamped on batches."""
 
     producer_id: int
     producer_epoch: int
@@ -58,7 +58,7 @@ class ProducerIdentity(NamedTuple):
 
 
 def blobs_of(array: Any) -> Blobs:
-    """A binary or string array as bytes by row, without copying the bytes."""
+    """A binary or string array as Blobs, without copying the bytes."""
     count = len(array)
     _, offsets_at, data_at = array.buffers()
     lengths = np.full(count, NULL, np.int64)
@@ -74,12 +74,12 @@ def blobs_of(array: Any) -> Blobs:
 
 
 def absent(count: int) -> Blobs:
-    """A column in which no row has anything."""
+    """A column of nulls."""
     return Blobs(b"\0", np.zeros(count, np.int64), np.full(count, NULL, np.int64))
 
 
 def header_blobs(array: Any | None, count: int) -> Blobs:
-    """Lists of (key, value) as records carry them: encoded, with their number in front."""
+    """Lists of (key, value) encoded as record headers, prefixed with their count."""
     if array is None or array.null_count == count:
         return Blobs(_NO_HEADERS, np.zeros(count, np.int64), np.ones(count, np.int64))
     encoded = [
@@ -102,16 +102,16 @@ class BatchBuilderLoops(Protocol):
     def encode_rows(
         self, rows: Rows, order: Any, begin: int, first_delta: int, base_ms: int, room: int, takes_one: bool
     ) -> tuple[bytes, int]:
-        """Rows as records, as many as fit, and where to go on."""
+        """The rows that fit, encoded as records, and the next index."""
         ...
 
     def hash_rows(self, data: Any, starts: Any, lengths: Any) -> Any:
-        """Kafka's hash of the bytes of each row."""
+        """Kafka's murmur2 hash of each row."""
         ...
 
 
 class BatchBuilder:
-    """The records of one batch to be, until it is sealed. `payload_bytes` is what they take before compression."""
+    """Collects the records of one batch until it is sealed. `payload_bytes` is their uncompressed size."""
 
     __slots__ = ("_base_ms", "_chunks", "_last_ms", "_loops", "count", "payload_bytes")
 
@@ -123,9 +123,9 @@ class BatchBuilder:
         self.payload_bytes = 0
 
     def take(self, rows: Rows, order: Any, begin: int, bytes_max: int) -> int:
-        """Take rows `order[begin:]` up to `bytes_max` of the whole batch, one at least if it is empty.
+        """Add rows `order[begin:]` while the batch stays within `bytes_max`; an empty batch takes at least one.
 
-        Returns where in `order` to go on.
+        Returns the next index in `order`.
         """
         if begin == len(order):
             return begin
@@ -143,7 +143,7 @@ class BatchBuilder:
         return end
 
     def seal(self, by: ProducerIdentity, sequence: int, codec: int) -> bytearray:
-        """The batch as a producer sends it. What was taken is forgotten."""
+        """The batch as a producer sends it. Resets the builder."""
         assert self.count, "a batch has at least one record"
         payload = compress(codec, b"".join(self._chunks))
         header = BatchHeader(
@@ -166,7 +166,7 @@ class BatchBuilder:
 
 
 def resealed(batch: Buffer, header: BatchHeader, by: ProducerIdentity, sequence: int) -> bytearray:
-    """The same records in another producer's name, as they were before a log stamped them."""
+    """The same records under another producer identity, as they were before a log stamped them."""
     changed = header._replace(
         base_offset=0,
         leader_epoch=NO_EPOCH,

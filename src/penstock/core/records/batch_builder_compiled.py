@@ -1,6 +1,6 @@
-"""The loops of `packing` for a C compiler, in Cython's pure Python mode. Never knows about batches or topics.
+"""The loops of `batch_builder`, compiled by Cython in pure Python mode.
 
-`batch_builder_loops` has the same functions and must agree in everything; it runs where this was not compiled.
+`batch_builder_loops` has the same functions and must give the same results; it is used if this module was not built.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IS_COMPILED = cython.compiled
 @cython.exceptval(check=False)
 @cython.nogil
 def _folded(value: cython.longlong) -> cython.ulonglong:
-    """The sign into the lowest bit, as varints have it."""
+    """Zigzag encoding."""
     return (cython.cast(cython.ulonglong, value) << 1) ^ cython.cast(cython.ulonglong, value >> 63)
 
 
@@ -29,7 +29,7 @@ def _folded(value: cython.longlong) -> cython.ulonglong:
 @cython.exceptval(check=False)
 @cython.nogil
 def _size(value: cython.longlong) -> cython.longlong:
-    """How many bytes a number takes."""
+    """The size of a varint."""
     rest: cython.ulonglong = _folded(value) >> 7
     count: cython.longlong = 1
     while rest:
@@ -43,7 +43,7 @@ def _size(value: cython.longlong) -> cython.longlong:
 @cython.exceptval(check=False)
 @cython.nogil
 def _put(out: cython.p_uchar, value: cython.longlong) -> cython.p_uchar:
-    """Write a number; returns where to go on."""
+    """Write a varint; returns the next position."""
     rest: cython.ulonglong = _folded(value)
     while rest > 0x7F:
         out[0] = cython.cast(cython.uchar, (rest & 0x7F) | 0x80)
@@ -60,7 +60,7 @@ def _put(out: cython.p_uchar, value: cython.longlong) -> cython.p_uchar:
 def _put_blob(
     out: cython.p_uchar, data: cython.p_const_uchar, start: cython.longlong, length: cython.longlong
 ) -> cython.p_uchar:
-    """Write bytes with their length in front, or that there are none; returns where to go on."""
+    """Write length-prefixed bytes, or null; returns the next position."""
     out = _put(out, length)
     if length > 0:
         memcpy(out, data + start, length)
@@ -77,9 +77,9 @@ def encode_rows(
     room: cython.longlong,
     takes_one: cython.bint,
 ):
-    """Rows `order[begin:]` as records, as long as they fit into `room` bytes; the first one even if it does not.
+    """Rows `order[begin:]` encoded as records while they fit into `room` bytes; with `takes_one` at least one.
 
-    Returns the bytes and where in `order` to go on.
+    Returns the bytes and the next index in `order`.
     """
     bodies = np.empty(order.shape[0] - begin, np.int64)
     count: cython.longlong = _measure(rows, order[begin:], first_delta, base_ms, room, takes_one, bodies)
@@ -99,7 +99,7 @@ def _measure(
     takes_one: cython.bint,
     bodies: cython.longlong[::1],
 ) -> cython.longlong:
-    """How many of the rows fit; how long each record is goes into `bodies`, its own length not counted."""
+    """How many of the rows fit; writes the size of each record, without its length prefix, to `bodies`."""
     keys: cython.longlong[::1] = rows.keys.lengths
     values: cython.longlong[::1] = rows.values.lengths
     headers: cython.longlong[::1] = rows.headers.lengths
@@ -129,7 +129,7 @@ def _fill(
     base_ms: cython.longlong,
     bodies: cython.longlong[::1],
 ):
-    """The bytes of records of these lengths."""
+    """Encode records of these sizes."""
     key_data: cython.const[cython.uchar][::1] = rows.keys.data
     value_data: cython.const[cython.uchar][::1] = rows.values.data
     header_data: cython.const[cython.uchar][::1] = rows.headers.data
@@ -166,7 +166,7 @@ def _fill(
 def hash_rows(
     data: cython.const[cython.uchar][::1], starts: cython.longlong[::1], lengths: cython.longlong[::1]
 ):
-    """Kafka's hash of the bytes of each row, unsigned."""
+    """Kafka's hash of each row, unsigned."""
     count: cython.longlong = starts.shape[0]
     made = np.empty(count, np.uint32)
     hashes: cython.uint[::1] = made

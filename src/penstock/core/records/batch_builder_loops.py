@@ -1,6 +1,6 @@
-"""The loops of `packing` in plain Python and numpy. Never decides anything.
+"""The loops of `batch_builder` in plain Python and numpy.
 
-`batch_builder_compiled` has the same functions and must agree in everything.
+`batch_builder_compiled` has the same functions and must give the same results.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _WORD_BYTES = 4
 def encode_rows(
     rows: Any, order: Any, begin: int, first_delta: int, base_ms: int, room: int, takes_one: bool
 ) -> tuple[bytes, int]:
-    """Rows `order[begin:]` as records, as long as they fit into `room` bytes; the first one even if it does not.
+    """Rows `order[begin:]` encoded as records while they fit into `room` bytes; with `takes_one` at least one.
 
-    Returns the bytes and where in `order` to go on.
+    Returns the bytes and the next index in `order`.
     """
     chosen = order[begin : begin + max(room, 0) // RECORD_BYTES_MIN + 1]
     parts: list[bytes] = []
@@ -43,20 +43,20 @@ def encode_rows(
 
 
 def _cut(blobs: Any, chosen: Any) -> Iterator[bytes]:
-    """The bytes of these rows, one after the other; none where there are none."""
+    """The bytes of each of these rows; empty for nulls."""
     data = memoryview(blobs.data)
     for start, length in zip(blobs.starts[chosen].tolist(), blobs.lengths[chosen].tolist(), strict=True):
         yield bytes(data[start : start + max(length, 0)])
 
 
 def _framed(blobs: Any, chosen: Any) -> Iterator[bytes]:
-    """The same with their length in front."""
+    """The same, each prefixed with its length."""
     for content, length in zip(_cut(blobs, chosen), blobs.lengths[chosen].tolist(), strict=True):
         yield encode_varint(length) + content
 
 
 def hash_rows(data: Any, starts: Any, lengths: Any) -> Any:
-    """Kafka's hash of the bytes of each row, unsigned; all rows are hashed word by word at the same time."""
+    """Kafka's hash of each row, unsigned; all rows are hashed in parallel, word by word."""
     octets = np.frombuffer(data, np.uint8)
     by_length = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[by_length], lengths[by_length]
@@ -79,7 +79,7 @@ def hash_rows(data: Any, starts: Any, lengths: Any) -> Any:
 
 
 def _little(octets: Any, at: Any, count: int) -> Any:
-    """Numbers of `count` bytes, the lowest first, that begin at these places."""
+    """Little-endian integers of `count` bytes at these positions."""
     number = octets[at].astype(np.uint32)
     for byte in range(1, count):
         number |= octets[at + byte].astype(np.uint32) << np.uint32(8 * byte)

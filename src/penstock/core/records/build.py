@@ -1,4 +1,4 @@
-"""Whole batches for those who must look inside: build one from records, open one into records, rewrite its payload."""
+"""Builds a batch from records, decodes a batch into records, and recompresses its payload."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.core.records.payload import decode_records, encode_records
 
 
 def build_batch(records: Sequence[NewRecord], now_ms: int, codec: int = 0) -> bytearray:
-    """One batch of at least one record, without a producer; records without a time get `now_ms`."""
+    """One batch of at least one record, without a producer id; records without a timestamp get `now_ms`."""
     assert records, "a batch has at least one record"
     times = [now_ms if one.timestamp_ms == NO_TIMESTAMP else one.timestamp_ms for one in records]
     timed = [one._replace(timestamp_ms=time_ms) for one, time_ms in zip(records, times, strict=True)]
@@ -30,7 +30,7 @@ def build_batch(records: Sequence[NewRecord], now_ms: int, codec: int = 0) -> by
 
 
 def seal_batch(payload: Buffer, count: int, base_ms: int, max_ms: int, codec: int = 0) -> bytearray:
-    """One batch without a producer around records that are encoded, and compressed with this codec, already."""
+    """One batch without a producer id around encoded records, compressed with this codec."""
     header = BatchHeader(
         base_offset=0,
         length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(payload),
@@ -57,7 +57,7 @@ def payload_of(batch: Buffer, header: BatchHeader) -> bytes:
 
 
 def open_batch(batch: Buffer, header: BatchHeader) -> list[Record]:
-    """All records of a batch, with their offsets and times."""
+    """All records of a batch, with offsets and timestamps."""
     append_time_ms = header.max_timestamp_ms if header.has_append_time else None
     return decode_records(
         payload_of(batch, header),
@@ -69,7 +69,7 @@ def open_batch(batch: Buffer, header: BatchHeader) -> list[Record]:
 
 
 def open_batches(content: Buffer) -> list[Record]:
-    """All records of a run of batches, control batches left out."""
+    """All records of a run of batches, without control batches."""
     records: list[Record] = []
     position = 0
     view = memoryview(content)
@@ -82,7 +82,7 @@ def open_batches(content: Buffer) -> list[Record]:
 
 
 def recompress(header: BatchHeader, payload: Buffer, codec: int) -> tuple[bytearray, BatchHeader]:
-    """A batch with this header around records that are not compressed yet, in another compression."""
+    """A batch with this header around uncompressed records, compressed with another codec."""
     packed = compress(codec, payload)
     changed = header._replace(
         length=BATCH_HEADER_BYTES - PREFIX_BYTES + len(packed),

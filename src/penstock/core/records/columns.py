@@ -1,7 +1,7 @@
-"""Runs of record batches to Arrow: what a fetch brought becomes record batches with Kafka's columns, without a record.
+"""Decodes fetched record batches to Arrow record batches with Kafka's columns, without an object per record.
 
-Checksums are proven, control batches and aborted transactions left out, gaps between offsets allowed. The loops over
-records are handed in: compiled ones where there are any. Never reads from a socket, never chooses the loops.
+Verifies checksums, skips control batches and aborted transactions, and allows gaps between offsets. The caller passes
+the loops over records, compiled or not. No I/O.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from penstock.core.records.compression import decompress
 from penstock.core.records.control import read_marker
 
 PAYLOAD_BYTES_MAX = 32 << 20
-"""From this size on the rows go out as one Arrow batch: positions in it are stored in 32 bits."""
+"""The size from which rows form an Arrow batch, whose positions are 32-bit."""
 
 TIME_MS_MAX = (2**63 - 1) // 1000
-"""The latest time that Arrow can hold in microseconds. Later ones, which some writer made up, become this one."""
+"""The latest timestamp that Arrow can represent in microseconds; later ones are clamped to it."""
 
 _LENGTH_END = 12
 
@@ -56,14 +56,14 @@ class ColumnLoops(Protocol):
 
 
 class AbortedProducer(NamedTuple):
-    """A transaction that came to nothing: its producer, and the first offset it wrote in this partition."""
+    """An aborted transaction: its producer, and its first offset in this partition."""
 
     producer_id: int
     first_offset: int
 
 
 class WantedRows(NamedTuple):
-    """Whose records these are, which of them are wanted (the end is not), and whether with their headers."""
+    """The partition, the offset range (end exclusive), and whether to decode headers."""
 
     topic: str
     partition: int
@@ -73,7 +73,7 @@ class WantedRows(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The records of one batch: bytes that hold them from `begin` on, and what its header says of them."""
+    """The records of one batch: their bytes from `begin` on, and the batch header."""
 
     data: bytes
     begin: int
@@ -81,7 +81,7 @@ class Piece(NamedTuple):
 
 
 class DecodedRows(NamedTuple):
-    """The rows of a run of batches, and the offset at which the next fetch goes on."""
+    """The rows of a run of batches, and the offset of the next fetch."""
 
     batches: list[Any]
     next_offset: int
@@ -90,7 +90,7 @@ class DecodedRows(NamedTuple):
 def decode_columns(
     content: Buffer, wanted: WantedRows, aborted: Sequence[AbortedProducer], loops: ColumnLoops
 ) -> DecodedRows:
-    """All wanted records of a run of batches, as one Arrow batch or a few. A last batch cut short is left out."""
+    """The wanted records of a run of batches, as one or more Arrow batches. A truncated last batch is skipped."""
     batches: list[Any] = []
     pieces: list[Piece] = []
     size = 0
@@ -112,7 +112,7 @@ def decode_columns(
 
 
 def _visible(content: Buffer, aborted: Sequence[AbortedProducer]) -> Iterator[Piece]:
-    """Every whole batch in order, proven. Those that nobody may see begin at -1: only their offsets count."""
+    """All complete batches in order, verified. Invisible ones begin at -1: only their offsets matter."""
     view = memoryview(content)
     later = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     doomed: set[int] = set()
@@ -121,7 +121,7 @@ def _visible(content: Buffer, aborted: Sequence[AbortedProducer]) -> Iterator[Pi
         header = decode_header(view, position)
         body = bytes(view[position + ATTRIBUTES_AT : position + header.size])
         if crc32c(body) != header.crc:
-            raise _damaged(header, "its checksum does not match its bytes")
+            raise _damaged(header, "checksum mismatch")
         while later and later[-1].first_offset <= header.last_offset:
             doomed.add(later.pop().producer_id)
         if header.is_control:
@@ -153,11 +153,11 @@ def _damaged(header: BatchHeader, why: object) -> CorruptBatch:
 
 
 def _assemble(pieces: Sequence[Piece], wanted: WantedRows, loops: ColumnLoops) -> list[Any]:
-    """The wanted rows of these pieces as one Arrow batch, or none if there are none."""
+    """The wanted rows of these pieces as one Arrow batch, or none."""
     data = pieces[0].data if len(pieces) == 1 else b"".join(piece.data for piece in pieces)
     count = sum(piece.header.count for piece in pieces)
     if min(piece.header.count for piece in pieces) < 0 or count * 7 > len(data):
-        raise CorruptBatch(f"{count} records cannot lie in {len(data)} bytes")
+        raise CorruptBatch(f"{count} records cannot fit into {len(data)} bytes")
     spans = np.empty((8, count), np.int64)
     kinds = np.empty(count, np.int32)
     row = start = 0
@@ -181,13 +181,13 @@ def _assemble(pieces: Sequence[Piece], wanted: WantedRows, loops: ColumnLoops) -
 
 def _check_offsets(deltas: Any, header: BatchHeader) -> None:
     if not 0 <= deltas[0] <= deltas[-1] <= header.last_offset_delta:
-        raise _damaged(header, "offsets of its records lie outside of it")
+        raise _damaged(header, "offsets of its records are out of range")
     if deltas[-1] - deltas[0] != len(deltas) - 1 and not (deltas[1:] > deltas[:-1]).all():
         raise _damaged(header, "offsets of its records do not ascend")
 
 
 def _cut(spans: Any, kinds: Any, wanted: WantedRows) -> tuple[Any, Any]:
-    """Without the rows before and after what is wanted: a fetch brings whole batches."""
+    """Remove the rows outside the wanted range: a fetch returns complete batches."""
     offsets = spans[0]
     if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
         raise CorruptBatch(f"the batches from offset {offsets[0]} to {offsets[-1]} are not in order")
@@ -219,7 +219,7 @@ def _build(data: bytes, cut: tuple[Any, Any], wanted: WantedRows, loops: ColumnL
 
 
 def _headers(data: bytes, starts: Any, ends: Any, loops: ColumnLoops) -> Any:
-    """Lists of (key, value); null for a record that has none."""
+    """Lists of (key, value); null for a record without headers."""
     counts, parts = loops.walk_headers(data, starts, ends)
     names = loops.gather(data, parts[0], parts[1])
     try:

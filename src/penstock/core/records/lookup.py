@@ -1,4 +1,4 @@
-"""Finding one record inside one batch by its time. Never unfolds more than its caller allows."""
+"""Looks up one record in one batch by timestamp. Never decompresses more than the caller allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Nearest(NamedTuple):
-    """A record, or the first one of its batch; `is_exact` is False if more may be found by unfolding more."""
+    """A record, or the first of its batch; `is_exact` is False if decompressing more could give a better result."""
 
     offset: int
     timestamp_ms: int
@@ -28,8 +28,8 @@ def first_at_or_after(
 ) -> Nearest:
     """The first record at or after `time_ms` and not before `start_offset`.
 
-    A batch that cannot be opened, or not within the budget, is found as a whole: a reader then starts somewhat early
-    and misses nothing.
+    A batch that cannot be decompressed, or not within the budget, is returned as a whole: a reader then starts
+    slightly early and misses nothing.
     """
     is_exact = True
     if not header.has_append_time and not header.is_control:

@@ -1,6 +1,6 @@
-"""Which partition each row goes to: the one it names, that of its key, or for rows without either the one of the hour.
+"""Selects a partition for each row: the one it names, that of its key, or else the current sticky partition.
 
-Never looks at values, and never keeps rows.
+Never reads values or buffers rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 class PartitionRouter:
-    """The partitions of one topic. Rows without a key stay with one partition until `turn` is called."""
+    """The partitions of one topic. Rows without a key go to one sticky partition until `turn` is called."""
 
     __slots__ = ("_loops", "_partitions", "_sticky")
 
@@ -25,16 +25,16 @@ class PartitionRouter:
         self._sticky = start % partitions
 
     def turn(self) -> None:
-        """Let the next partition have the rows without a key."""
+        """Switch rows without a key to the next partition."""
         self._sticky = (self._sticky + 1) % self._partitions
 
     @property
     def sticky(self) -> int:
-        """The partition that has the rows without a key now."""
+        """The current partition for rows without a key."""
         return self._sticky
 
     def route(self, keys: Blobs, named: Any | None = None) -> Any:
-        """A partition for each row. `named` are those that rows ask for; negative is no wish."""
+        """A partition for each row. `named` are the partitions that rows name; negative means none."""
         chosen = np.full(len(keys.lengths), self._sticky, np.int64)
         keyed = np.flatnonzero(keys.lengths != NULL)
         if len(keyed):
@@ -45,12 +45,12 @@ class PartitionRouter:
         return chosen
 
     def is_there(self, partition: int) -> bool:
-        """Does the topic have this partition?"""
+        """Whether the topic has this partition."""
         return 0 <= partition < self._partitions
 
 
 def grouped(partitions: Any) -> list[tuple[int, Any]]:
-    """The rows of each partition, in their order."""
+    """The rows of each partition, in order."""
     if not len(partitions):
         return []
     order = np.argsort(partitions, kind="stable")

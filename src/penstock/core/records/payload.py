@@ -1,7 +1,7 @@
-"""The records inside one uncompressed batch: decode, walk, encode. Never sees the header or trusts a length.
+"""Decodes, walks and encodes the records of one uncompressed batch. Validates every length.
 
-Whatever contradicts itself is CorruptBatch. The walk reads short varints in place, because a call for each
-number would cost more than all the rest.
+Inconsistent data raises CorruptBatch. The walk reads short varints inline, because a function call per number would
+cost more than everything else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Step = tuple[int, int, int, int, bytes | None, int, int]
 
 
 class RecordSpan(NamedTuple):
-    """What compaction needs of one record: its key, and where its bytes lie so that they can be copied."""
+    """What compaction needs of one record: its key, and the span of its bytes to copy."""
 
     offset_delta: int
     timestamp_delta: int
@@ -58,7 +58,7 @@ def decode_each(
     base_timestamp_ms: int,
     log_append_time_ms: int | None,
 ) -> Iterator[Record]:
-    """The same one by one, for `count` records from a position on: what is not asked for is not decoded."""
+    """The same as a generator, for `count` records from a position on."""
     new = tuple.__new__
     for start, end, timestamp_delta, offset_delta, key, value_start, value_end in _walk(
         data, count, position
@@ -76,7 +76,7 @@ def decode_each(
 
 
 def iterate_keys(payload: bytes | memoryview, count: int) -> Iterator[RecordSpan]:
-    """The key and the byte span of each record, in order. Headers stay unread: the span holds them."""
+    """The key and byte span of each record, in order. Headers are not decoded."""
     for start, end, timestamp_delta, offset_delta, key, value_start, _ in _walk(bytes(payload), count):
         yield RecordSpan(offset_delta, timestamp_delta, key, value_start < 0, start, end)
 
@@ -98,7 +98,7 @@ def encode_records(records: Sequence[NewRecord], base_timestamp_ms: int, first_d
 
 
 def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
-    """The headers of one record, their number in front."""
+    """The headers of one record, prefixed with their count."""
     out = bytearray(encode_varint(len(headers)))
     for name, content in headers:
         _put_nullable(out, name.encode())
@@ -118,7 +118,7 @@ def _decode_headers(data: bytes, position: int, start: int, end: int) -> tuple[H
     count, position = decode_varint(data, position)
     if not 0 <= count * _HEADER_BYTES_MIN <= end - position:
         raise CorruptBatch(
-            f"the record at {start} says it has {count} headers, {end - position} bytes are left for them"
+            f"the record at {start} claims {count} headers, but {end - position} bytes are left"
         )
     headers: list[Header] = []
     for _ in range(count):
@@ -137,14 +137,14 @@ def _decode_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, i
     if length == -1:
         return None, position
     if not 0 <= length <= end - position:
-        raise CorruptBatch(f"a header at {position} says it has {length} bytes, {end - position} are left")
+        raise CorruptBatch(f"a header at {position} claims {length} bytes, but {end - position} are left")
     return data[position : position + length], position + length
 
 
 def _walk(data: bytes, count: int, position: int = 0) -> Iterator[_Step]:
     size = len(data)
     if not 0 <= count * RECORD_BYTES_MIN <= size - position:
-        raise CorruptBatch(f"{count} records cannot lie in {size - position} bytes")
+        raise CorruptBatch(f"{count} records cannot fit into {size - position} bytes")
     try:
         yield from _steps(data, size, count, position)
     except IndexError:
@@ -194,7 +194,7 @@ def _steps(data: bytes, size: int, count: int, position: int) -> Iterator[_Step]
                 value_raw, position = decode_rest(data, position, value_raw)
         value_end = position + (value_raw >> 1)
         if offset_raw & 1 or value_end >= end or (raw & 1 and raw > 1) or (value_raw & 1 and value_raw > 1):
-            raise CorruptBatch(f"the record at {start} has a length or an offset that cannot be")
+            raise CorruptBatch(f"the record at {start} has an invalid length or offset")
         yield start, end, timestamp_delta, offset_raw >> 1, key, position if value_raw != 1 else -1, value_end
         position = end
     if position != size:

@@ -1,4 +1,4 @@
-"""Which messages a tail shows: by key, header, text in the value, or a condition in its JSON. All conditions must hold."""
+"""Filters of a tail: by key, header, text in the value, or a JSON field. All conditions must match."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from penstock.core.model import Record
 CONDITIONS_MAX = 20
 
 FILTERS = ("key", "header", "contains", "json")
-"""The fields of a query that are conditions."""
+"""The query parameters that are conditions."""
 
 
 class JsonCondition(NamedTuple):
-    """A condition in a JSON value, and what has to stand there as text; None: anything."""
+    """A path in a JSON value and the expected text; None matches anything."""
 
     path: tuple[str, ...]
     text: str | None
 
 
 class RecordFilter(NamedTuple):
-    """Conditions on a record; none lets everything through."""
+    """Conditions on a record; no condition matches everything."""
 
     keys: tuple[bytes, ...] = ()
     headers: tuple[tuple[str, bytes | None], ...] = ()

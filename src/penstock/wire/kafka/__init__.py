@@ -1,6 +1,6 @@
 """Kafka's wire protocol as data: field tables compiled into encoders and decoders.
 
-Never does I/O, and never decides which versions are offered.
+No I/O. The Kafka door decides which versions are advertised.
 """
 
 from penstock.wire.kafka import messages

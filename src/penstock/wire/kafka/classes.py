@@ -1,4 +1,4 @@
-"""Message classes made from schemas: one slots class per struct, shared by all versions. Never encodes.
+"""Message classes generated from schemas: one slots class per struct, shared by all versions.
 
 Type checkers see these classes through `messages.pyi`, which `make stubs` writes from the same schemas.
 """
@@ -10,28 +10,28 @@ from typing import Any, Generic, Protocol, TypeVar, dataclass_transform
 from penstock.wire.kafka.notation import Schema, SchemaField, Struct
 
 UNSET: Any = object()
-"""Stands for "a fresh default" where the default is a list or a struct."""
+"""Placeholder for a fresh default, if the default is a list or a struct."""
 
 Buffer = bytes | bytearray | memoryview
-"""What a field of bytes holds: decoded, a slice of its frame; encoded, any buffer."""
+"""The type of a bytes field: a slice of the frame when decoded, any buffer when encoded."""
 
 
 class StoredRecords(Protocol):
-    """Record bytes that lie elsewhere, for instance a slice of a file: only their length matters here."""
+    """Record data stored elsewhere, such as a slice of a file: only its length matters here."""
 
     @property
     def length(self) -> int:
-        """How many bytes they are."""
+        """The size in bytes."""
         ...
 
 
 Part = Buffer | StoredRecords
-"""A piece of a reply: bytes to write as they are, or a payload to send from where it lies."""
+"""Part of a response: bytes, or stored record data to send without copying."""
 
 
 @dataclass_transform(kw_only_default=True)
 class KafkaMessage:
-    """What all messages and their structs share: they print and compare by their fields."""
+    """Base of all messages and their structs: printed and compared by their fields."""
 
     __slots__: tuple[str, ...] = ()
     __hash__ = None  # type: ignore[assignment]
@@ -50,7 +50,7 @@ ResponseT = TypeVar("ResponseT", bound=KafkaMessage)
 
 
 class KafkaRequest(KafkaMessage, Generic[ResponseT]):
-    """A message that is answered by a message of type ResponseT."""
+    """A request whose response has type ResponseT."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ _classes: dict[str, dict[str, type[KafkaMessage]]] = {}
 
 
 def classes_of(schema: Schema) -> dict[str, type[KafkaMessage]]:
-    """The classes of a message and of its structs, by name. Made on first use."""
+    """The classes of a message and its structs, by name. Created on first use."""
     made = _classes.get(schema.name)
     if made is None:
         made = _classes[schema.name] = _make_classes(schema)
@@ -69,7 +69,7 @@ def classes_of(schema: Schema) -> dict[str, type[KafkaMessage]]:
 def default_source(field: SchemaField) -> str:
     """The Python expression of a field's default.
 
-    A tagged struct defaults to None, which means absent: a struct of defaults would not be sent either.
+    A tagged struct defaults to None (absent): a struct of defaults would not be sent either.
     """
     if field.default is None or (field.struct is not None and field.tag is not None and not field.is_array):
         return "None"

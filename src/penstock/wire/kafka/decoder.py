@@ -1,9 +1,8 @@
-"""Makes the decoder of one message in one version, as Python source. Never decodes anything itself.
+"""Generates the decoder of one message in one version, as Python source.
 
-What the generated code promises: a length or count is checked against the bytes that remain before anything
-is made from it; payloads are slices, not copies; neighbouring fields of fixed width cost one unpack; whatever
-is wrong raises `Malformed`. The sliced form is a generator: it yields what it has cost now and then, and returns the
-message at its end.
+Guarantees of the generated code: a length or count is checked against the remaining bytes before anything is allocated;
+payloads are slices, not copies; adjacent fixed-width fields cost one unpack; any error raises `Malformed`. The sliced
+form is a generator that yields its cost periodically and returns the message.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def make_decoder(
 ) -> Decoder:
     """Compile `decode(frame, position) -> message`. A response must end where its frame ends.
 
-    A request need not: Kafka never looks behind it, and librdkafka sends Metadata with a few bytes too many.
+    A request need not: Kafka ignores trailing bytes, and librdkafka sends some after Metadata.
     """
     decode: Decoder = _compile(_Writer(schema, version, elements_max), classes)
     return decode
@@ -53,7 +52,7 @@ def make_decoder(
 def make_sliced_decoder(
     schema: Schema, version: int, classes: dict[str, type[KafkaMessage]], elements_max: int
 ) -> SlicedDecoder:
-    """The same decoder, able to pause between elements."""
+    """The same decoder as a generator, which pauses between elements."""
     decode: SlicedDecoder = _compile(_Writer(schema, version, elements_max, is_sliced=True), classes)
     return decode
 
@@ -66,7 +65,7 @@ def _compile(writer: _Writer, classes: dict[str, type[KafkaMessage]]) -> Any:
 
 
 def encoded_bytes_min(field: SchemaField, version: int, flexible: bool) -> int:
-    """The least that one value of this field, or one element if it is an array, can occupy."""
+    """The minimum encoded size of one value of this field, or one element of an array."""
     if field.struct is not None:
         return struct_bytes_min(field.struct, version, flexible)
     if field.type in FIXED:
@@ -75,7 +74,7 @@ def encoded_bytes_min(field: SchemaField, version: int, flexible: bool) -> int:
 
 
 def struct_bytes_min(struct: Struct, version: int, flexible: bool) -> int:
-    """The least that a struct can occupy."""
+    """The minimum encoded size of a struct."""
     total = 1 if flexible else 0
     for field in struct.fields:
         if not field.present(version) or field.tag is not None:
@@ -90,7 +89,7 @@ def struct_bytes_min(struct: Struct, version: int, flexible: bool) -> int:
 
 
 class _Writer(SourceText):
-    """Writes one function. `run` holds the fixed-width values not yet unpacked: (target, format, bytes)."""
+    """Writes one function. `run` collects fixed-width values to unpack together: (target, format, bytes)."""
 
     def __init__(self, schema: Schema, version: int, elements_max: int, is_sliced: bool = False) -> None:
         super().__init__()
@@ -134,7 +133,7 @@ class _Writer(SourceText):
         self.run.append((target, letters, size))
 
     def flush(self) -> None:
-        """Unpack what has gathered, in one go."""
+        """Unpack the collected values at once."""
         run, self.run = self.run, []
         if not run:
             return

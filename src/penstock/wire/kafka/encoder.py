@@ -1,8 +1,8 @@
-"""Makes the encoder of one message in one version, as Python source. Never encodes anything itself.
+"""Generates the encoder of one message in one version, as Python source.
 
-What the generated code promises: neighbouring fields of fixed width cost one pack; record payloads are passed
-on as they are; a value that this version cannot carry (null where none is allowed, a number too large, a
-field that the version lacks and that may not be dropped) is our own bug and raises `AssertionError`.
+Guarantees of the generated code: adjacent fixed-width fields cost one pack; record payloads are not copied; a value
+that this version cannot carry (an illegal null, a number out of range, a field that the version lacks and that is not
+ignorable) is a bug in the caller and raises `AssertionError`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Encoder = Callable[[Any, list[Any], list[int]], None]
 """`encode(message, parts, cuts)` appends to `parts`, and to `cuts` the index of each uncopied part."""
 
 SlicedEncoder = Callable[[Any, list[Any], list[int]], Generator[int, None, None]]
-"""The same, able to pause between elements: it yields what it has cost now and then."""
+"""The same as a generator, which pauses between elements and yields its cost."""
 
 _RUNTIME: dict[str, Any] = {
     "BUFFERS": (bytes, bytearray, memoryview),
@@ -32,7 +32,7 @@ _RUNTIME: dict[str, Any] = {
 
 
 def make_encoder(schema: Schema, version: int) -> Encoder:
-    """Compile the encoder. Every part is bytes, except payloads of records, which are passed on as is."""
+    """Compile the encoder. All parts are bytes, except record payloads, which are not copied."""
     encode: Encoder = _compile(_Writer(schema, version))
     return encode
 
@@ -51,7 +51,7 @@ def _compile(writer: _Writer) -> Any:
 
 
 def differs_source(field: SchemaField, place: str) -> str:
-    """The Python expression that says whether a field holds something other than its default."""
+    """The Python expression that tests whether a field differs from its default."""
     if field.is_array:
         return f"{place} is not None" if field.default is None else place
     if field.struct is not None:
@@ -65,7 +65,7 @@ def differs_source(field: SchemaField, place: str) -> str:
 
 
 class _Writer(SourceText):
-    """Writes one function. `run` holds the fixed-width values not yet packed: (format, expression)."""
+    """Writes one function. `run` collects fixed-width values to pack together: (format, expression)."""
 
     def __init__(self, schema: Schema, version: int, is_sliced: bool = False) -> None:
         super().__init__()
@@ -101,13 +101,13 @@ class _Writer(SourceText):
         return f"{pack}({', '.join(item[1] for item in run if item[0] != 'x')})"
 
     def flush(self) -> None:
-        """Pack what has gathered, in one go."""
+        """Pack the collected values at once."""
         run, self.run = self.run, []
         if run:
             self.emit(f"{self.add}({self.packed(run)})")
 
     def varint(self, value: str) -> None:
-        """Pack what has gathered together with a varint, which nearly always is one byte."""
+        """Pack the collected values together with a varint, which is usually one byte."""
         run, self.run = self.run, []
         if not run:
             self.emit(f"{self.add}(BYTE[{value}] if {value} < 128 else write_varint({value}))")
@@ -213,7 +213,7 @@ class _Writer(SourceText):
             self.flush()
 
     def tags(self, known: list[SchemaField], source: str) -> None:
-        """The tagged fields that differ from their defaults; mostly there are none, and one zero says so."""
+        """The tagged fields that differ from their defaults; usually none, encoded as a single zero."""
         conditions = [differs_source(field, f"{source}.{field.name}") for field in known]
         run, self.run = self.run, []
         with self.block(f"if not ({' or '.join(conditions)}):"):

@@ -1,7 +1,7 @@
 """Every message class by Kafka's name: `messages.ProduceRequest`, and its structs as attributes of it.
 
-A struct is `messages.ProduceRequest.PartitionProduceData`, however deep it is nested on the wire. Classes
-are made on first use. Constructors take keywords only; what is left out gets Kafka's default. Never encodes.
+A struct is `messages.ProduceRequest.PartitionProduceData`, however deep it is nested on the wire. Classes are
+created on first use. Constructors take keywords only; omitted fields get Kafka's default.
 Type checkers read `messages.pyi` in place of this file: `make stubs` writes it from the same tables.
 """
 
@@ -19,7 +19,7 @@ _SCHEMAS = {
 
 def __getattr__(name: str) -> Any:
     if name not in _SCHEMAS:
-        raise AttributeError(f"Kafka has no message {name!r} here")
+        raise AttributeError(f"there is no Kafka message {name!r}")
     api, side = _SCHEMAS[name]
     made = classes_of(getattr(api, side))[name]
     globals()[name] = made

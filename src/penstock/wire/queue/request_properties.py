@@ -1,7 +1,6 @@
-"""The words that requests and answers of the queue door are made of, and how they are read. No I/O.
+"""The protocol properties of the queue door's requests and responses, and their validation. No I/O.
 
-Each request says what it wants in properties that start with `@`. What a request does not know is refused: nothing is
-parsed and ignored.
+The arguments of a request are properties that start with `@`. Unknown ones are rejected, never ignored.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ KNOWN: Mapping[MessageType, frozenset[str]] = {
     MessageType.DESCRIBE_SUBSCRIPTION: _ALWAYS | {SUBSCRIPTION},
     MessageType.REDRIVE: _ALWAYS | {SUBSCRIPTION, COUNT},
 }
-"""What each request may say. DATA is not one: only the broker sends it."""
+"""The properties that each request accepts. DATA is missing: only the broker sends it."""
 
 
 class RequestProperties(NamedTuple):
-    """What a request says to the broker."""
+    """The protocol properties of one request."""
 
     kind: MessageType
     values: Mapping[str, str]
@@ -70,26 +69,26 @@ class RequestProperties(NamedTuple):
         return value
 
     def number(self, name: str) -> int | None:
-        """A number, or None if it is not said."""
+        """A number, or None if absent."""
         value = self.values.get(name)
         if value is None:
             return None
         digits = value.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
-            raise InvalidRequest(f"{self.kind.name}: {name} is a whole number, not {value!r}")
+            raise InvalidRequest(f"{self.kind.name}: {name} must be an integer, not {value!r}")
         return int(value)
 
     def flag(self, name: str) -> bool:
         value = self.values.get(name, FALSE)
         if value not in (TRUE, FALSE):
-            raise InvalidRequest(f"{self.kind.name}: {name} is {TRUE} or {FALSE}, not {value!r}")
+            raise InvalidRequest(f"{self.kind.name}: {name} must be {TRUE} or {FALSE}, not {value!r}")
         return value == TRUE
 
 
 def read_request_properties(frame: Frame) -> RequestProperties:
-    """What a request says. Raises InvalidRequest for what it may not say."""
+    """Read and validate a request's properties. Raises InvalidRequest for unknown ones."""
     if frame.type is not MessageType.PUBLISH and frame.body:
-        raise InvalidRequest(f"{frame.type.name} has no body, this one has {len(frame.body)} bytes")
+        raise InvalidRequest(f"{frame.type.name} takes no body, got {len(frame.body)} bytes")
     properties = frame.properties
     if len(properties) <= _CACHED_PROPERTIES_MAX and sum(map(_chars, properties)) <= _CACHED_CHARS_MAX:
         return _cached_read(frame.type, properties)
@@ -108,12 +107,12 @@ def _read(kind: MessageType, properties: Properties) -> RequestProperties:
     for name, value in properties:
         if name in known:
             if name in values and name != HEADER:
-                raise InvalidRequest(f"{kind.name} says {name} twice")
+                raise InvalidRequest(f"{kind.name} has {name} twice")
             values[name] = value
         elif name.startswith(BROKERS_OWN) or kind is not MessageType.PUBLISH:
-            raise InvalidRequest(f"{kind.name} knows no {name}; it takes {', '.join(sorted(known))}")
+            raise InvalidRequest(f"{kind.name} does not accept {name}; it accepts {', '.join(sorted(known))}")
     return RequestProperties(kind, values)
 
 
 _cached_read = lru_cache(1024)(_read)
-"""Acknowledgements repeat themselves. Only short ones are kept: clients choose what stands in them."""
+"""Cached, because acknowledgements repeat. Only short ones, because clients choose the content."""

@@ -1,4 +1,4 @@
-"""The text door's answers as bytes. Every line ends in CR LF; never more than one line for an error."""
+"""Encodes the text door's responses. Lines end in CR LF; an error is always one line."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HELP = (
 
 
 def encode_ok(offset: int, partition: int | None = None) -> bytes:
-    """Where a message was stored; the partition is named where the request let it be chosen."""
+    """The offset of a stored message, and its partition if the broker chose it."""
     return b"OK %d\r\n" % offset if partition is None else b"OK %d partition=%d\r\n" % (offset, partition)
 
 
 def encode_text_message(record: Record, partition: int | None = None) -> bytes:
-    """A message; with its partition it is told in full: time, key and headers too."""
+    """A message; with a partition also its time, key and headers."""
     value = record.value or b""
     head = b"MSG %d %d" % (record.offset, len(value))
     if partition is not None:
@@ -47,7 +47,7 @@ def encode_error(code: str, message: str) -> bytes:
 
 
 def encode_lines(name: str, lines: Sequence[str]) -> bytes:
-    """A list: its name, how many lines follow, and these."""
+    """A list: its name, the number of lines, and the lines."""
     return "".join(f"{line}\r\n" for line in (f"{name} {len(lines)}", *lines)).encode()
 
 

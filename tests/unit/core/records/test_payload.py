@@ -164,7 +164,7 @@ def test_a_null_value_needs_room_for_the_headers_behind_it() -> None:
 
 @pytest.mark.parametrize("count", [-1, 2, 2**31 - 1])
 def test_a_count_is_checked_against_the_bytes_first(count: int) -> None:
-    with pytest.raises(CorruptBatch, match="cannot lie in"):
+    with pytest.raises(CorruptBatch, match="cannot fit into"):
         decode_records(one(), count, 0, 0)
 
 

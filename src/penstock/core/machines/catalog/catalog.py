@@ -1,7 +1,7 @@
 """The catalog: topics and their defaults, settings of topics, brokers and groups, feature levels, producer id blocks.
 
-`decide_*` reads the state and returns events, or raises; `apply` writes and never refuses. The host appends
-the events to a log in between, so replaying that log is recovery. Never touches files or partitions.
+`decide_*` reads the state and returns events, or raises; `apply` writes and never fails. The host appends the events to
+a log in between, so that replaying the log is recovery. Never touches files or partitions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from penstock.core.topic_config import (
 )
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__subscriptions", "__transaction_state"})
-"""Names that only the broker itself may create."""
+"""Topics that only the broker may create."""
 
 _RESERVED_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
 _PRODUCER_ID_MAX = 2**63 - 1
@@ -74,7 +74,7 @@ _DASH_IN_BASE64 = 62
 
 
 class ConfigOp(IntEnum):
-    """What an incremental change does to one setting; the numbers are Kafka's."""
+    """Operations of an incremental config change; numbers as in Kafka."""
 
     SET = 0
     DELETE = 1
@@ -91,7 +91,7 @@ class ConfigChange(NamedTuple):
 
 
 def make_topic_id(rng: Rng) -> bytes:
-    """A random UUID (version 4). Its text form never starts with '-': command lines would trip over it."""
+    """A random UUID (version 4) whose text form never starts with '-', which command lines would take for an option."""
     while True:
         raw = bytearray(rng.bytes(TOPIC_ID_BYTES))
         raw[6] = raw[6] & 0x0F | 0x40
@@ -101,8 +101,8 @@ def make_topic_id(rng: Rng) -> bytes:
 
 
 class Catalog:
-    """The machine. What it is made with comes from the node's settings and is no state: `group_defaults` of groups, and
-    the `features` that hold unless others were chosen."""
+    """The machine. Its arguments come from the node's settings and are not state: `group_defaults` of groups, and the
+    default `features`."""
 
     def __init__(
         self, group_defaults: Mapping[str, str] | None = None, features: Mapping[str, int] | None = None
@@ -132,40 +132,40 @@ class Catalog:
 
     @property
     def partition_count(self) -> int:
-        """Partitions of all topics together."""
+        """The number of partitions of all topics."""
         return self._partition_count
 
     @property
     def broker_overrides(self) -> dict[str, str]:
-        """Broker settings that were changed at run time."""
+        """Dynamic broker settings."""
         return dict(self._broker_overrides)
 
     @property
     def defaults(self) -> Mapping[str, str]:
-        """The values that topics inherit: those changed at run time over those of the cluster."""
+        """The values that topics inherit: dynamic broker settings, else the cluster's topic defaults."""
         return self._defaults
 
     @property
     def topic_defaults(self) -> Mapping[str, str]:
-        """The cluster's values that topics inherit where nothing was changed at run time."""
+        """The cluster-wide topic defaults, without dynamic changes."""
         return self._static or {}
 
     @property
     def producer_ids_upto(self) -> int:
-        """The first producer id that was never reserved."""
+        """The lowest producer id that was never reserved."""
         return self._producer_ids_upto
 
     @property
     def features(self) -> dict[str, int]:
-        """The level of each feature that is in force."""
+        """The current level of each feature."""
         return self._features_static | self._features
 
     def resource_overrides(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
-        """The settings that a group or another named resource has of its own."""
+        """The overrides of a group or another named resource."""
         return self._resources.get((kind, name), {})
 
     def resource_names(self, kind: ResourceKind) -> list[str]:
-        """The resources of a kind that have settings of their own, sorted."""
+        """The resources of a kind that have overrides, sorted."""
         return sorted(name for found, name in self._resources if found is kind)
 
     def find(self, name: str) -> Topic | None:
@@ -184,23 +184,23 @@ class Catalog:
         return topic
 
     def config(self, name: str) -> TopicConfig:
-        """The resolved settings of a topic, worked out when they last changed."""
+        """The resolved settings of a topic, cached."""
         return self._configs[self.topic(name).id]
 
     def describe(self, name: str) -> list[ConfigEntry]:
-        """Every setting of a topic with its value and where that comes from."""
+        """Every setting of a topic with its value and source."""
         return describe(self.topic(name).overrides, self._broker_overrides, self.topic_defaults)
 
     def describe_broker(self) -> list[ConfigEntry]:
-        """The broker settings that topics inherit, in the same way."""
+        """The broker settings that topics inherit, described likewise."""
         return describe_broker(self._broker_overrides, self.topic_defaults)
 
     def describe_resource(self, kind: ResourceKind, name: str) -> list[ConfigEntry]:
-        """The settings of a group or another named resource, in the same way."""
+        """The settings of a group or another named resource, described likewise."""
         return describe_resource(kind, self.resource_overrides(kind, name), self._group_static)
 
     def draft(self) -> Catalog:
-        """A copy for trying decisions one after the other, when they are to be kept all at once or not at all."""
+        """A copy on which several decisions are tried, to persist all of them or none."""
         draft = copy(self)
         draft._by_name, draft._by_id = dict(self._by_name), dict(self._by_id)
         draft._by_folded, draft._configs = dict(self._by_folded), dict(self._configs)
@@ -219,45 +219,45 @@ class Catalog:
         now_ms: int,
         internal: bool = False,
     ) -> list[Event]:
-        """A new topic. Only the broker itself sets `internal`; without it the internal names are refused."""
+        """Create a topic. Only the broker sets `internal`, which allows internal names."""
         assert len(topic_id) == TOPIC_ID_BYTES and topic_id not in _RESERVED_IDS, topic_id
         assert topic_id not in self._by_id, topic_id
         check_topic_name(name)
         if name in self._by_name:
-            raise TopicExists(f"there is a topic {name!r} already")
+            raise TopicExists(f"topic {name!r} already exists")
         if _folded(name) in INTERNAL_TOPICS and not internal:
-            raise InvalidTopic(f"{name!r} is the name of an internal topic, only the broker creates it")
+            raise InvalidTopic(f"{name!r} is reserved for an internal topic")
         other = self._by_folded.get(_folded(name))
         if other is not None:
-            raise InvalidTopic(f"{name!r} collides with topic {other!r}: '.' and '_' count as the same")
+            raise InvalidTopic(f"{name!r} collides with topic {other!r}: '.' and '_' are equivalent in names")
         self._check_partition_count(partition_count, 0)
         own = _canonical(overrides, validate)
         check_together(own, self._defaults)
         return [TopicSaved(Topic(topic_id, name, partition_count, own, internal, now_ms))]
 
     def decide_delete_topic(self, name: str, *, internal: bool = False) -> list[Event]:
-        """Remove a topic; an internal one only when the broker itself asks."""
+        """Delete a topic; an internal one only for the broker itself."""
         topic = self.topic(name)
         _refuse_internal(topic, internal, "deleted")
         return [TopicRemoved(topic.id)]
 
     def decide_add_partitions(self, name: str, total: int, *, internal: bool = False) -> list[Event]:
-        """Grow a topic to `total` partitions; it never shrinks."""
+        """Increase a topic's partitions to `total`; they cannot be reduced."""
         topic = self.topic(name)
         _refuse_internal(topic, internal, "given partitions")
         if total <= topic.partition_count:
             raise InvalidPartitions(
-                f"topic {name!r} has {topic.partition_count} partitions, so it cannot be grown to {total}"
+                f"topic {name!r} has {topic.partition_count} partitions, which cannot be increased to {total}"
             )
         self._check_partition_count(total, topic.partition_count)
         return [TopicSaved(replace(topic, partition_count=total))]
 
     def decide_set_configs(self, name: str, overrides: Mapping[str, str | None]) -> list[Event]:
-        """Replace all settings of a topic: what is not named goes back to the broker's value."""
+        """Replace all overrides of a topic: settings that are not named inherit again."""
         return self._save_overrides(self.topic(name), _canonical(overrides, validate))
 
     def decide_alter_configs(self, name: str, changes: Sequence[ConfigChange]) -> list[Event]:
-        """Change some settings of a topic and keep the rest."""
+        """Change some overrides of a topic."""
         topic = self.topic(name)
 
         def inherited(definition: Setting) -> str:
@@ -266,11 +266,11 @@ class Catalog:
         return self._save_overrides(topic, _altered(topic.overrides, changes, setting, validate, inherited))
 
     def decide_set_broker_config(self, overrides: Mapping[str, str | None]) -> list[Event]:
-        """Replace all broker settings that were changed at run time."""
+        """Replace all dynamic broker settings."""
         return self._save_broker(_canonical(overrides, validate_broker))
 
     def decide_alter_broker_config(self, changes: Sequence[ConfigChange]) -> list[Event]:
-        """Change some broker settings that topics inherit and keep the rest."""
+        """Change some dynamic broker settings."""
 
         def inherited(definition: Setting) -> str:
             return self.topic_defaults.get(definition.inherits, definition.default)
@@ -280,10 +280,10 @@ class Catalog:
         )
 
     def decide_adopt_topic_defaults(self, configured: Mapping[str, str], *, is_shared: bool) -> list[Event]:
-        """A broker starts that is configured with these values. They become the cluster's if it has none yet.
+        """A broker starts with these configured values. They become the cluster's topic defaults if it has none yet.
 
-        Later too where the metadata log is not shared: that broker is the whole cluster, so its settings are the
-        cluster's. Where brokers share the log, none of them overrules the others by being started last.
+        If the metadata log is not shared, they always do: that broker is the whole cluster. If brokers share the log,
+        a broker that starts later does not override the defaults.
         """
         if is_shared and self._static is not None:
             return []
@@ -296,13 +296,13 @@ class Catalog:
     def decide_set_resource_config(
         self, kind: ResourceKind, name: str, overrides: Mapping[str, str | None]
     ) -> list[Event]:
-        """Replace all settings of a group or another named resource."""
+        """Replace all overrides of a group or another named resource."""
         return self._save_resource(kind, name, _canonical(overrides, partial(validate_resource, kind)))
 
     def decide_alter_resource_config(
         self, kind: ResourceKind, name: str, changes: Sequence[ConfigChange]
     ) -> list[Event]:
-        """Change some settings of a group or another named resource and keep the rest."""
+        """Change some overrides of a group or another named resource."""
 
         def inherited(definition: Setting) -> str:
             return definition.default
@@ -320,7 +320,7 @@ class Catalog:
         )
 
     def decide_update_features(self, updates: Sequence[FeatureUpdate], node_id: int) -> list[Event]:
-        """Choose levels of features, all of them or none."""
+        """Update feature levels, all or none."""
         levels = self.features
         for update in updates:
             check_update(update, levels, node_id)
@@ -328,13 +328,13 @@ class Catalog:
         return [] if chosen == self._features else [FeaturesSaved(chosen)]
 
     def decide_reserve_producer_ids(self, owner: int) -> list[Event]:
-        """The next block of producer ids, up to `producer_ids_upto`, is this broker's once that is durable."""
+        """Reserve the next block of producer ids, up to `producer_ids_upto`, for this broker; valid once durable."""
         upto = self._producer_ids_upto + PRODUCER_IDS_BLOCK
         assert owner >= 0 and upto <= _PRODUCER_ID_MAX, (owner, upto)
         return [ProducerIdsReserved(upto, owner)]
 
     def decide_catch_up(self, snapshot: Sequence[Event]) -> list[Event]:
-        """What leads from here to the state that a snapshot holds: all that it names, and nothing else is left."""
+        """The events that turn the current state into a snapshot's: they save what it contains and remove the rest."""
         named = {key_of(event) for event in snapshot}
         mine: list[Event] = [TopicRemoved(topic.id) for topic in self.topics]
         mine += [ResourceConfigSaved(kind, name, {}) for kind, name in sorted(self._resources)]
@@ -354,7 +354,7 @@ class Catalog:
             check_group(overrides, self._group_static)
         if present is None and len(self._resources) >= RESOURCE_CONFIGS_MAX:
             raise InvalidRequest(
-                f"at most {RESOURCE_CONFIGS_MAX} groups and client metrics subscriptions have settings of their own"
+                f"at most {RESOURCE_CONFIGS_MAX} groups and client metrics subscriptions can have their own settings"
             )
         return [ResourceConfigSaved(kind, name, overrides)]
 
@@ -372,19 +372,17 @@ class Catalog:
 
     def _check_partition_count(self, wanted: int, present: int) -> None:
         if not 1 <= wanted <= PARTITIONS_PER_TOPIC_MAX:
-            raise InvalidPartitions(
-                f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, {wanted} were asked for"
-            )
+            raise InvalidPartitions(f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, got {wanted}")
         room = PARTITIONS_TOTAL_MAX - self._partition_count
         if wanted - present > room:
             raise InvalidPartitions(
-                f"all topics together have at most {PARTITIONS_TOTAL_MAX} partitions, {room} more fit"
+                f"the limit of {PARTITIONS_TOTAL_MAX} partitions over all topics leaves room for {room} more"
             )
 
     # --- applying ---
 
     def apply(self, event: Event) -> None:
-        """Write what happened. Total: any event may follow any other, as after compaction of the log."""
+        """Apply an event. Never fails: any event may follow any other, because the log may be compacted."""
         match event:
             case TopicSaved(topic):
                 self._remove(topic.id)
@@ -407,7 +405,7 @@ class Catalog:
                 self._features = dict(levels)
 
     def _inherit(self) -> None:
-        """Work out anew what every topic inherits."""
+        """Recompute the inherited settings of every topic."""
         self._defaults = {**self.topic_defaults, **self._broker_overrides}
         self._configs = {topic.id: resolve(topic.overrides, self._defaults) for topic in self._by_id.values()}
 
@@ -431,13 +429,13 @@ class Catalog:
 
 
 def _folded(name: str) -> str:
-    """Names that fold to the same word would share their metrics, so only one of them may exist."""
+    """Names that fold to the same string would share their metrics, so only one of them may exist."""
     return name.replace(".", "_")
 
 
 def _refuse_internal(topic: Topic, allowed: bool, verb: str) -> None:
     if topic.internal and not allowed:
-        raise InvalidTopic(f"{topic.name!r} is an internal topic, it cannot be {verb}")
+        raise InvalidTopic(f"{topic.name!r} is an internal topic and cannot be {verb}")
 
 
 def _canonical(overrides: Mapping[str, str | None], check: Callable[[str, str], str]) -> dict[str, str]:
@@ -446,7 +444,7 @@ def _canonical(overrides: Mapping[str, str | None], check: Callable[[str, str], 
 
 def _present(name: str, value: str | None) -> str:
     if value is None:
-        raise InvalidConfig(f"{name}: a value is missing")
+        raise InvalidConfig(f"{name}: missing value")
     return value
 
 
@@ -457,7 +455,7 @@ def _altered(
     check: Callable[[str, str], str],
     inherited: Callable[[Setting], str],
 ) -> dict[str, str]:
-    """The overrides after these changes. Each setting may be named once: else the order would decide."""
+    """The overrides after these changes. Each setting may appear once, so that the order does not matter."""
     altered = dict(overrides)
     seen: set[str] = set()
     for op, name, value in changes:
@@ -465,12 +463,12 @@ def _altered(
             raise InvalidRequest(f"{name} is changed twice in one request")
         seen.add(name)
         if op is ConfigOp.DELETE:
-            # A name that is not known has no value either: mirrors delete whatever the other side does not have.
+            # Deleting an unknown setting succeeds: mirrors delete whatever the source cluster does not have.
             altered.pop(name, None)
             continue
         definition = find(name)
         if value is None:
-            raise InvalidRequest(f"{name}: a value is missing")
+            raise InvalidRequest(f"{name}: missing value")
         text = value
         if op is not ConfigOp.SET:
             text = _merged(op, definition, name, altered.get(name, inherited(definition)), text)
@@ -479,10 +477,10 @@ def _altered(
 
 
 def _merged(op: ConfigOp, definition: Setting, name: str, present: str, text: str) -> str:
-    """A list with words added or taken away."""
+    """A list with items added or removed."""
     if definition.kind is not Kind.LIST:
         raise InvalidConfig(
-            f"{name}: only a list can be appended to or subtracted from, this is a {definition.kind}"
+            f"{name}: APPEND and SUBTRACT need a list, the setting is of type {definition.kind}"
         )
     words = [word.strip() for word in text.split(",")]
     if op is ConfigOp.APPEND:

@@ -1,7 +1,6 @@
-"""What happens to the catalog, as values and as bytes. Never holds the state that they add up to.
+"""Events of the catalog and their record format. catalog.py holds the state.
 
-Each event is the whole state of what its key names, so the log that holds them may be compacted: the last
-event of each key is enough.
+Each event is the full state of its key, so that the log may be compacted: the last event of each key is enough.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from penstock.core.resource_config import ResourceKind, validate_resource
 from penstock.core.topic_config import validate, validate_broker
 
 VERSION = 1
-"""The version of the values written here. A reader refuses what a newer writer wrote instead of guessing."""
+"""The format version of values. A reader rejects a newer version instead of guessing."""
 
 TOPIC_ID_BYTES = 16
 NO_OWNER = -1
@@ -33,7 +32,7 @@ _RESOURCE_PREFIX = b"resource-config/"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic as the catalog knows it. `overrides` are its own settings, in canonical form."""
+    """One topic. `overrides` are its own settings, in canonical form."""
 
     id: bytes
     name: str
@@ -45,44 +44,44 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicSaved:
-    """A topic was created or changed; this is what it is now."""
+    """A topic was created or changed; carries its new state."""
 
     topic: Topic
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRemoved:
-    """The topic of this id is gone."""
+    """The topic with this id was deleted."""
 
     id: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfigSaved:
-    """The broker settings that were changed at run time; this is all of them now."""
+    """All dynamic broker settings."""
 
     overrides: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaultsSaved:
-    """The values that topics inherit in this cluster unless they were changed at run time; this is all of them now."""
+    """All cluster-wide topic defaults, without dynamic changes."""
 
     values: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsReserved:
-    """Every producer id below `upto` may have been handed out. The last block before it is the owner's alone."""
+    """Producer ids below `upto` are reserved. The last block belongs to `owner` alone."""
 
     upto: int
     owner: int = NO_OWNER
-    """The broker that hands out the block; NO_OWNER in records from before blocks had owners: nobody does."""
+    """The broker that allocates from the block; NO_OWNER in records written before blocks had owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceConfigSaved:
-    """The settings of a group or another named resource; this is all of them now, and none means that it has none."""
+    """All overrides of a group or another named resource; empty means that it has none."""
 
     kind: ResourceKind
     name: str
@@ -91,7 +90,7 @@ class ResourceConfigSaved:
 
 @dataclass(frozen=True, slots=True)
 class FeaturesSaved:
-    """The feature levels that were chosen at run time; this is all of them now."""
+    """All feature levels that were updated at run time."""
 
     levels: Mapping[str, int]
 
@@ -108,7 +107,7 @@ Event = (
 
 
 def key_of(event: Event) -> bytes:
-    """The key under which the event lives in a compacted log."""
+    """The event's key in a compacted log."""
     match event:
         case TopicSaved(topic):
             return _TOPIC_PREFIX + topic.id.hex().encode()
@@ -127,7 +126,7 @@ def key_of(event: Event) -> bytes:
 
 
 def encode(event: Event) -> tuple[bytes, bytes | None]:
-    """Key and value of the record that keeps the event; no value means that what the key names is gone."""
+    """Key and value of the event's record; a null value deletes the key."""
     match event:
         case TopicSaved(topic):
             content: dict[str, object] | None = {
@@ -155,9 +154,9 @@ def encode(event: Event) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes | None, value: bytes | None) -> Event:
-    """The event that was encoded so. Else TornSegment: a catalog half understood must not be served."""
+    """Decode an event. Raises TornSegment on any error: a partially understood catalog must not be served."""
     if key is None:
-        raise TornSegment("the catalog holds a record without a key")
+        raise TornSegment("catalog record without a key")
     if key.startswith(_TOPIC_PREFIX):
         topic_id = _decode_topic_id(key)
         return (
@@ -176,7 +175,7 @@ def decode(key: bytes | None, value: bytes | None) -> Event:
         return FeaturesSaved(_Fields(key, value).levels())
     if key.startswith(_RESOURCE_PREFIX):
         return _decode_resource(key, value)
-    raise TornSegment(f"the catalog holds {key!r}, which this version does not know")
+    raise TornSegment(f"catalog record {key!r} is unknown to this version")
 
 
 def _decode_topic_id(key: bytes) -> bytes:
@@ -185,7 +184,7 @@ def _decode_topic_id(key: bytes) -> bytes:
     except ValueError:
         topic_id = b""
     if len(topic_id) != TOPIC_ID_BYTES:
-        raise TornSegment(f"the catalog holds {key!r}, which names no topic id")
+        raise TornSegment(f"catalog record {key!r} does not contain a valid topic id")
     return topic_id
 
 
@@ -196,7 +195,7 @@ def _decode_resource(key: bytes, value: bytes | None) -> ResourceConfigSaved:
     except ValueError:
         slash = ""
     if not slash:
-        raise TornSegment(f"the catalog holds {key!r}, which names no resource")
+        raise TornSegment(f"catalog record {key!r} does not name a resource")
     if value is None:
         return ResourceConfigSaved(kind, name, {})
     return ResourceConfigSaved(kind, name, _Fields(key, value).settings(partial(validate_resource, kind)))
@@ -218,7 +217,7 @@ def _decode_topic(topic_id: bytes, fields: _Fields) -> Topic:
 
 
 class _Fields:
-    """The fields of one value, each read as the type that it must have."""
+    """The typed fields of one value."""
 
     def __init__(self, key: bytes, value: bytes | None) -> None:
         self._key = key
@@ -229,25 +228,25 @@ class _Fields:
         if not isinstance(content, dict):
             raise self.torn("its value is not an object")
         if content.get("version") != VERSION:
-            raise self.torn(f"its version is {content.get('version')!r}, this broker knows {VERSION}")
+            raise self.torn(f"its version is {content.get('version')!r}, this broker supports {VERSION}")
         self._content = content
 
     def torn(self, reason: str) -> TornSegment:
-        return TornSegment(f"the catalog's record {self._key!r} cannot be read: {reason}")
+        return TornSegment(f"catalog record  {self._key!r} cannot be read: {reason}")
 
     def text(self, name: str) -> str:
         value = self._content.get(name)
         if not isinstance(value, str):
-            raise self.torn(f"{name} is {value!r}, not a text")
+            raise self.torn(f"{name} is {value!r}, not a string")
         return value
 
     def whole(self, name: str, lowest: int, *, absent: int | None = None) -> int:
-        """`absent`: what stands for the field in records that were written before it existed."""
+        """`absent` is the value for records written before the field existed."""
         if absent is not None and name not in self._content:
             return absent
         value = self._content.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-            raise self.torn(f"{name} is {value!r}, not a whole number from {lowest} on")
+            raise self.torn(f"{name} is {value!r}, not an integer of at least {lowest}")
         return value
 
     def flag(self, name: str) -> bool:
@@ -257,24 +256,24 @@ class _Fields:
         return value
 
     def settings(self, check: Callable[[str, str], str]) -> dict[str, str]:
-        """The overrides, each still valid: one that is not known must not be dropped in silence."""
+        """The overrides, validated again: an unknown one must not be dropped silently."""
         value = self._content.get("overrides")
         if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-            raise self.torn(f"overrides is {value!r}, not texts by name")
+            raise self.torn(f"overrides is {value!r}, not an object of strings")
         try:
             return {name: check(name, text) for name, text in value.items()}
         except (InvalidConfig, InvalidRequest) as error:
             raise self.torn(str(error)) from None
 
     def levels(self) -> dict[str, int]:
-        """Feature levels, each one that can still be chosen."""
+        """Feature levels, validated against the supported ranges."""
         value = self._content.get("levels")
         if not isinstance(value, dict):
-            raise self.torn(f"levels is {value!r}, not numbers by name")
+            raise self.torn(f"levels is {value!r}, not an object of numbers")
         for name, level in value.items():
             known = FEATURES.get(name)
             if known is None or type(level) is not int or not known.low <= level <= known.high:
                 raise self.torn(
-                    f"the level of feature {name!r} is {level!r}, which this version does not know"
+                    f"the level of feature {name!r} is {level!r}, which this version does not support"
                 )
         return value

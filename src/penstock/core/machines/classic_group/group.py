@@ -1,11 +1,11 @@
-"""The classic group: members join in rounds, a leader assigns, sessions keep them in. No I/O, no clock of its own.
+"""The classic group: members join in rounds, a leader assigns partitions, sessions expire. No I/O, no clock of its own.
 
     Empty ── join ──▶ PreparingRebalance ── all joined, or time is up ──▶ CompletingRebalance ── leader syncs ──▶ Stable
       ▲                   │        ▲                                            │                                  │
       └── nobody is left ─┘        └──── a member comes, changes, leaves or falls silent ───────────────────────────┘
 
-`group_state.NEXT` is the table of moves. A command that is refused raises and changes nothing; the one exception is
-MemberIdRequired, which is an answer: the id given out is remembered.
+`state.NEXT` is the transition table. A rejected command raises and changes nothing; the one exception is
+MemberIdRequired, which is a response: the assigned id is remembered.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class Group(GroupState):
     # -- joining
 
     def decide_join(self, command: JoinCommand, moment: Moment) -> Decision[Joined]:
-        """A member comes, or comes back."""
+        """A member joins or rejoins."""
         limits = self._limits
         if not limits.session_ms_min <= command.session_ms <= limits.session_ms_max:
             raise InvalidSession(
-                f"a session of {command.session_ms} ms; {limits.session_ms_min} to {limits.session_ms_max} are allowed"
+                f"session timeout {command.session_ms} ms is outside {limits.session_ms_min} to {limits.session_ms_max}"
             )
         self._check_room(command.member_id)
         self._check_protocols(command)
@@ -104,11 +104,11 @@ class Group(GroupState):
         else:
             has_room = member_id in self.members or len(self.members) < limit
         if not has_room or (not member_id and len(self.pending) >= limit):
-            raise GroupFull(f"group {self.id!r} has {limit} members, more are not allowed")
+            raise GroupFull(f"group {self.id!r} has reached its limit of {limit} members")
 
     def _check_protocols(self, command: JoinCommand) -> None:
         if not command.protocol_type or not command.protocols:
-            raise InconsistentProtocol("a member has to name a protocol type and at least one protocol")
+            raise InconsistentProtocol("a member must name a protocol type and at least one protocol")
         if self.state is ClassicState.EMPTY:
             return
         total = len(self.members)
@@ -120,14 +120,14 @@ class Group(GroupState):
             )
 
     def _check_member(self, member_id: str, instance_id: str | None) -> None:
-        """Is this a member, and still the one that its instance id stands for?"""
+        """Raises unless this is a member, and the current holder of its instance id."""
         if instance_id is not None:
             holder = self.statics.get(instance_id)
             if holder is None:
                 raise UnknownMember(f"group {self.id!r} has no static member {instance_id!r}")
             if holder != member_id:
                 raise FencedInstance(
-                    f"{instance_id!r} of group {self.id!r} is {holder!r} now, not {member_id!r}"
+                    f"{instance_id!r} of group {self.id!r} is now held by {holder!r}, not {member_id!r}"
                 )
         if member_id not in self.members:
             raise UnknownMember(f"group {self.id!r} has no member {member_id!r}")
@@ -153,7 +153,7 @@ class Group(GroupState):
         return _enter(round, _member(command, command.member_id), command)
 
     def _decide_join_again(self, command: JoinCommand, moment: Moment) -> Decision[Joined]:
-        """A member of this group joins: into the open round, or because it changed, or because an answer got lost."""
+        """An existing member rejoins: in the open round, after a change, or because a response was lost."""
         round: Round[Joined] = Round(self, self._limits, moment)
         known = self.members[command.member_id]
         is_same = known.protocols == _protocols(command)
@@ -170,7 +170,7 @@ class Group(GroupState):
         return _await_join(round, member.id)
 
     def _decide_replace(self, round: Round[Joined], old_id: str, command: JoinCommand) -> Decision[Joined]:
-        """A static member is back under a new id. In a stable group nothing moves unless the protocol would."""
+        """A static member returns under a new id. A stable group rebalances only if its protocol would change."""
         state, moment = round.state, round.moment
         leader_before = state.leader or ""
         member = _member(command, command.fresh_id, state.members[old_id].assignment)
@@ -182,7 +182,7 @@ class Group(GroupState):
         round.emit(GroupSaved(self.id, state.snapshot(moment.wall_ms)))
         answer = joined_answer(state, member.id, skip_assignment=True)
         if not command.may_skip:
-            # Told that another leads, a client too old to skip the assignment will not try to make one.
+            # A client that cannot skip the assignment is told that another leads, so that it does not compute one.
             answer = answer._replace(leader=leader_before, members=(), skip_assignment=False)
         round.decision.answer = answer
         return round.decision
@@ -190,7 +190,7 @@ class Group(GroupState):
     # -- assigning
 
     def decide_sync(self, command: SyncCommand, moment: Moment) -> Decision[Assigned]:
-        """A member asks for its assignment; the leader's call brings everybody's and makes the group stable."""
+        """A member fetches its assignment; the leader's call provides all assignments and makes the group stable."""
         self._check_member(command.member_id, command.instance_id)
         self._check_generation(command.generation)
         for stated, actual in (
@@ -198,7 +198,7 @@ class Group(GroupState):
             (command.protocol, self.protocol),
         ):
             if stated is not None and stated != actual:
-                raise InconsistentProtocol(f"group {self.id!r} goes by {actual!r}, not by {stated!r}")
+                raise InconsistentProtocol(f"group {self.id!r} uses {actual!r}, not {stated!r}")
         if self.state is ClassicState.PREPARING:
             raise Rebalancing(f"group {self.id!r} is rebalancing")
         round: Round[Assigned] = Round(self, self._limits, moment)
@@ -233,7 +233,7 @@ class Group(GroupState):
     def decide_heartbeat(
         self, member_id: str, instance_id: str | None, generation: int, moment: Moment
     ) -> Decision[None]:
-        """A member shows that it lives; while a round is open it is told to join it."""
+        """Renew a member's session; while a round is open the member is told to rejoin."""
         self._check_member(member_id, instance_id)
         self._check_generation(generation)
         decision: Decision[None] = Decision(self.decide_seen(member_id, moment))
@@ -250,7 +250,7 @@ class Group(GroupState):
     def decide_leave(
         self, commands: list[LeaveCommand], moment: Moment
     ) -> Decision[list[BrokerError | None]]:
-        """Members go. The answer is, for each of them, None or why it could not."""
+        """Members leave. The response is None or an error for each of them."""
         round: Round[list[BrokerError | None]] = Round(self, self._limits, moment)
         outcomes: list[BrokerError | None] = []
         for command in commands:
@@ -267,7 +267,7 @@ class Group(GroupState):
     # -- time
 
     def decide_tick(self, moment: Moment) -> Decision[None]:
-        """What is due by now: ids nobody used, silent members, members that do not fetch their assignment, rounds."""
+        """Expire unused member ids, sessions, members that did not fetch their assignment, and rounds."""
         round: Round[None] = Round(self, self._limits, moment)
         state, now_ms = round.state, moment.now_ms
         for member_id in [one for one, deadline_ms in self.pending.items() if deadline_ms <= now_ms]:
@@ -285,7 +285,7 @@ class Group(GroupState):
         return round.decision
 
     def _after_losses(self, round: Round[Any]) -> None:
-        """Members went, or ids that were waited for: open a round, or see whether the open one can close."""
+        """After members or pending ids were removed: open a round, or close the open one if it is complete."""
         if round.state.state is ClassicState.PREPARING:
             round.gather(has_grown=False)
             round.close_if_complete()
@@ -293,7 +293,7 @@ class Group(GroupState):
             round.open()
 
     def _expire(self, round: Round[None], member_id: str) -> None:
-        """A session has ended, unless the member is known to wait for us rather than we for it."""
+        """Expire a session, unless the member has a call parked here: then it is alive."""
         waits = member_id in self.joining or member_id in self.syncing
         if waits and member_id not in self.newcomers:
             deadline_ms = round.moment.now_ms + self.members[member_id].session_ms
@@ -302,23 +302,23 @@ class Group(GroupState):
             round.drop(member_id)
 
     def decide_revive(self, moment: Moment) -> Decision[None]:
-        """After a restart every member has a whole session to show up."""
+        """After a restart every member has a full session timeout to reconnect."""
         members = self.members.values()
         return Decision([Touched(self.id, one.id, moment.now_ms + one.session_ms) for one in members])
 
-    # -- from outside
+    # -- administration
 
     def decide_remove(self) -> list[Any]:
         if self.state is not ClassicState.EMPTY:
-            raise GroupNotEmpty(f"group {self.id!r} has members, it is {self.state.value}")
+            raise GroupNotEmpty(f"group {self.id!r} is not empty, it is {self.state.value}")
         return [GroupRemoved(self.id)]
 
     def check_commit(
         self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
     ) -> None:
-        """Members commit in their generation; an empty group takes offsets from anybody who names no generation.
+        """Members commit in their generation; an empty group accepts commits without a generation.
 
-        So does a transaction in any group: its older calls cannot say which member sends them.
+        So does any group from a transaction: older versions of that API cannot name the member.
         """
         if self.state is ClassicState.EMPTY and epoch < 0:
             return
@@ -326,16 +326,16 @@ class Group(GroupState):
             self._check_member(member_id, instance_id)
             self._check_generation(epoch)
         elif not transactional:
-            raise UnknownMember(f"group {self.id!r} has members, only they may commit its offsets")
+            raise UnknownMember(f"group {self.id!r} has members, so only they may commit offsets")
         if self.state is ClassicState.COMPLETING and not transactional:
-            raise Rebalancing(f"group {self.id!r} waits for its assignment")
+            raise Rebalancing(f"group {self.id!r} is waiting for its assignment")
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Anybody may read the offsets of a classic group."""
+        """Any client may read the offsets of a classic group."""
 
     def check_remove_offsets(self) -> None:
         if self.state is not ClassicState.EMPTY and self.protocol_type != CONSUMERS:
-            raise GroupNotEmpty(f"group {self.id!r} has members, and what they read cannot be told")
+            raise GroupNotEmpty(f"group {self.id!r} has members whose subscriptions are unknown")
 
     def is_subscribed(self, topic: str) -> bool:
         if self.state is ClassicState.EMPTY or self.protocol_type != CONSUMERS:
@@ -343,7 +343,7 @@ class Group(GroupState):
         return self.topics is None or topic in self.topics
 
     def offsets_expire_from_ms(self, topic: str, commit_ms: int) -> int | None:
-        """Offsets age from when the group became empty, or from their commit where nobody manages or reads them."""
+        """Offsets expire from when the group became empty, or from their commit if no member is subscribed."""
         if self.protocol_type is None:
             return commit_ms
         if self.state is ClassicState.EMPTY:
@@ -355,7 +355,7 @@ class Group(GroupState):
 
 
 def _protocols(command: JoinCommand) -> tuple[Protocol, ...]:
-    """Each protocol once, as first named."""
+    """The protocols without duplicates, in order."""
     first = {one.name: one for one in reversed(command.protocols)}
     return tuple(first[name] for name in dict.fromkeys(one.name for one in command.protocols))
 
@@ -385,7 +385,7 @@ def _enter(round: Round[Joined], member: ClassicGroupMember, command: JoinComman
 
 
 def _await_join(round: Round[Joined], member_id: str) -> Decision[Joined]:
-    """The member has joined the round, which opens with it if need be, and waits for it to close."""
+    """The member joins the round, which opens if needed, and waits until it closes."""
     round.decision.waits = Waiter(JOIN, member_id)
     if round.state.state is not ClassicState.PREPARING:
         round.open()
@@ -407,7 +407,7 @@ def _leave(round: Round[Any], command: LeaveCommand, group: Group) -> None:
         return
     group._check_member(command.member_id, command.instance_id)
     if command.member_id not in state.members:
-        raise UnknownMember(f"member {command.member_id!r} has left with this very call")
+        raise UnknownMember(f"member {command.member_id!r} was removed by an earlier entry of this request")
     round.drop(command.member_id)
 
 

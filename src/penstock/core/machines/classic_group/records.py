@@ -1,7 +1,7 @@
-"""Classic groups as records, in the form that Kafka's own tools read. Never holds state.
+"""The record format of classic groups, compatible with Kafka's tools. Stateless.
 
-Key version 2: the group's id. Value version 3: protocol type, generation, protocol, leader, time of the state, members
-with instance id, client, timeouts, subscription and assignment. A key without a value: the group is gone.
+Key version 2: the group id. Value version 3: protocol type, generation, protocol, leader, time of the state, members
+with instance id, client, timeouts, subscription and assignment. A null value deletes the group.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _decode(key: bytes, value: bytes | None) -> GroupSaved | GroupRemoved:
 def _decode_value(reader: FieldReader) -> SavedGroup:
     version = reader.int16()
     if version != _VALUE:
-        raise TornSegment(f"a group in version {version}; {_VALUE} is known here")
+        raise TornSegment(f"group record has version {version}, this broker supports {_VALUE}")
     protocol_type, generation, protocol = reader.text(), reader.int32(), reader.text_or_none()
     leader, since_ms = reader.text_or_none(), reader.int64()
     members = tuple(_decode_member(reader) for _ in range(reader.count()))

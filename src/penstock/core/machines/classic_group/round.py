@@ -1,6 +1,6 @@
-"""A decision about a classic group in the making: events are tried on a draft, so each step sees those before it.
+"""A decision about a classic group in progress: events apply to a draft, so that each step sees the earlier ones.
 
-Holds what several commands share: how a round of joining opens, waits, closes and elects. Never writes to the group.
+Shared by several commands: how a rebalance round opens, waits, closes and elects a leader. Never writes to the group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.core.machines.classic_group.values import (
 
 
 class Round(Generic[AnswerT]):
-    """One decision: `state` is the draft, `decision` what has been decided so far."""
+    """One decision: `state` is the draft, `decision` the result so far."""
 
     def __init__(self, group: GroupState, limits: GroupLimits, moment: Moment) -> None:
         self.state = group.draft()
@@ -45,10 +45,10 @@ class Round(Generic[AnswerT]):
     def reply(self, slot: str, member_id: str, answer: Any) -> None:
         self.decision.replies.append((Waiter(slot, member_id), answer))
 
-    # -- members going
+    # -- leaving members
 
     def drop(self, member_id: str) -> None:
-        """Take a member out; its calls that wait are answered."""
+        """Remove a member and respond to its parked calls."""
         state = self.state
         if member_id in state.joining:
             self.reply(
@@ -61,7 +61,7 @@ class Round(Generic[AnswerT]):
         self.emit(MemberGone(state.id, member_id))
 
     def fence(self, member_id: str) -> None:
-        """Answer the waiting calls of a static member that another has replaced."""
+        """Respond to the parked calls of a static member that was replaced."""
         state = self.state
         for slot, waiting in ((JOIN, state.joining), (SYNC, state.syncing)):
             if member_id in waiting:
@@ -72,7 +72,7 @@ class Round(Generic[AnswerT]):
     # -- the round
 
     def open(self) -> None:
-        """Everybody is to join again. An empty group first gathers those who come together."""
+        """All members must rejoin. An empty group first waits for members that start together."""
         state = self.state
         for member_id in list(state.syncing):
             self.reply(SYNC, member_id, Rebalancing(f"group {state.id!r} has begun to rebalance"))
@@ -87,11 +87,11 @@ class Round(Generic[AnswerT]):
         self.emit(RoundOpened(self.state.id, now_ms, now_ms + self._rebalance_ms(), is_initial))
 
     def gather(self, *, has_grown: bool) -> None:
-        """Plan when the first round closes; nothing to do in any other round.
+        """Schedule the end of the first round; other rounds are not affected.
 
-        It closes a quiet period after the last newcomer, so that a lone member is not held up for long. Static members
-        belong to a deployment whose processes start together, so the period is longer once one of them is here. An id
-        given out announces a member: the round waits for it, though not for ever, because its client may have died.
+        It closes a quiet period after the last new member, so that a single member is not delayed for long. Static
+        members belong to deployments whose processes start together, so the period is longer if there is one. An
+        assigned id announces a member: the round waits for it, but not forever, because its client may have died.
         """
         state, now_ms = self.state, self.moment.now_ms
         if not state.round_is_initial:
@@ -110,13 +110,13 @@ class Round(Generic[AnswerT]):
         return max((one.rebalance_ms for one in self.state.members.values()), default=0)
 
     def close_if_complete(self) -> None:
-        """Close the round as soon as everybody known has joined it; the first round of a group waits out its time."""
+        """Close the round once all known members have joined; the first round of a group waits for its deadline."""
         state = self.state
         if not state.round_is_initial and not state.pending and len(state.joining) == len(state.members):
             self.close()
 
     def close(self) -> None:
-        """Begin the next generation with those who have joined; dynamic members that have not are dropped."""
+        """Begin the next generation with the joined members; dynamic members that have not joined are removed."""
         state = self.state
         for member in list(state.members.values()):
             if member.instance_id is None and member.id not in state.joining:
@@ -156,7 +156,7 @@ class Round(Generic[AnswerT]):
 
 
 def joined_answer(state: GroupState, member_id: str, *, skip_assignment: bool = False) -> Joined:
-    """What a member of the present generation is told; only its leader learns of the others."""
+    """The join response for a member of the current generation; only the leader gets the member list."""
     assert state.protocol_type is not None and state.protocol is not None and state.leader is not None
     members: tuple[JoinedMember, ...] = ()
     if member_id == state.leader:
@@ -176,7 +176,7 @@ def joined_answer(state: GroupState, member_id: str, *, skip_assignment: bool = 
 
 
 def choose_protocol(state: GroupState) -> str:
-    """Each member votes for the first in its list that all know; ties go to the first member's preference."""
+    """Each member votes for its first protocol that all support; the first member's preference breaks ties."""
     total = len(state.members)
     common = {name for name, count in state.votes.items() if count == total}
     assert common, f"group {state.id!r} has members without a protocol in common"

@@ -1,7 +1,7 @@
 """The state of a classic group and its one writer, `apply`. Never decides; `group.py` does.
 
-What is kept (`saved`) is the last generation that was agreed on. Everything else goes on between two saves: who has
-joined the round that is open, who waits for an assignment, when whose session ends.
+The persisted state (`saved`) is the last completed generation. The rest is volatile: who has joined the open round, who
+waits for an assignment, when each session expires.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from penstock.core.machines.record_fields import FieldReader
 
 
 class ClassicState(StrEnum):
-    """Where a group stands; Kafka's words."""
+    """The state of a group, by Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -78,7 +78,7 @@ _MAPPINGS = (
 
 
 class GroupState:
-    """All that a group knows. Read freely; write through `apply` only."""
+    """The state of a group. Write through `apply` only."""
 
     kind = GroupKind.CLASSIC
 
@@ -90,41 +90,41 @@ class GroupState:
         self.protocol: str | None = None
         self.leader: str | None = None
         self.saved: SavedGroup | None = None
-        """The last state that was kept."""
+        """The last persisted state."""
         self.topics: frozenset[str] | None = frozenset()
-        """Topics that the members of the saved generation read; None when that cannot be told."""
+        """Topics that the members of the saved generation subscribe to; None if unknown."""
         self.members: MutableMapping[str, ClassicGroupMember] = {}
         self.statics: MutableMapping[str, str] = {}
         """Instance id → member id."""
         self.pending: MutableMapping[str, int] = {}
-        """Ids given out and not yet used → until when."""
+        """Assigned ids that have not joined yet → deadline."""
         self.coming: MutableMapping[str, int] = {}
-        """The same ids → until when the first round of the group waits for their members."""
+        """The same ids → how long the first round waits for them."""
         self.deadlines: MutableMapping[str, int] = {}
-        """Member → when its session ends."""
+        """Member → session deadline."""
         self.joining: MutableMapping[str, None] = {}
         """Members that have joined the open round."""
         self.syncing: MutableMapping[str, None] = {}
-        """Members that wait for their assignment."""
+        """Members waiting for their assignment."""
         self.unsynced: MutableMapping[str, None] = {}
-        """Members of this generation that have not asked for their assignment yet."""
+        """Members of this generation that have not fetched their assignment yet."""
         self.newcomers: MutableMapping[str, None] = {}
-        """Members that have not seen a generation begin yet."""
+        """Members that have not been part of a generation yet."""
         self.votes: MutableMapping[str, int] = {}
-        """Protocol → how many members know it."""
+        """Protocol → how many members support it."""
         self.round_deadline_ms = NEVER_MS
         self.round_is_initial = False
         self.round_opened_ms = 0
         self.round_limit_ms = NEVER_MS
-        """When the open round closes at the latest, however many are still coming."""
+        """The latest time at which the open round closes, even if members are still joining."""
         self.round_quiet_ms = 0
-        """When the quiet period after the last newcomer of the first round ends."""
+        """The end of the quiet period after the last new member of the first round."""
         self.sync_deadline_ms = NEVER_MS
         self.wake_ms = NEVER_MS
-        """Nothing is due before this time; something may be due at it."""
+        """No deadline passes before this time."""
 
     def draft(self) -> GroupState:
-        """The same state to try events out on. Costs what is changed, whatever the size of the group."""
+        """A copy-on-write draft to apply events to. Its cost does not depend on the size of the group."""
         draft = copy(self)
         for name in _MAPPINGS:
             setattr(draft, name, Overlay(getattr(self, name)))
@@ -133,7 +133,7 @@ class GroupState:
     # -- writing
 
     def apply(self, event: Any) -> None:
-        """Write what happened. Total: never refuses."""
+        """Apply an event. Never fails."""
         _WRITERS[type(event)](self, event)
 
     def _due(self, deadline_ms: int) -> None:
@@ -153,7 +153,7 @@ class GroupState:
         self._touch(member.id, event.deadline_ms)
 
     def _member_replaced(self, event: MemberReplaced) -> None:
-        """The newcomer stands where the old one stood, in the same place of the same order."""
+        """The new member takes the old one's position in the order."""
         member, old_id = event.member, event.old_id
         old = self.members[old_id]
         self._count(old, member)
@@ -182,7 +182,7 @@ class GroupState:
             row.pop(member_id, None)
 
     def _count(self, old: ClassicGroupMember | None, new: ClassicGroupMember | None) -> None:
-        """Keep the votes in step with a member's protocols."""
+        """Update the votes for a member's protocols."""
         for protocol in old.protocols if old is not None else ():
             left = self.votes[protocol.name] - 1
             if left:
@@ -256,7 +256,7 @@ class GroupState:
         self.round_opened_ms = self.round_quiet_ms = 0
 
     def _group_saved(self, event: GroupSaved) -> None:
-        """Take over what was kept. Members that are here already may know more of themselves than was kept."""
+        """Restore the persisted state. Members that are already present may have more protocols than were persisted."""
         saved = self.saved = event.saved
         self.state = ClassicState.STABLE if saved.members else ClassicState.EMPTY
         self.generation, self.protocol, self.leader = saved.generation, saved.protocol, saved.leader
@@ -286,7 +286,7 @@ class GroupState:
             self.sync_deadline_ms = NEVER_MS
 
     def snapshot(self, since_ms: int, assignments: dict[str, bytes] | None = None) -> SavedGroup:
-        """What would be kept of the group as it is, with these assignments or those that stand."""
+        """The state to persist, with the given or the current assignments."""
         members = tuple(
             _saved_form(
                 one, self.protocol, one.assignment if assignments is None else assignments.get(one.id, b"")
@@ -312,7 +312,7 @@ def _saved_form(member: ClassicGroupMember, protocol: str | None, assignment: by
 
 
 def _live(saved: SavedMember, present: ClassicGroupMember | None, protocol: str | None) -> ClassicGroupMember:
-    """The member that was kept; the one that is here already, if it is that one and only knows more protocols."""
+    """The persisted member, or the present one if it differs only by more protocols."""
     if present is not None and _saved_form(present, protocol, saved.assignment) == saved:
         return replace(present, assignment=saved.assignment)
     protocols = (Protocol(protocol, saved.subscription),) if protocol is not None else ()
@@ -329,7 +329,7 @@ def _live(saved: SavedMember, present: ClassicGroupMember | None, protocol: str 
 
 
 def _topics_of(saved: SavedGroup) -> frozenset[str] | None:
-    """What the members read, if they say it in the way that consumers do: a version, then a list of topics."""
+    """The subscribed topics, if the members use the consumer format: a version, then a list of topics."""
     if saved.protocol_type != CONSUMERS:
         return None
     topics: set[str] = set()

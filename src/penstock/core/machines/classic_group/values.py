@@ -1,7 +1,7 @@
-"""The vocabulary of a classic group: members, commands, answers, events. Values only, never behaviour.
+"""Value types of a classic group: members, commands, responses, events.
 
-Two events are kept: GroupSaved, the whole durable state of a group, and GroupRemoved. The others are volatile: they say
-what goes on between two saves and end with the node.
+Two events are persisted: GroupSaved, the complete durable state of a group, and GroupRemoved. The others are volatile
+changes between two saves.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import ClassVar, NamedTuple
 from penstock.core.machine import GroupKind
 
 JOIN, SYNC = "join", "sync"
-"""What a call of a member may wait for."""
+"""What a member's call may wait for."""
 
 CONSUMERS = "consumer"
-"""The protocol type of groups whose members read topics: the one whose metadata may be looked into."""
+"""The protocol type of consumers, whose metadata the broker can parse."""
 
 
 class GroupLimits(NamedTuple):
-    """What a group may ask for."""
+    """Limits of a group."""
 
     session_ms_min: int
     session_ms_max: int
@@ -29,7 +29,7 @@ class GroupLimits(NamedTuple):
 
 
 class Protocol(NamedTuple):
-    """One way to assign that a member knows, and what it says about itself in it."""
+    """One assignment protocol that a member supports, with its metadata."""
 
     name: str
     metadata: bytes
@@ -37,7 +37,7 @@ class Protocol(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupMember:
-    """One member. `protocols` in the order of its preference; after a restart only the chosen one is known."""
+    """One member. `protocols` in order of preference; after a restart only the selected one is known."""
 
     id: str
     instance_id: str | None
@@ -54,7 +54,7 @@ class ClassicGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class SavedMember:
-    """What is kept of a member."""
+    """The persisted part of a member."""
 
     id: str
     instance_id: str | None
@@ -68,7 +68,7 @@ class SavedMember:
 
 @dataclass(frozen=True, slots=True)
 class SavedGroup:
-    """What is kept of a group: its last generation that was agreed on. No members: it is empty since `since_ms`."""
+    """The persisted part of a group: its last completed generation. Without members it is empty since `since_ms`."""
 
     protocol_type: str
     generation: int
@@ -78,12 +78,12 @@ class SavedGroup:
     members: tuple[SavedMember, ...]
 
 
-# -- what members ask, and what they are told
+# -- requests and responses
 
 
 @dataclass(frozen=True, slots=True)
 class JoinCommand:
-    """A member wants in, or back in. `fresh_id` is the id that it gets if it has none."""
+    """A member joins or rejoins. `fresh_id` is assigned if it has no id."""
 
     member_id: str
     fresh_id: str
@@ -95,14 +95,14 @@ class JoinCommand:
     protocol_type: str
     protocols: tuple[Protocol, ...]
     needs_known_id: bool
-    """A new dynamic member must come twice: so an answer that got lost leaves no ghost."""
+    """A new dynamic member must join twice, so that a lost response leaves no orphaned member."""
     may_skip: bool
-    """It understands "you lead, but the assignment stands"."""
+    """The client supports SkipAssignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncCommand:
-    """A member wants its assignment; the leader brings everybody's."""
+    """A member fetches its assignment; the leader provides all of them."""
 
     member_id: str
     instance_id: str | None
@@ -113,14 +113,14 @@ class SyncCommand:
 
 
 class LeaveCommand(NamedTuple):
-    """One member to go: by its id, or by its instance id alone."""
+    """One member to remove, by its id or by its instance id alone."""
 
     member_id: str
     instance_id: str | None
 
 
 class JoinedMember(NamedTuple):
-    """One member as the leader sees it."""
+    """A member in the leader's join response."""
 
     member_id: str
     instance_id: str | None
@@ -128,7 +128,7 @@ class JoinedMember(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """The answer to a join: the member is part of this generation. Only the leader is told of the others."""
+    """The join response. Only the leader gets the member list."""
 
     member_id: str
     generation: int
@@ -140,18 +140,18 @@ class Joined(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """The answer to a sync."""
+    """The sync response."""
 
     protocol_type: str
     protocol: str
     assignment: bytes
 
 
-# -- what happens
+# -- events
 
 
 class _Classic:
-    """All events here happen to classic groups."""
+    """Events of classic groups."""
 
     __slots__ = ()
     kind: ClassVar[GroupKind] = GroupKind.CLASSIC
@@ -159,7 +159,7 @@ class _Classic:
 
 @dataclass(frozen=True, slots=True)
 class GroupSaved(_Classic):
-    """A generation was agreed on, or the group became empty; this is what it is now. Kept."""
+    """A generation was completed, or the group became empty; carries its new state. Persisted."""
 
     group_id: str
     saved: SavedGroup
@@ -167,14 +167,14 @@ class GroupSaved(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class GroupRemoved(_Classic):
-    """The group is gone. Kept."""
+    """The group was deleted. Persisted."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class MemberPut(_Classic):
-    """A member came in, or changed what it says about itself."""
+    """A member joined or changed its metadata."""
 
     group_id: str
     member: ClassicGroupMember
@@ -185,7 +185,7 @@ class MemberPut(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced(_Classic):
-    """A static member came back under another id and takes over its place."""
+    """A static member returned under another id and replaces the old one."""
 
     group_id: str
     old_id: str
@@ -195,7 +195,7 @@ class MemberReplaced(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class MemberGone(_Classic):
-    """A member left, was dropped, or fell silent."""
+    """A member left, was removed, or its session expired."""
 
     group_id: str
     member_id: str
@@ -203,7 +203,7 @@ class MemberGone(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class PendingPut(_Classic):
-    """An id was given out; its member has until then to join with it. A first round waits for it until `coming_ms`."""
+    """An id was assigned; its member must join before the deadline. A first round waits for it until `coming_ms`."""
 
     group_id: str
     member_id: str
@@ -213,7 +213,7 @@ class PendingPut(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class PendingGone(_Classic):
-    """That id is used or forgotten."""
+    """The id was used or expired."""
 
     group_id: str
     member_id: str
@@ -221,7 +221,7 @@ class PendingGone(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class Touched(_Classic):
-    """A member showed that it lives."""
+    """A member's session was renewed."""
 
     group_id: str
     member_id: str
@@ -230,7 +230,7 @@ class Touched(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class JoinAwaited(_Classic):
-    """A member has joined the round and waits for it to close."""
+    """A member joined the round and waits for it to close."""
 
     group_id: str
     member_id: str
@@ -254,7 +254,7 @@ class SyncMade(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class RoundOpened(_Classic):
-    """Everybody is to join again until the deadline. The first round of an empty group gathers members meanwhile."""
+    """All members must rejoin before the deadline. The first round of an empty group collects members."""
 
     group_id: str
     now_ms: int
@@ -264,7 +264,7 @@ class RoundOpened(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class RoundMoved(_Classic):
-    """When the first round of a group closes: earlier or later than was planned, because of who came or is coming."""
+    """The end of a group's first round was rescheduled, because members joined or are expected."""
 
     group_id: str
     quiet_ms: int
@@ -273,7 +273,7 @@ class RoundMoved(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class RoundClosed(_Classic):
-    """A new generation begins; its leader has until the deadline to bring the assignment."""
+    """A new generation begins; its leader must provide the assignment before the deadline."""
 
     group_id: str
     generation: int
@@ -285,7 +285,7 @@ class RoundClosed(_Classic):
 
 @dataclass(frozen=True, slots=True)
 class Woken(_Classic):
-    """The group was looked over; nothing more is due before this time."""
+    """Deadlines were checked; none passes before this time."""
 
     group_id: str
     wake_ms: int

@@ -1,7 +1,7 @@
-"""Who of a group reads which partition: `uniform` (sticky), `range` and `roundrobin`, pure. Never keep state.
+"""Partition assignors: `uniform` (sticky), `range` and `roundrobin`. Pure functions.
 
-Every assignor gives each partition of a subscribed topic to exactly one member that subscribes to it. The work
-grows with the number of subscriptions and partitions, never with their product; equal inputs give equal outputs.
+Every assignor gives each partition of a subscribed topic to exactly one of its subscribers. The cost grows with the
+number of subscriptions plus partitions, never with their product; equal inputs give equal outputs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from heapq import heapify, heappop, heapreplace
 
 TopicId = bytes
 Assignment = Mapping[TopicId, frozenset[int]]
-"""Partitions by topic. A topic without partitions is left out."""
+"""Partitions by topic; topics without partitions are omitted."""
 
 NOTHING: Assignment = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """One member as an assignor sees it. `current` is what it was given the last time."""
+    """One member as an assignor sees it. `current` is its previous target."""
 
     member_id: str
     topics: frozenset[TopicId]
@@ -29,18 +29,18 @@ class Subscriber:
 
     @property
     def rank(self) -> tuple[bool, str, str]:
-        """Static members come first and keep their place over restarts, because their instance id does."""
+        """Static members sort first, by instance id, so that their rank survives restarts."""
         return (self.instance_id is None, self.instance_id or "", self.member_id)
 
 
 Assignor = Callable[[Sequence[Subscriber], Mapping[TopicId, int]], dict[str, Assignment]]
-"""Subscribers and the partition count of each topic that exists to an assignment for each subscriber."""
+"""Maps subscribers and the partition count of each existing topic to an assignment per subscriber."""
 
 
 def assign_range(
     subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
 ) -> dict[str, Assignment]:
-    """A run of neighbours of each topic for each subscriber, so that equal keys of two topics meet in one member."""
+    """A contiguous range of each topic per subscriber, so that equal keys of two topics go to the same member."""
     ranked = sorted(subscribers, key=lambda one: one.rank)
     given: dict[str, dict[TopicId, frozenset[int]]] = {one.member_id: {} for one in ranked}
     for topic, readers in _readers(ranked, partition_counts).items():
@@ -57,7 +57,7 @@ def assign_range(
 def assign_roundrobin(
     subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
 ) -> dict[str, Assignment]:
-    """All partitions of all topics dealt out in turn, passing over members that do not subscribe to the topic."""
+    """All partitions of all topics in turn, skipping members that do not subscribe to the topic."""
     ranked = sorted(subscribers, key=lambda one: one.rank)
     hands = [_Hand() for _ in ranked]
     last = -1
@@ -72,10 +72,10 @@ def assign_roundrobin(
 def assign_uniform(
     subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
 ) -> dict[str, Assignment]:
-    """As even as it can be, moving as little as it can.
+    """Balanced and sticky: as even as possible, then with as few moves as possible.
 
-    Where all subscribe to the same topics no two members differ by more than one partition, and no assignment as
-    even moves fewer. Otherwise no partition could go to another subscriber and make the two of them more even.
+    If all members subscribe to the same topics, no two differ by more than one partition, and no equally even
+    assignment moves fewer. Otherwise no single move between two subscribers would make them more even.
     """
     ranked = sorted(subscribers, key=lambda one: one.rank)
     readers = _readers(ranked, partition_counts)
@@ -92,13 +92,13 @@ ASSIGNORS: dict[str, Assignor] = {
     "range": assign_range,
     "roundrobin": assign_roundrobin,
 }
-"""By the name that a member asks for; the first is the default."""
+"""Assignors by name; the first is the default."""
 
 ASSIGNOR_DEFAULT = "uniform"
 
 
 class _Hand:
-    """What one member holds while an assignment is worked out."""
+    """The partitions of one member while an assignment is computed."""
 
     __slots__ = ("load", "topics")
 
@@ -111,7 +111,7 @@ class _Hand:
         self.load += 1
 
     def drop(self, topic: TopicId) -> int:
-        """Give away the partition of this topic that was taken last."""
+        """Remove the partition of this topic that was added last."""
         partitions = self.topics[topic]
         self.load -= 1
         partition = partitions.pop()
@@ -126,7 +126,7 @@ class _Hand:
 def _readers(
     ranked: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
 ) -> dict[TopicId, list[int]]:
-    """The places of each topic's subscribers, ascending. Topics in order, and only those that exist."""
+    """The ranks of each topic's subscribers, ascending, for existing topics in order."""
     found: dict[TopicId, list[int]] = {}
     for place, one in enumerate(ranked):
         for topic in one.topics:
@@ -138,7 +138,7 @@ def _readers(
 def _keep_current(
     ranked: Sequence[Subscriber], readers: Iterable[TopicId], partition_counts: Mapping[TopicId, int]
 ) -> tuple[list[_Hand], list[tuple[TopicId, int]]]:
-    """Every member with what it holds and may keep, and the partitions that nobody holds."""
+    """The partitions that each member may keep, and the free ones."""
     hands = [_Hand() for _ in ranked]
     held: dict[TopicId, set[int]] = {topic: set() for topic in readers}
     for one, hand in zip(ranked, hands, strict=True):
@@ -159,7 +159,7 @@ def _keep_current(
 
 
 def _even_out_equal(hands: Sequence[_Hand], free: list[tuple[TopicId, int]]) -> None:
-    """Everybody may hold everything: bring each hand to its quota; larger quotas go to those who hold more already."""
+    """Equal subscriptions: bring each member to its quota; larger quotas go to members that own more already."""
     if not hands:
         return
     share, extra = divmod(sum(hand.load for hand in hands) + len(free), len(hands))
@@ -179,7 +179,8 @@ def _even_out_equal(hands: Sequence[_Hand], free: list[tuple[TopicId, int]]) -> 
 def _even_out_mixed(
     hands: Sequence[_Hand], free: Sequence[tuple[TopicId, int]], readers: Mapping[TopicId, list[int]]
 ) -> None:
-    """Give free partitions to whoever has least, rare topics first; then move from the fullest while that helps."""
+    """Mixed subscriptions: give free partitions to the least loaded, topics with few subscribers first; then move
+    partitions from the most loaded while that helps."""
     unheld: dict[TopicId, list[int]] = {}
     for topic, partition in free:
         unheld.setdefault(topic, []).append(partition)
@@ -191,14 +192,14 @@ def _even_out_mixed(
             hands[place].take(topic, partition)
             heapreplace(heap, (hands[place].load, place))
     is_moving = True
-    while is_moving:  # each move makes the sum of squared loads smaller, so this ends
+    while is_moving:  # each move reduces the sum of squared loads, so this terminates
         is_moving = False
         for topic, places in readers.items():
             is_moving = _move_within(topic, hands, places) or is_moving
 
 
 def _move_within(topic: TopicId, hands: Sequence[_Hand], places: Sequence[int]) -> bool:
-    """Move partitions of one topic from the fullest holder to the emptiest reader until they differ by one at most."""
+    """Move partitions of one topic from the most to the least loaded subscriber until they differ by at most one."""
     emptiest = [(hands[place].load, place) for place in places]
     fullest = [(-hands[place].load, place) for place in places if topic in hands[place].topics]
     heapify(emptiest)
@@ -222,7 +223,7 @@ def _move_within(topic: TopicId, hands: Sequence[_Hand], places: Sequence[int]) 
 
 
 def _settle_top(heap: list[tuple[int, int]], hands: Sequence[_Hand], sign: int) -> None:
-    """Loads changed behind the heap's back: bring the top entry up to date until it is."""
+    """Loads changed since they were pushed: refresh the top entry until it is current."""
     while heap and heap[0][0] != sign * hands[heap[0][1]].load:
         place = heap[0][1]
         heapreplace(heap, (sign * hands[place].load, place))

@@ -1,7 +1,7 @@
-"""Members of the classic protocol inside a consumer group: their joins become heartbeats. Never makes them wait.
+"""Members of the classic protocol in a consumer group: their joins become heartbeats. Calls never wait.
 
-A member that joins is told its epoch as its generation, and that somebody else leads; its sync brings what the broker
-has assigned. Whenever there is a step for it to take it is told that the group rebalances, and it joins again.
+A join returns the member epoch as the generation and another member as the leader; the sync returns the assignment of
+the broker. When the member has a reconciliation step to take, it is told that the group rebalances and rejoins.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOBODY_LEADS = ""
 def decide_join(
     group: ConsumerGroup, command: JoinCommand, topics: Topics, moment: Moment
 ) -> Decision[Joined]:
-    """A classic member comes, or takes its next step. Answered at once."""
+    """A classic member joins or takes its next step. Answered immediately."""
     _check_join(group, command)
     if not command.member_id and command.instance_id is None and command.needs_known_id:
         return Decision(answer=MemberIdRequired(command.fresh_id))
@@ -62,10 +62,10 @@ def decide_join(
 def _check_join(group: ConsumerGroup, command: JoinCommand) -> None:
     low_ms, high_ms = group.terms.classic_session_ms_min, group.terms.classic_session_ms_max
     if not low_ms <= command.session_ms <= high_ms:
-        raise InvalidSession(f"a session of {command.session_ms} ms; {low_ms} to {high_ms} are allowed")
+        raise InvalidSession(f"session timeout {command.session_ms} ms is outside {low_ms} to {high_ms}")
     if command.protocol_type != CONSUMERS or not command.protocols:
         raise InconsistentProtocol(
-            f"group {group.id!r} is one of consumers, not of {command.protocol_type!r}"
+            f"group {group.id!r} has protocol type 'consumer', not {command.protocol_type!r}"
         )
     others = {key: member for key, member in group.members.items() if member.classic is not None}
     others.pop(command.member_id, None)
@@ -100,15 +100,15 @@ def _as_heartbeat(
 def decide_sync(
     group: ConsumerGroup, command: SyncCommand, catalog: TopicCatalog, moment: Moment
 ) -> Decision[Assigned]:
-    """A member fetches what it has been given."""
+    """A member fetches its assignment."""
     member = _checked(group, command.member_id, command.instance_id, command.generation)
     assert member.classic is not None
     names = [name for name, _ in member.classic.protocols]
     if command.protocol_type not in (None, CONSUMERS) or command.protocol not in (None, *names):
-        raise InconsistentProtocol(f"group {group.id!r} goes by {names[0]!r}, not by {command.protocol!r}")
+        raise InconsistentProtocol(f"group {group.id!r} uses {names[0]!r}, not {command.protocol!r}")
     current = group.current_assignment(command.member_id)
     if group.epoch > current.epoch and current.state is not MemberState.UNREVOKED:
-        raise Rebalancing(f"group {group.id!r} has moved on meanwhile")
+        raise Rebalancing(f"group {group.id!r} has a newer assignment")
     protocol = command.protocol or names[0]
     version = decode_subscription(dict(member.classic.protocols)[protocol]).version
     named = {
@@ -123,7 +123,7 @@ def decide_sync(
 def decide_heartbeat(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, moment: Moment
 ) -> Decision[None]:
-    """A member shows that it lives, and is told to join again when there is a step for it to take."""
+    """Renew a member's session, and tell it to rejoin if it has a step to take."""
     member = _checked(group, member_id, instance_id, generation)
     decision: Decision[None] = Decision([group.session_renewed(member_id, member, moment)])
     if _has_pending_step(group, member_id):
@@ -149,14 +149,14 @@ def _has_pending_step(group: ConsumerGroup, member_id: str) -> bool:
 def decide_leave(
     group: ConsumerGroup, commands: list[LeaveCommand], moment: Moment
 ) -> Decision[list[BrokerError | None]]:
-    """Members go. The answer is, for each of them, None or why it could not."""
+    """Members leave. The response is None or an error for each of them."""
     outcomes: list[BrokerError | None] = []
     going: list[str] = []
     for command in commands:
         try:
             member_id = _leaver(group, command)
             if member_id in going:
-                raise UnknownMember(f"member {member_id!r} has left with this very call")
+                raise UnknownMember(f"member {member_id!r} was removed by an earlier entry of this request")
             going.append(member_id)
             outcomes.append(None)
         except BrokerError as error:
@@ -166,7 +166,7 @@ def decide_leave(
 
 
 def _leaver(group: ConsumerGroup, command: LeaveCommand) -> str:
-    """An administrator names a static member by its instance id alone; others say who they are."""
+    """An administrator may name a static member by its instance id alone; members give their member id."""
     if not command.member_id and command.instance_id is not None:
         holder = group.instances.get(command.instance_id)
         if holder is None:
@@ -181,10 +181,10 @@ def _checked(
 ) -> ConsumerGroupMember:
     member = group.check_member(member_id, instance_id)
     if member.classic is None:
-        raise UnknownMember(f"member {member_id!r} of group {group.id!r} does not speak the classic protocol")
+        raise UnknownMember(f"member {member_id!r} of group {group.id!r} does not use the classic protocol")
     epoch = group.current_assignment(member_id).epoch
     if generation != epoch:
         raise StaleGeneration(
-            f"member {member_id!r} of group {group.id!r} is in {epoch}, not in {generation}"
+            f"member {member_id!r} of group {group.id!r} is in generation {epoch}, not {generation}"
         )
     return member

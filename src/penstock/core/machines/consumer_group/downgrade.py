@@ -1,4 +1,4 @@
-"""From a consumer group back to a classic one, when only members of that protocol are left. Pure; never refuses."""
+"""Converts a consumer group back to a classic one, once only classic members are left. Pure; never fails."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from penstock.core.machines.consumer_group.state import ConsumerGroupState
 
 
 def downgrade(state: ConsumerGroupState, moment: Moment) -> list[Any]:
-    """Remove every trace of the consumer group, and save a classic group that is about to agree on a new generation.
+    """Delete the consumer group's records and save a classic group that is about to rebalance.
 
-    The epoch of the group becomes its generation. No member was ever in it, so each is told to join again, even if the
-    node is restarted in between; until then nobody has an assignment that counts.
+    The group's epoch becomes its generation. No member was ever in it, so each must rejoin, even if the node restarts
+    in between; until then no assignment is valid.
     """
     members = dict(sorted(state.members.items()))
     protocol = shared_protocols(members)[0]
@@ -51,7 +51,7 @@ def downgrade(state: ConsumerGroupState, moment: Moment) -> list[Any]:
 
 
 def shared_protocols(members: dict[str, ConsumerGroupMember]) -> list[str]:
-    """The protocols that all classic members know, in the order of the first one's preference."""
+    """The protocols that all classic members support, in the first one's order of preference."""
     sides = [member.classic for member in members.values() if member.classic is not None]
     known = [[name for name, _ in side.protocols] for side in sides]
     return [name for name in known[0] if all(name in names for names in known)] if known else []
@@ -72,7 +72,7 @@ def _saved(member_id: str, member: ConsumerGroupMember, protocol: str) -> SavedM
 
 
 def _traces(state: ConsumerGroupState) -> list[Any]:
-    """Tombstones for all that is kept; the record that says the group existed goes last."""
+    """Tombstones for all persisted state; the group epoch, which proves that the group existed, goes last."""
     events: list[Any] = []
     for member_id in sorted(state.members.keys() | state.current_assignments.keys() | state.targets.keys()):
         events += (

@@ -1,8 +1,7 @@
-"""What a consumer group of the new protocol is made of, and what happens to it. Values only: decides and keeps nothing.
+"""Values and events of a consumer group of the KIP-848 protocol. Decides nothing; `group.py` does.
 
-Every event that is kept carries the full value of one key, None meaning that it is gone, so that a compacted topic is
-enough to come back to where the group stood. `SessionRenewed`, `RevocationDue`, `TopicsChecked` and `ConsumerGroupWoken`
-end with the node.
+Every persisted event carries the full value of one key (None: deleted), so that a compacted topic is enough to restore
+the group. `SessionRenewed`, `RevocationDue`, `TopicsChecked` and `ConsumerGroupWoken` are not persisted.
 """
 
 from __future__ import annotations
@@ -16,28 +15,28 @@ from penstock.core.machine import GroupKind
 from penstock.core.machines.consumer_group.assignors import Assignment
 
 JOIN_EPOCH = 0
-"""A member that sends this epoch wants in."""
+"""Sent by a member that joins."""
 
 LEAVE_EPOCH = -1
-"""A member that sends this epoch goes for good."""
+"""Sent by a member that leaves."""
 
 PAUSE_EPOCH = -2
-"""A static member that sends this epoch goes, but wants to find its partitions again when it comes back in time."""
+"""Sent by a static member that leaves temporarily and keeps its partitions if it returns in time."""
 
 
 class MemberState(IntEnum):
-    """How far a member is from its target; the numbers are Kafka's."""
+    """A member's progress towards its target; numbers as in Kafka."""
 
     STABLE = 0
     UNREVOKED = 1
-    """It must first give up partitions, and say so."""
+    """It must revoke partitions and acknowledge that."""
     UNRELEASED = 2
-    """Some of its partitions are still with another member."""
+    """Another member still owns some of its target partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What a member that speaks the classic protocol brought along: it takes part without knowing of epochs."""
+    """Session timeout and protocols of a member that uses the classic protocol, which has no member epochs."""
 
     session_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -45,7 +44,7 @@ class ClassicMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMember:
-    """What a member says of itself."""
+    """A member's metadata and subscription."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -60,7 +59,7 @@ class ConsumerGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """Where a member stands: its epoch, what it holds, and what it was asked to give up but has not yet."""
+    """A member's epoch, assigned partitions, and partitions whose revocation is pending."""
 
     epoch: int
     previous_epoch: int
@@ -71,7 +70,7 @@ class CurrentAssignment:
 
 @dataclass(frozen=True, slots=True)
 class GroupEpoch:
-    """Where the group stands: its epoch goes up with every change of members, subscriptions or topics."""
+    """The group's epoch, which every change of members, subscriptions or topics bumps."""
 
     epoch: int
     topics_hash: int
@@ -79,7 +78,7 @@ class GroupEpoch:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression stood for, with the version of the catalog and the time it was looked at."""
+    """The topics that a regular expression matched, with the catalog version and time of the evaluation."""
 
     topics: tuple[str, ...]
     version: int
@@ -108,7 +107,7 @@ class MemberSet(_ConsumerGroupEvent):
 
 @dataclass(frozen=True, slots=True)
 class TargetEpochSet(_ConsumerGroupEvent):
-    """The targets now are those worked out for this epoch."""
+    """The current targets were computed for this epoch."""
 
     group_id: str
     value: int | None
@@ -137,7 +136,7 @@ class RegexSet(_ConsumerGroupEvent):
 
 @dataclass(frozen=True, slots=True)
 class SessionRenewed(_ConsumerGroupEvent):
-    """A member showed that it lives; it is gone if it does not again before the deadline. Not kept."""
+    """A member's session was extended to the deadline. Not persisted."""
 
     group_id: str
     member_id: str
@@ -146,7 +145,7 @@ class SessionRenewed(_ConsumerGroupEvent):
 
 @dataclass(frozen=True, slots=True)
 class RevocationDue(_ConsumerGroupEvent):
-    """By when a member must have given up what it was asked to; None: nothing is asked of it. Not kept."""
+    """The deadline of a pending revocation; None if there is none. Not persisted."""
 
     group_id: str
     member_id: str
@@ -155,7 +154,7 @@ class RevocationDue(_ConsumerGroupEvent):
 
 @dataclass(frozen=True, slots=True)
 class TopicsChecked(_ConsumerGroupEvent):
-    """The group's topics were compared with this version of the catalog. Not kept."""
+    """The group's topics were compared with this catalog version. Not persisted."""
 
     group_id: str
     version: int
@@ -163,7 +162,7 @@ class TopicsChecked(_ConsumerGroupEvent):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupWoken(_ConsumerGroupEvent):
-    """The group was looked over; nothing more is due before this time. Not kept."""
+    """Deadlines were checked; none passes before this time. Not persisted."""
 
     group_id: str
     wake_ms: int
@@ -184,7 +183,7 @@ Event = (
 
 
 def held_by(current: CurrentAssignment) -> list[tuple[bytes, int]]:
-    """Every partition that nobody else may have yet, because this member has it or has not let go of it."""
+    """The partitions that this member owns or has not revoked yet, which no other member may get."""
     return [*partitions_of(current.assigned), *partitions_of(current.revoking)]
 
 
@@ -195,5 +194,5 @@ def partitions_of(assignment: Assignment) -> list[tuple[bytes, int]]:
 
 
 def assignment_of(partitions: Mapping[bytes, set[int]]) -> Assignment:
-    """An assignment that names no topic without partitions."""
+    """The assignment without empty topics."""
     return {topic: frozenset(some) for topic, some in partitions.items() if some}

@@ -1,8 +1,8 @@
-"""The consumer group of the new protocol: members send heartbeats, the broker assigns. Decides; never writes or waits.
+"""The consumer group of KIP-848: members send heartbeats, the broker assigns. Decides; never writes or waits.
 
-A group has an epoch, which goes up with every change of members, subscriptions or topics. For each epoch the assignor
-gives every member a target. A member moves to it on its own heartbeats: what it is to lose it gives up first, and what
-it is to get it is given once nobody else holds it (see consumer_reconciliation). Then it is in the target's epoch.
+Every change of members, subscriptions or topics bumps the group's epoch, for which the assignor computes a target for
+every member. A member moves to its target on its own heartbeats: it first revokes partitions, then gets new ones once
+their owners have released them (see `reconciliation`). Then it is in the target's epoch.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ from penstock.core.machines.consumer_group.topic_regex import check_regex
 
 PROTOCOL_TYPE = "consumer"
 NO_EPOCH = -1
-"""What a caller that is no member gives as its epoch."""
+"""The epoch of a caller that is not a member."""
 
 _NOT_GIVEN_MS = -1
 
 
 class ConsumerGroupTerms(NamedTuple):
-    """What the broker asks of the members of every group."""
+    """Timeouts and limits for all groups."""
 
     session_ms: int
     heartbeat_ms: int
@@ -73,7 +73,7 @@ class ConsumerGroupTerms(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberHeartbeat:
-    """One heartbeat. None means: as I said before."""
+    """One heartbeat. None means unchanged."""
 
     member_id: str
     epoch: int
@@ -87,15 +87,15 @@ class MemberHeartbeat:
     assignor: str | None = None
     owned: Assignment | None = None
     classic: ClassicMetadata | None = None
-    """Set when the member speaks the classic protocol, and this stands for its joining."""
+    """Set if the member uses the classic protocol and this represents its join."""
 
     @property
     def may_reassign(self) -> bool:
-        """Whether all targets may have to be worked out anew: the member joins, leaves, or states a subscription."""
+        """Whether all targets may have to be recomputed: the member joins, leaves, or sends a subscription."""
         return self.epoch <= JOIN_EPOCH or self.topic_names is not None or self.topic_regex is not None
 
     def check(self) -> None:
-        """Raises when it contradicts itself, whatever the group."""
+        """Validate the heartbeat by itself, independently of the group."""
         for name, value in (("InstanceId", self.instance_id), ("RackId", self.rack_id)):
             if value == "":
                 raise InvalidRequest(f"{name} can't be empty.")
@@ -129,14 +129,14 @@ class MemberHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Does it say everything? So does a member that lost the last answer, and it wants to hear everything too."""
+        """Whether all fields are set, as after a join or a lost response; the response is then complete too."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         says_all = self.rebalance_ms != _NOT_GIVEN_MS and has_subscription and self.owned is not None
         return self.epoch == JOIN_EPOCH or says_all
 
 
 class HeartbeatAnswer(NamedTuple):
-    """The answer to a heartbeat. No assignment: the one that the member knows still stands."""
+    """The heartbeat response. Without an assignment the previous one is unchanged."""
 
     member_id: str
     epoch: int
@@ -190,7 +190,7 @@ class ConsumerGroup(ConsumerGroupState):
     def check_commit(
         self, member_id: str, epoch: int, instance_id: str | None, *, transactional: bool
     ) -> None:
-        """Members commit in their own epoch; an empty group takes commits from outside."""
+        """Members commit in their own epoch; an empty group accepts commits of non-members."""
         if epoch < 0 and not self.members:
             return
         if transactional and epoch == NO_EPOCH and not member_id and instance_id is None:
@@ -198,13 +198,13 @@ class ConsumerGroup(ConsumerGroupState):
         self._check_epoch_now(member_id, epoch)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Anybody may read; who says to be a member must be one, in its epoch."""
+        """Any client may read; one that names a member must be in its epoch."""
         if not member_id and epoch < 0:
             return
         self._check_epoch_now(member_id or "", epoch)
 
     def check_remove_offsets(self) -> None:
-        """Offsets of topics that nobody reads may go at any time."""
+        """Offsets of topics without subscribers may be deleted at any time."""
 
     def _check_epoch_now(self, member_id: str, epoch: int) -> None:
         member, now = self._known(member_id), self.current_assignment(member_id).epoch
@@ -223,7 +223,7 @@ class ConsumerGroup(ConsumerGroupState):
     def decide_heartbeat(
         self, heartbeat: MemberHeartbeat, topics: Topics, moment: Moment
     ) -> Decision[HeartbeatAnswer]:
-        """A member joins, lives, changes its mind, acknowledges a revocation, or leaves."""
+        """A member joins, renews its session, changes its subscription, acknowledges a revocation, or leaves."""
         heartbeat.check()
         if heartbeat.epoch < 0:
             return self._decide_leave(heartbeat, moment)
@@ -240,7 +240,7 @@ class ConsumerGroup(ConsumerGroupState):
         return Decision(draft.events, answer)
 
     def _admit(self, draft: Draft, heartbeat: MemberHeartbeat) -> None:
-        """Is this a member, in the epoch that it says, or may it become one?"""
+        """Raises unless this is a member in the given epoch, or may become one."""
         holder = (
             self.instances.get(heartbeat.instance_id)
             if heartbeat.instance_id is not None
@@ -253,10 +253,10 @@ class ConsumerGroup(ConsumerGroupState):
         if holder is not None and holder != heartbeat.member_id:
             self._replace_static(draft, holder, heartbeat)
         elif heartbeat.member_id not in self.members and len(self.members) >= self.terms.size_max:
-            raise GroupFull(f"group {self.id!r} has {len(self.members)} members, and may not have more")
+            raise GroupFull(f"group {self.id!r} has reached its limit of {len(self.members)} members")
 
     def check_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
-        """The member of that id, and of that instance id if it has one. Raises if there is none, or another."""
+        """The member with that id and instance id, if given. Raises if there is none, or the instance id is fenced."""
         if instance_id is not None:
             holder = self.instances.get(instance_id)
             if holder is None:
@@ -268,7 +268,7 @@ class ConsumerGroup(ConsumerGroupState):
         return self._known(member_id)
 
     def _check_epoch(self, heartbeat: MemberHeartbeat) -> None:
-        """An epoch back is all right if the answer that told of the new one got lost."""
+        """The previous epoch is accepted, because the response with the new one may have been lost."""
         current = self.current_assignment(heartbeat.member_id)
         if heartbeat.epoch == current.epoch:
             return
@@ -280,7 +280,7 @@ class ConsumerGroup(ConsumerGroupState):
         )
 
     def _replace_static(self, draft: Draft, old_id: str, heartbeat: MemberHeartbeat) -> None:
-        """A static member is back under another id: it takes over everything, without anybody else noticing."""
+        """A static member returns under another id and takes over its state, without a rebalance."""
         current = self.current_assignment(old_id)
         if current.epoch != PAUSE_EPOCH and heartbeat.classic is None:
             raise UnreleasedInstance(
@@ -302,7 +302,7 @@ class ConsumerGroup(ConsumerGroupState):
         ]
 
     def _update_member(self, draft: Draft, heartbeat: MemberHeartbeat) -> bool:
-        """Note what the member says of itself; True when that is a change of what the group reads."""
+        """Record the member's metadata; True if the group's subscriptions change."""
         known = draft.state.members.get(heartbeat.member_id)
         member = _updated(known or ConsumerGroupMember(), heartbeat)
         if member == known:
@@ -316,7 +316,7 @@ class ConsumerGroup(ConsumerGroupState):
     def _reconcile(
         self, draft: Draft, heartbeat: MemberHeartbeat
     ) -> tuple[CurrentAssignment, CurrentAssignment]:
-        """Take the member a step towards its target. One that joins owns nothing, whatever it had before."""
+        """Take one reconciliation step. A joining member owns nothing, whatever it owned before."""
         state, member_id = draft.state, heartbeat.member_id
         before = state.current_assignment(member_id)
         after = reconcile(
@@ -365,9 +365,9 @@ class ConsumerGroup(ConsumerGroupState):
         )
 
     def decide_drop(self, member_ids: list[str], moment: Moment) -> list[Any]:
-        """Members go, and the group moves on; the next heartbeat of any other works out who takes over.
+        """Remove members and bump the epoch; the next heartbeat of another member computes the new targets.
 
-        Where only members of the classic protocol are left, the group becomes one of theirs.
+        If only classic members are left, the group is downgraded to a classic one.
         """
         draft = Draft(self)
         for member_id in member_ids:
@@ -380,7 +380,7 @@ class ConsumerGroup(ConsumerGroupState):
         return draft.events
 
     def decide_remove(self) -> list[Any]:
-        """The whole group goes; the record that says it existed goes last."""
+        """Delete the group; the record that proves its existence goes last."""
         if self.members:
             raise GroupNotEmpty(f"group {self.id!r} has {len(self.members)} members")
         events: list[Any] = [RegexSet(self.id, regex, None) for regex in sorted(self.regexes)]
@@ -389,12 +389,12 @@ class ConsumerGroup(ConsumerGroupState):
     # -- time
 
     def session_renewed(self, member_id: str, member: ConsumerGroupMember, moment: Moment) -> SessionRenewed:
-        """A member lives. Those of the classic protocol have brought their own session timeout."""
+        """Extend a member's session. Classic members have their own session timeout."""
         session_ms = self.terms.session_ms if member.classic is None else member.classic.session_ms
         return SessionRenewed(self.id, member_id, moment.now_ms + session_ms)
 
     def decide_tick(self, moment: Moment) -> Decision[None]:
-        """Members that fell silent, or did not give up in time what they were asked to, are gone."""
+        """Remove members whose session expired or that did not revoke partitions in time."""
         late = {
             member_id
             for row in (self.deadlines, self.revocations)
@@ -413,7 +413,7 @@ class ConsumerGroup(ConsumerGroupState):
         return Decision(draft.events)
 
     def decide_revive(self, moment: Moment) -> Decision[None]:
-        """After a restart everybody gets a whole session, and a whole rebalance timeout where one was running."""
+        """After a restart sessions and pending revocations get their full timeout again."""
         events: list[Any] = []
         for member_id, member in self.members.items():
             events.append(self.session_renewed(member_id, member, moment))
@@ -422,7 +422,7 @@ class ConsumerGroup(ConsumerGroupState):
         return Decision(events)
 
     def decide_seen(self, member_id: str, moment: Moment) -> list[Any]:
-        """Only heartbeats keep a member of this protocol alive."""
+        """Only heartbeats renew sessions in this protocol."""
         return []
 
 

@@ -1,7 +1,7 @@
-"""What classic consumers tell each other through the coordinator: subscriptions and assignments, as bytes. No I/O.
+"""Codec of classic consumers' embedded protocol: subscriptions and assignments. No I/O.
 
-Subscription, versions 0 to 3: topics and user data; from 1 on what the member owns; from 2 on its generation; from 3 on
-its rack. Assignment, the same versions: partitions by topic, and user data. Later versions are read as far as known.
+Subscription, versions 0 to 3: topics and user data; from 1 on owned partitions; from 2 on the generation; from 3 on the
+rack. Assignment, the same versions: partitions by topic, and user data. Later versions are read as far as known.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ VERSION_MAX = 3
 _OWNED_FROM = 1
 
 Named = Mapping[str, frozenset[int]]
-"""Partitions by the name of their topic."""
+"""Partitions by topic name."""
 
 
 class ConsumerSubscription(NamedTuple):
-    """What a member wants and has."""
+    """A member's subscription and owned partitions."""
 
     version: int
     topics: tuple[str, ...]
@@ -28,7 +28,7 @@ class ConsumerSubscription(NamedTuple):
 
 
 def decode_subscription(raw: bytes) -> ConsumerSubscription:
-    """Raises InconsistentProtocol when the bytes are no subscription."""
+    """Raises InconsistentProtocol if the bytes are not a valid subscription."""
     reader = FieldReader(raw)
     try:
         version = reader.int16()
@@ -36,12 +36,12 @@ def decode_subscription(raw: bytes) -> ConsumerSubscription:
         _skip_user_data(reader)
         owned = _decode_partitions(reader) if version >= _OWNED_FROM else {}
     except TornSegment as error:
-        raise InconsistentProtocol(f"a member's metadata is no subscription: {error}") from None
+        raise InconsistentProtocol(f"invalid subscription in a member's metadata: {error}") from None
     return ConsumerSubscription(min(version, VERSION_MAX), topics, owned)
 
 
 def decode_assignment(raw: bytes) -> Named:
-    """Raises InconsistentProtocol when the bytes are no assignment; no bytes assign nothing."""
+    """Raises InconsistentProtocol if the bytes are not a valid assignment; empty bytes are an empty assignment."""
     if not raw:
         return {}
     reader = FieldReader(raw)
@@ -49,7 +49,7 @@ def decode_assignment(raw: bytes) -> Named:
         reader.int16()
         return _decode_partitions(reader)
     except TornSegment as error:
-        raise InconsistentProtocol(f"a member's assignment cannot be read: {error}") from None
+        raise InconsistentProtocol(f"invalid assignment of a member: {error}") from None
 
 
 def encode_assignment(version: int, assignment: Named) -> bytes:

@@ -1,13 +1,13 @@
-"""One member on its way to its target: give up first, be given later. Pure; never decides for another member.
+"""Reconciles one member with its target: revoke first, assign later. Pure; never decides for another member.
 
 STABLE      target epoch is newer        → next step
 UNREVOKED   member still owns some       → waits
-            member has given all up      → next step, one epoch on
+            member has revoked all       → next step, one epoch on
 UNRELEASED  at every heartbeat           → next step
 
-next step   something to give up         → UNREVOKED, epoch as it was
-            all of the target is there   → STABLE at the target epoch
-            others still hold some of it → UNRELEASED at the target epoch, with what is free
+next step   something to revoke          → UNREVOKED, epoch unchanged
+            all target partitions free   → STABLE at the target epoch
+            others still own some        → UNRELEASED at the target epoch, with the free ones
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.core.machines.consumer_group.assignors import Assignment
 from penstock.core.machines.consumer_group.events import CurrentAssignment, MemberState, assignment_of
 
 IsFree = Callable[[bytes, int], bool]
-"""Does no other member hold this partition?"""
+"""Whether no other member owns this partition."""
 
 _NONE: frozenset[int] = frozenset()
 
@@ -30,7 +30,7 @@ def reconcile(
     owned: Assignment | None,
     is_free: IsFree,
 ) -> CurrentAssignment:
-    """Where the member stands after this heartbeat. `owned` is what it says it has; None means that it does not say."""
+    """The member's state after this heartbeat. `owned` is what it reports; None means that it reports nothing."""
     match current.state:
         case MemberState.STABLE:
             if current.epoch == target_epoch:
@@ -39,6 +39,8 @@ def reconcile(
         case MemberState.UNREVOKED:
             if _owns_any(owned, current.revoking):
                 return current
+            # The bump fences a late duplicate of an earlier heartbeat, which still reports the revoked partitions. The
+            # target epoch is for members that have nothing left to revoke.
             return _next_step(current, current.epoch + 1, target_epoch, target, owned, is_free)
         case MemberState.UNRELEASED:
             return _next_step(current, current.epoch, target_epoch, target, owned, is_free)
@@ -62,11 +64,14 @@ def _next_step(
         revoking[topic] = set(has - wanted)
         coming[topic] = {partition for partition in wanted - has if is_free(topic, partition)}
         is_waiting = is_waiting or len(coming[topic]) < len(wanted - has)
+    # Revocation comes first and adds nothing: a partition is free for its next owner only after this member has
+    # acknowledged that it stopped reading it, so that no partition ever has two readers.
     giving_up = assignment_of(revoking)
     if giving_up and _owns_any(owned, giving_up):
         return _moved(current, epoch, MemberState.UNREVOKED, assignment_of(keeping), giving_up)
     for topic, partitions in coming.items():
         keeping[topic] |= partitions
+    # UNRELEASED members are in the target epoch already: later heartbeats only collect partitions as they become free.
     state = MemberState.UNRELEASED if is_waiting else MemberState.STABLE
     return _moved(current, target_epoch, state, assignment_of(keeping), {})
 
@@ -79,6 +84,6 @@ def _moved(
 
 
 def _owns_any(owned: Assignment | None, some: Assignment) -> bool:
-    if owned is None:
+    if owned is None:  # not reported means unchanged, so the member may still own everything
         return True
     return any(not partitions.isdisjoint(owned.get(topic, _NONE)) for topic, partitions in some.items())

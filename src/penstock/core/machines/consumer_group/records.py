@@ -1,8 +1,8 @@
-"""Consumer groups as records of `__consumer_offsets`, in Kafka 4.3's own forms so that its tools read them. No I/O.
+"""The record format of consumer groups in `__consumer_offsets`, compatible with Kafka 4.3. No I/O.
 
-Key versions: 3 group epoch, 5 member, 6 target epoch, 7 target of a member, 8 current of a member, 16 resolved
+Key versions: 3 group epoch, 5 member, 6 target epoch, 7 member target, 8 current assignment of a member, 16 resolved
 regular expression; every value is version 0 and flexible. Version 4 (partition metadata) is no longer written by Kafka;
-a hash in the group's record took its place. That hash is opaque, and ours is not Kafka's.
+a hash in the group's record replaced it. That hash is opaque; Penstock's differs from Kafka's.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _put_current_assignment(value: CurrentAssignment) -> bytes:
 def _take_current_assignment(reader: CompactReader) -> CurrentAssignment:
     epoch, previous_epoch, state = reader.int32(), reader.int32(), reader.int8()
     if state not in MemberState.__members__.values():
-        raise TornSegment(f"a member of a consumer group stands in state {state}, which there is not")
+        raise TornSegment(f"consumer group member has an unknown state {state}")
     assigned, revoking = _take_assignment(reader), _take_assignment(reader)
     reader.tags()
     return CurrentAssignment(epoch, previous_epoch, MemberState(state), assigned, revoking)
@@ -184,7 +184,7 @@ def _take_target(reader: CompactReader) -> Assignment:
 
 
 def _encode(version: int, second: str | None, put: Callable[[Any], bytes], event: Any) -> Fields:
-    """`second` names the field of the event that follows the group id in the key."""
+    """`second` is the event field that follows the group id in the key."""
     key = int16(version) + text(event.group_id) + (text(getattr(event, second)) if second else b"")
     return key, None if event.value is None else int16(_VALUE_VERSION) + put(event.value)
 
@@ -206,7 +206,7 @@ def _decode(
     version = reader.int16()
     if version != _VALUE_VERSION:
         raise TornSegment(
-            f"a consumer group's record has version {version}, this broker knows {_VALUE_VERSION}"
+            f"consumer group record has version {version}, this broker supports {_VALUE_VERSION}"
         )
     content = take(reader)
     reader.end()

@@ -1,7 +1,7 @@
-"""The state of a consumer group and its one writer, `apply`. Never decides; `consumer_group.py` does.
+"""The state of a consumer group and its only writer, `apply`. `group.py` decides.
 
-What each member says of itself, where it stands, and what it is to have are kept apart, as they are in the log. From
-these follow who holds which partition and which member has which instance id.
+Metadata, current assignment and target of each member are separate, as in the log. The owners of partitions and the
+members by instance id derive from them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from penstock.core.machines.consumer_group.events import (
 from penstock.core.machines.overlay import Overlay
 
 NOT_CHECKED = -1
-"""The group's topics were not compared with the catalog since the node started."""
+"""The group's topics were not compared with the catalog since the last start."""
 
 UNKNOWN_HASH = 0
-"""The group's topics have to be looked at before the next assignment is worked out."""
+"""The group's topics must be resolved before the next assignment."""
 
 NEWCOMER = CurrentAssignment(epoch=0, previous_epoch=-1, state=MemberState.STABLE, assigned={}, revoking={})
-"""Where a member stands that has just come."""
+"""The state of a new member."""
 
 _MAPPINGS = (
     "members",
@@ -55,7 +55,7 @@ _MAPPINGS = (
 
 
 class ConsumerGroupState:
-    """All that a group knows. Read freely; write through `apply` only."""
+    """The state of a group. Write through `apply` only."""
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
@@ -66,21 +66,21 @@ class ConsumerGroupState:
         self.current_assignments: MutableMapping[str, CurrentAssignment] = {}
         self.regexes: MutableMapping[str, ResolvedRegex] = {}
         self.holders: MutableMapping[tuple[bytes, int], str] = {}
-        """Partition → the member that has it, or has not let go of it."""
+        """Partition → the member that owns it or has not revoked it yet."""
         self.instances: MutableMapping[str, str] = {}
         """Instance id → member id."""
         self.topic_readers: MutableMapping[str, int] = {}
-        """Topic → how many members name it."""
+        """Topic → how many members subscribe to it by name."""
         self.deadlines: MutableMapping[str, int] = {}
-        """Member → when its session ends."""
+        """Member → session deadline."""
         self.revocations: MutableMapping[str, int] = {}
-        """Member → by when it must have given up what it was asked to."""
+        """Member → deadline of its pending revocation."""
         self.checked_version = NOT_CHECKED
         self.wake_ms = NEVER_MS
-        """Nothing is due before this time; something may be due at it."""
+        """No deadline passes before this time."""
 
     def draft(self) -> ConsumerGroupState:
-        """The same state to try events out on. Costs what is changed, whatever the size of the group."""
+        """A copy-on-write draft to apply events to. Its cost does not depend on the size of the group."""
         draft = copy(self)
         for name in _MAPPINGS:
             setattr(draft, name, Overlay(getattr(self, name)))
@@ -94,7 +94,7 @@ class ConsumerGroupState:
 
     @property
     def has_no_state(self) -> bool:
-        """Not a trace of it is left."""
+        """Whether no state of the group is left."""
         return self.group_epoch is None and not (
             self.members or self.current_assignments or self.targets or self.regexes
         )
@@ -109,13 +109,13 @@ class ConsumerGroupState:
         return self.holders.get((topic, partition), member_id) == member_id
 
     def reads(self, topic: str) -> bool:
-        """Does a member subscribe to this topic, by its name or by an expression that matches it?"""
+        """Whether a member subscribes to this topic, by name or by regular expression."""
         return topic in self.topic_readers or any(topic in found.topics for found in self.regexes.values())
 
     # -- writing
 
     def apply(self, event: Any) -> None:
-        """Write what happened. Total: never refuses."""
+        """Apply an event. Never fails."""
         _WRITERS[type(event)](self, event)
 
     def _set_group_epoch(self, event: GroupEpochSet) -> None:

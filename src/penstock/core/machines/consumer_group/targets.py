@@ -1,6 +1,6 @@
-"""From subscriptions to targets: resolve expressions, notice topics that changed, let the assignor work. Never refuses.
+"""From subscriptions to targets: evaluates regular expressions, detects changed topics, runs the assignor. Never fails.
 
-Every step reads a draft of the group and records into it what it finds; the group's epoch moves on before targets do.
+Every step reads a draft of the group and records its events there; the group epoch is bumped before the targets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.core.machines.consumer_group.topic_regex import matching_topics
 
 
 class TopicCatalog(Protocol):
-    """What a group wants to know of topics."""
+    """The topic catalog, as groups need it."""
 
     @property
     def topics(self) -> list[Topic]: ...
@@ -36,14 +36,14 @@ class TopicCatalog(Protocol):
 
 
 class Topics(NamedTuple):
-    """The topics there are now. A version that did not change means that they did not."""
+    """The catalog and its version: an unchanged version means unchanged topics."""
 
     catalog: TopicCatalog
     version: int
 
 
 class Draft:
-    """A group with events on trial: what is recorded shows in `state` at once, and in the group itself not at all."""
+    """A tentative copy of a group: recorded events apply to `state` immediately and never to the group itself."""
 
     def __init__(self, state: ConsumerGroupState) -> None:
         self.state = state.draft()
@@ -55,7 +55,7 @@ class Draft:
 
 
 def advance(draft: Draft, topics: Topics, wall_ms: int, *, is_changed: bool) -> None:
-    """Move the group on if members, subscriptions or topics have changed, and give everybody a target for it."""
+    """Bump the group epoch if members, subscriptions or topics have changed, and compute the targets for it."""
     state = draft.state
     if is_changed or state.checked_version != topics.version or _hash_of(state) == UNKNOWN_HASH:
         _resolve(draft, topics, wall_ms)
@@ -71,7 +71,7 @@ def advance(draft: Draft, topics: Topics, wall_ms: int, *, is_changed: bool) -> 
 
 
 def forget_unused_regexes(draft: Draft) -> None:
-    """Let go of what nobody subscribes by any more."""
+    """Remove regular expressions without subscribers."""
     state = draft.state
     used = {member.topic_regex for member in state.members.values()}
     for regex in sorted(state.regexes.keys() - used):
@@ -79,7 +79,7 @@ def forget_unused_regexes(draft: Draft) -> None:
 
 
 def topic_names(state: ConsumerGroupState, member: ConsumerGroupMember) -> frozenset[str]:
-    """What a member subscribes to, by name and by expression."""
+    """The topics that a member subscribes to, by name and by regular expression."""
     found = state.regexes.get(member.topic_regex) if member.topic_regex is not None else None
     return frozenset(member.topic_names).union(found.topics if found is not None else ())
 
@@ -89,7 +89,7 @@ def _hash_of(state: ConsumerGroupState) -> int:
 
 
 def _resolve(draft: Draft, topics: Topics, wall_ms: int) -> None:
-    """Look every expression up again if topics have changed since, and new ones in any case."""
+    """Evaluate all expressions if topics have changed since, and new ones in any case."""
     state = draft.state
     forget_unused_regexes(draft)
     used = sorted({member.topic_regex for member in state.members.values() if member.topic_regex is not None})
@@ -105,7 +105,7 @@ def _resolve(draft: Draft, topics: Topics, wall_ms: int) -> None:
 
 
 def _hash_topics(state: ConsumerGroupState, catalog: TopicCatalog) -> int:
-    """One number for all topics that the group reads, with their ids and partition counts. Never UNKNOWN_HASH."""
+    """A hash of all subscribed topics with their ids and partition counts. Never UNKNOWN_HASH."""
     names = set(state.topic_readers)
     for resolved in state.regexes.values():
         names.update(resolved.topics)
@@ -120,7 +120,7 @@ def _existing(names: Iterable[str], catalog: TopicCatalog) -> list[Topic]:
 
 
 def _retarget(draft: Draft, catalog: TopicCatalog) -> None:
-    """Let the assignor that most members ask for work out what everybody is to have in this epoch."""
+    """Compute the targets of this epoch with the assignor that most members prefer."""
     state = draft.state
     subscribers, counts = _subscribers(state, catalog)
     assign = ASSIGNORS[preferred_assignor(state)]
@@ -149,7 +149,7 @@ def _subscribers(
 
 
 def preferred_assignor(state: ConsumerGroupState) -> str:
-    """The assignor that most members name; at equal votes the first by name; the default where nobody names one."""
+    """The assignor that most members prefer; ties go to the first by name; the default if no member names one."""
     votes = Counter(member.assignor for member in state.members.values() if member.assignor is not None)
     if not votes:
         return ASSIGNOR_DEFAULT

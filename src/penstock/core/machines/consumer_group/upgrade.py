@@ -1,7 +1,7 @@
-"""From a classic group of consumers to a consumer group, when the first member of the new protocol comes. Pure.
+"""Converts a classic group to a consumer group when the first member of the new protocol joins. Pure.
 
-The members stay, with what they have and in the generation they are in, which becomes their epoch; they go on speaking
-the classic protocol and never notice (see consumer_group_classic). Groups that are not of consumers are refused.
+Members keep their partitions and their generation, which becomes their epoch, and continue to use the classic protocol
+unaware of the change (see `classic_members`). Groups of another protocol type are rejected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.core.machines.consumer_group.targets import TopicCatalog
 
 
 def decide_upgrade(group: Group, catalog: TopicCatalog, moment: Moment) -> Decision[None]:
-    """The events that turn the group into a consumer group, and what its members that wait are told."""
+    """The events that convert the group, and the responses to its parked calls."""
     if group.protocol_type != CONSUMERS:
         raise UnknownGroup(f"Group {group.id} is not a consumer group.")
     epoch = max(group.generation, 1)
@@ -95,7 +95,7 @@ def _carried_over(
 
 
 def by_id(named: Named, catalog: TopicCatalog) -> Assignment:
-    """The same partitions by the ids of their topics; a topic that there is not is left out."""
+    """The partitions by topic id; topics that do not exist are omitted."""
     found = {}
     for name, partitions in named.items():
         topic = catalog.find(name)

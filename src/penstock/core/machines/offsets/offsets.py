@@ -1,8 +1,8 @@
-"""Committed offsets per group and partition, and those that wait for a transaction to end. Never asks who commits.
+"""Committed offsets per group and partition, and pending offsets of open transactions. Does not authorize commits.
 
-Whether a member may commit is its group's matter; whether a producer may is its transaction's. An offset of an open
-transaction is *pended*: kept under the producer's id, not visible, until `decide_settle` makes it a commit or drops it.
-Each event is the whole state of its key, so the log of them may be compacted.
+The group checks its members, the transaction its producer. An offset of an open transaction is *pended*: stored under
+the producer's id and invisible until `decide_settle` commits or drops it. Each event is the full state of its key, so
+that the log may be compacted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_EXPIRY = -1
 
 
 class Committed(NamedTuple):
-    """What was committed. `expire_ms` is set only by clients old enough to name a retention of their own."""
+    """A committed offset. `expire_ms` is set only by old clients that send a retention time."""
 
     offset: int
     leader_epoch: int
@@ -35,7 +35,7 @@ class Committed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitted:
-    """A group's offset of one partition; this is what it is now."""
+    """A group's committed offset of one partition."""
 
     group_id: str
     partition: TopicPartition
@@ -44,7 +44,7 @@ class OffsetCommitted:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRemoved:
-    """A group has no offset of this partition any more."""
+    """A group's offset of this partition was removed."""
 
     group_id: str
     partition: TopicPartition
@@ -52,7 +52,7 @@ class OffsetRemoved:
 
 @dataclass(frozen=True, slots=True)
 class OffsetPended:
-    """A transaction of this producer will commit this offset if it commits."""
+    """This offset takes effect if the producer's transaction commits."""
 
     group_id: str
     producer_id: int
@@ -63,7 +63,7 @@ class OffsetPended:
 
 @dataclass(frozen=True, slots=True)
 class OffsetUnpended:
-    """That transaction has ended, one way or the other."""
+    """The transaction has ended."""
 
     group_id: str
     producer_id: int
@@ -74,11 +74,11 @@ Event = OffsetCommitted | OffsetRemoved | OffsetPended | OffsetUnpended
 OFFSET_EVENTS = (OffsetCommitted, OffsetRemoved, OffsetPended, OffsetUnpended)
 
 ExpireFrom = Callable[[str, int], int | None]
-"""(topic, commit time) → from when on the retention counts; None: it does not count now."""
+"""(topic, commit time) → start of the retention period; None if the offset does not expire now."""
 
 
 class Offsets:
-    """The machine. One per partition of the groups' topic."""
+    """The machine. One per partition of `__consumer_offsets`."""
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[TopicPartition, Committed]] = {}
@@ -89,12 +89,12 @@ class Offsets:
 
     @property
     def group_ids(self) -> list[str]:
-        """Every group that has an offset, committed or pended, sorted."""
+        """All groups with a committed or pended offset, sorted."""
         return sorted(self._committed.keys() | self._pended.keys())
 
     @property
     def producers(self) -> Mapping[int, Mapping[str, None]]:
-        """Every producer that has an offset pended, with the groups it has them in."""
+        """Producers with pended offsets, and their groups."""
         return self._groups_of
 
     def has_pended(self, group_id: str) -> bool:
@@ -107,11 +107,11 @@ class Offsets:
         return self._committed.get(group_id, {}).get(partition)
 
     def of_group(self, group_id: str) -> dict[TopicPartition, Committed]:
-        """Everything that a group has committed, sorted."""
+        """All committed offsets of a group, sorted."""
         return dict(sorted(self._committed.get(group_id, {}).items()))
 
     def is_unstable(self, group_id: str, partition: TopicPartition) -> bool:
-        """Does an open transaction want to change this offset?"""
+        """Whether an open transaction has a pending commit for this offset."""
         return any(partition in pended for pended in self._pended.get(group_id, {}).values())
 
     def pended(self, group_id: str, producer_id: int) -> dict[TopicPartition, Committed]:
@@ -125,11 +125,11 @@ class Offsets:
         return OffsetCommitted(group_id, partition, committed)
 
     def decide_remove(self, group_id: str, partition: TopicPartition) -> list[Event]:
-        """Drop one offset; nothing happens if there is none."""
+        """Remove one offset, if it exists."""
         return [OffsetRemoved(group_id, partition)] if self.find(group_id, partition) is not None else []
 
     def decide_remove_group(self, group_id: str) -> list[Event]:
-        """Drop all that is known of a group."""
+        """Remove all offsets of a group."""
         events: list[Event] = [
             OffsetRemoved(group_id, partition) for partition in sorted(self._committed.get(group_id, {}))
         ]
@@ -138,7 +138,7 @@ class Offsets:
         return events
 
     def decide_remove_topics(self, group_id: str, topics: Container[str]) -> list[Event]:
-        """Topics are gone: later ones of the same names must not inherit how far their readers were."""
+        """Remove the offsets of deleted topics: new topics with the same names must not inherit them."""
         events: list[Event] = [
             OffsetRemoved(group_id, at) for at in self.of_group(group_id) if at.topic in topics
         ]
@@ -151,7 +151,7 @@ class Offsets:
     def decide_expire(
         self, group_id: str, from_ms: ExpireFrom, wall_ms: int, retention_ms: int
     ) -> list[Event]:
-        """Drop offsets that nobody has used for long enough; one that a transaction is about to change stays."""
+        """Remove expired offsets, except those with a pending transactional commit."""
         events: list[Event] = []
         for partition, one in self.of_group(group_id).items():
             if one.expire_ms != NO_EXPIRY:
@@ -171,17 +171,17 @@ class Offsets:
         partition: TopicPartition,
         committed: Committed,
     ) -> Event:
-        """Keep an offset for the end of a transaction."""
+        """Pend an offset until the transaction ends."""
         _check_metadata(committed)
         for earlier in self._pended.get(group_id, {}).get(producer_id, {}).values():
             if earlier.producer_epoch > producer_epoch:
                 raise StaleProducer(
-                    f"producer {producer_id} is at epoch {earlier.producer_epoch}, {producer_epoch} is over"
+                    f"producer {producer_id} is at epoch {earlier.producer_epoch}, epoch {producer_epoch} is fenced"
                 )
         return OffsetPended(group_id, producer_id, producer_epoch, partition, committed)
 
     def decide_settle(self, producer_id: int, *, is_commit: bool) -> list[Event]:
-        """A producer's transaction has ended. Deciding it a second time decides nothing."""
+        """A producer's transaction has ended. Idempotent."""
         events: list[Event] = []
         for group_id in sorted(self._groups_of.get(producer_id, {})):
             pended = self._pended[group_id][producer_id]
@@ -194,7 +194,7 @@ class Offsets:
     # -- applying
 
     def apply(self, event: Event) -> None:
-        """Write what happened. Total: any event may follow any other, as after compaction of the log."""
+        """Apply an event. Never fails: any event may follow any other, because the log may be compacted."""
         match event:
             case OffsetCommitted(group_id, partition, committed):
                 self._committed.setdefault(group_id, {})[partition] = committed
@@ -220,11 +220,11 @@ class Offsets:
 def _check_metadata(committed: Committed) -> None:
     length = len(committed.metadata.encode())
     if length > OFFSET_METADATA_BYTES_MAX:
-        raise MetadataTooLarge(f"{length} bytes of metadata, {OFFSET_METADATA_BYTES_MAX} are allowed")
+        raise MetadataTooLarge(f"{length} bytes of metadata exceed the limit of {OFFSET_METADATA_BYTES_MAX}")
 
 
 def _drop(outer: dict[K, dict[L, V]], key: K, inner_key: L) -> None:
-    """Remove an inner entry, and the outer one with its last."""
+    """Remove an inner entry, and the outer one if it becomes empty."""
     inner = outer.get(key)
     if inner is not None:
         inner.pop(inner_key, None)

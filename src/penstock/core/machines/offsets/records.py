@@ -1,8 +1,8 @@
-"""Committed offsets as records, in the forms that Kafka's own tools read. Never holds state.
+"""The record format of committed offsets, compatible with Kafka's tools. Stateless.
 
 Key version 1: group, topic, partition. Value version 3: offset, leader epoch, metadata, commit time; value version 1,
-which has an expiry and no leader epoch, where the client named a retention. A key without a value: removed. An offset
-that waits for a transaction has a key version of our own, which Kafka's readers skip.
+which has an expiry and no leader epoch, if the client sent a retention time. A null value removes the offset. A pended
+offset has a Penstock-specific key version, which Kafka's readers skip.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.core.machines.record_fields import FieldReader, int16, int32, int6
 from penstock.core.model import NO_EPOCH, TopicPartition
 
 OFFSET_KEYS = (0, 1)
-"""Both are read alike; the second is written."""
+"""Both are accepted; the second is written."""
 PENDED_KEY = 30_000
 _VALUE = 3
 _VALUE_WITH_EXPIRY = 1
@@ -71,7 +71,7 @@ def _unpended(event: OffsetUnpended) -> Fields:
 def _decode_value(reader: FieldReader) -> Committed:
     version = reader.int16()
     if version not in (_VALUE, _VALUE_WITH_EXPIRY):
-        raise TornSegment(f"a committed offset in version {version}; 1 and 3 are known here")
+        raise TornSegment(f"offset record has version {version}, this broker supports 1 and 3")
     offset = reader.int64()
     leader_epoch = reader.int32() if version == _VALUE else NO_EPOCH
     metadata, commit_ms = reader.text(), reader.int64()

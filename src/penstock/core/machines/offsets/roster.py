@@ -1,6 +1,6 @@
-"""The registry of groups on one partition of the groups' topic: group id → group, of whatever kind, and their offsets.
+"""The registry of groups and offsets on one partition of `__consumer_offsets`: group id → group of any type.
 
-A machine of machines: `apply` hands an event to its group and makes the group if need be. Never decides anything.
+`apply` passes an event to its group and creates the group if needed. The groups decide.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MakeGroup = Callable[[str], GroupMachine]
 
 
 class Roster:
-    """`kinds` says how a group of each kind is made, given its id."""
+    """`kinds` maps each group type to its factory."""
 
     def __init__(self, kinds: Mapping[GroupKind, MakeGroup]) -> None:
         self._kinds = kinds
@@ -23,32 +23,32 @@ class Roster:
         self.offsets = Offsets()
 
     def find(self, group_id: str) -> GroupMachine | None:
-        """The group; one that has only ever had offsets committed from outside counts as an empty classic group."""
+        """The group. A group with offsets but without members' state counts as an empty classic group."""
         group = self._groups.get(group_id)
         if group is None and self.offsets.has_any(group_id):
             return self._kinds[GroupKind.CLASSIC](group_id)
         return group
 
     def find_or_make(self, group_id: str, kind: GroupKind) -> GroupMachine:
-        """The group, or a new one of this kind that is not registered until an event is applied to it."""
+        """The group, or a new one of this type, which is registered when an event is applied to it."""
         return self.find(group_id) or self.make(group_id, kind)
 
     def make(self, group_id: str, kind: GroupKind) -> GroupMachine:
-        """A new group of this kind, not registered until an event is applied to it."""
+        """A new group of this type, which is registered when an event is applied to it."""
         return self._kinds[kind](group_id)
 
     @property
     def ids(self) -> list[str]:
-        """Every group there is, sorted."""
+        """All group ids, sorted."""
         return sorted(self._groups.keys() | set(self.offsets.group_ids))
 
     @property
     def groups(self) -> list[GroupMachine]:
-        """The groups that have a state of their own, in the order in which they came."""
+        """The groups with state of their own, in order of creation."""
         return list(self._groups.values())
 
     def apply(self, event: Any) -> None:
-        """Write what happened. An event of another kind than its group's replaces the group: so kinds change."""
+        """Apply an event. An event of another type than its group's replaces the group, which changes its type."""
         if isinstance(event, OFFSET_EVENTS):
             self.offsets.apply(event)
             return
@@ -60,7 +60,7 @@ class Roster:
             del self._groups[event.group_id]
 
     def sweep(self, group_id: str) -> None:
-        """Forget a group that holds nothing worth keeping."""
+        """Remove a group without any state."""
         group = self._groups.get(group_id)
         if group is not None and group.is_vacant:
             del self._groups[group_id]

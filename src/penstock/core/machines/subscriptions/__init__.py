@@ -1,1 +1,1 @@
-"""Durable subscriptions of the queue door: deliveries, acknowledgements, redelivery."""
+"""Durable subscriptions of the queue door: deliveries, acknowledgements, redeliveries."""

@@ -1,7 +1,7 @@
-"""The book of subscriptions: which there are, on which topic, and the machine of each partition. Decides; never writes.
+"""The registry of subscriptions: their definitions, and the machine of each partition.
 
-A subscription is entered with the offset that it starts at in every partition, and struck out with all that is kept of
-it. What happens to messages is decided by the machines inside (`subscription`).
+A subscription is created with a start offset in every partition and removed with all its state. The machines inside
+(`subscription`) decide about messages.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from penstock.core.machines.subscriptions.subscription import Subscription, Subs
 _UNKNOWN_TERMS = SubscriptionTerms(
     hold_ms=1, deliveries_max=1, in_flight_max=SUBSCRIPTION_IN_FLIGHT_MAX, has_dead_letters=True
 )
-"""For machines whose definition is not read yet: a compacted log may hold it after what happened to them."""
+"""Terms of machines whose definition was not replayed yet: a compacted log may contain it after their events."""
 
 
 class SubscriptionBook:
-    """The machine of one partition of the subscriptions' topic."""
+    """The machine. One per partition of the subscriptions' topic."""
 
     def __init__(self) -> None:
         self._definitions: dict[str, SubscriptionDefinition] = {}
@@ -36,7 +36,7 @@ class SubscriptionBook:
 
     @property
     def definitions(self) -> list[SubscriptionDefinition]:
-        """All that there are, sorted by name."""
+        """All definitions, sorted by name."""
         return [self._definitions[name] for name in sorted(self._definitions)]
 
     def find(self, name: str) -> SubscriptionDefinition | None:
@@ -59,7 +59,7 @@ class SubscriptionBook:
     # -- deciding
 
     def decide_create(self, wanted: SubscriptionDefinition, starts: Sequence[int]) -> list[Any]:
-        """Enter a subscription that starts at these offsets, one for each partition. Entering it twice does nothing."""
+        """Create a subscription that starts at these offsets, one per partition. Idempotent."""
         known = self._definitions.get(wanted.name)
         if known is None:
             feeds = [Feed(wanted.name, wanted.topic_id, partition) for partition in range(len(starts))]
@@ -71,13 +71,13 @@ class SubscriptionBook:
             wanted.deliveries_max,
         ):
             raise InvalidRequest(
-                f"there is a subscription {known.name!r} already: to {known.topic!r}, {known.hold_ms} ms for each "
+                f"subscription {known.name!r} already exists: to {known.topic!r},  {known.hold_ms} ms for each "
                 f"message, {known.deliveries_max} deliveries; delete it first, or choose another name"
             )
         return []
 
     def decide_extend(self, name: str, partition_count: int) -> list[Any]:
-        """The topic has more partitions now: those are delivered from their beginning."""
+        """The topic has new partitions, which are delivered from their start."""
         definition, known = self.get(name), {feed.partition for feed in self._feeds.get(name, {})}
         return [
             StartMoved(Feed(name, definition.topic_id, partition), 0)
@@ -86,11 +86,11 @@ class SubscriptionBook:
         ]
 
     def decide_redriven(self, name: str, upto_offset: int) -> list[Any]:
-        """The dead letters before this offset were brought back to the topic."""
+        """The dead letters before this offset were redriven to the topic."""
         return [Defined(name, replace(self.get(name), redriven_offset=upto_offset))]
 
     def decide_remove(self, name: str) -> list[Any]:
-        """Nothing is to be left of a subscription."""
+        """Delete a subscription with all its state."""
         self.get(name)
         events: list[Any] = [event for machine in self.machines(name) for event in machine.decide_remove()]
         return [*events, Defined(name, None)]
@@ -98,7 +98,7 @@ class SubscriptionBook:
     # -- writing
 
     def apply(self, event: Any) -> None:
-        """Write what happened. Total: never refuses."""
+        """Apply an event. Never fails."""
         kind = type(event)
         if kind is Defined:
             self._define(event)
@@ -113,7 +113,7 @@ class SubscriptionBook:
                 del self._feeds[feed.name]
 
     def _machine_at(self, feed: Feed) -> Subscription:
-        """The machine that an event is about, made if need be. Events come in runs: the last one is at hand."""
+        """The machine of an event, created if needed. Events come in runs, so the last machine is cached."""
         touched = self._touched
         if touched is not None and touched.feed is feed:
             return touched

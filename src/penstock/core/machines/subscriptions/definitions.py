@@ -1,4 +1,4 @@
-"""What a subscription is, apart from what happens to its messages, and the record that keeps it. Never decides."""
+"""The definition of a subscription and its record format."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from penstock.core.machines.record_fields import FieldReader, blob, int16, int32
 from penstock.core.machines.subscriptions.events import SUBSCRIPTION_RECORDS
 
 DEFINITION = 1002
-"""The version that the key starts with, beside those of what happens on a partition."""
+"""The key version of definitions, distinct from those of partition events."""
 
 _VALUE_VERSION = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionDefinition:
-    """A subscription by its name: to which topic, how long a member may hold a message, how often it is delivered."""
+    """A named subscription: topic, acknowledgement timeout (`hold_ms`) and maximum deliveries."""
 
     name: str
     topic: str
@@ -27,7 +27,7 @@ class SubscriptionDefinition:
     deliveries_max: int
     created_ms: int
     redriven_offset: int = 0
-    """Dead letters before this offset of the dead letter topic were brought back."""
+    """Dead letters before this offset of the dead letter topic were redriven."""
 
     @property
     def dead_letter_topic(self) -> str:
@@ -35,13 +35,13 @@ class SubscriptionDefinition:
 
 
 def dead_letter_topic(topic: str) -> str:
-    """Where messages of a topic go that cannot be delivered."""
+    """The topic of undeliverable messages."""
     return f"{topic}.dlq"
 
 
 @dataclass(frozen=True, slots=True)
 class Defined:
-    """There is a subscription of this name; None: there is none any more. Kept."""
+    """The subscription was created or changed; None if it was deleted. Persisted."""
 
     name: str
     definition: SubscriptionDefinition | None
@@ -69,14 +69,14 @@ def _decode(key: bytes, value: bytes | None) -> Defined:
     version = reader.int16()
     if version != _VALUE_VERSION:
         raise TornSegment(
-            f"a subscription's definition has version {version}, this broker knows {_VALUE_VERSION}"
+            f"subscription definition has version {version}, this broker supports {_VALUE_VERSION}"
         )
     topic, topic_id = reader.text(), reader.blob()
     hold_ms, deliveries_max = reader.int32(), reader.int32()
     created_ms, redriven_offset = reader.int64(), reader.int64()
     reader.end()
     if len(topic_id) != TOPIC_ID_BYTES or hold_ms < 1 or deliveries_max < 1 or redriven_offset < 0:
-        raise TornSegment(f"the definition of the subscription {name!r} cannot be")
+        raise TornSegment(f"the definition of subscription {name!r} is invalid")
     definition = SubscriptionDefinition(
         name, topic, topic_id, hold_ms, deliveries_max, created_ms, redriven_offset
     )
@@ -84,4 +84,4 @@ def _decode(key: bytes, value: bytes | None) -> Defined:
 
 
 BOOK_RECORDS = SUBSCRIPTION_RECORDS | Records({Defined: _encode}, {DEFINITION: _decode})
-"""The forms of all that the subscriptions' topic holds."""
+"""The record formats of the subscriptions' topic."""

@@ -1,8 +1,8 @@
-"""What happens to a subscription on one partition, and the records that keep it. Values and bytes; never decides.
+"""Events of a subscription on one partition and their record format.
 
-Kept are where the subscription starts (everything before it is settled) and marks: what is known of single offsets
-after that. Marks are kept in blocks of neighbouring offsets, each under a key of its own, so that a record stays small
-however many are in flight, and a compacted topic is enough. The forms are ours; Kafka keeps share groups otherwise.
+Persisted are the start offset (everything before it is settled) and marks, the state of single offsets after it. Marks
+are stored in blocks of adjacent offsets, each under its own key, so that records stay small however many messages are
+in flight, and a compacted topic is enough. The format is Penstock's own; Kafka's share groups use another.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from penstock.core.machine import Fields, Records
 from penstock.core.machines.record_fields import FieldReader, blob, int16, int32, int64, text
 
 BLOCK_OFFSETS = 64
-"""Offsets whose marks share a record."""
+"""Offsets per block of marks."""
 
 START, BLOCK = 1000, 1001
-"""Versions that the keys start with, away from those that Kafka uses."""
+"""Key versions, distinct from Kafka's."""
 
 _VALUE_VERSION = 0
 _TOPIC_ID_BYTES = 16
 
 
 class MarkState(IntEnum):
-    """What is known of an offset that is not settled in order."""
+    """The state of an offset at or after the start."""
 
     READY = 0
-    """It was delivered before and came back."""
+    """It was delivered before and returned."""
     DONE = 1
-    """It is settled; it only waits for those before it."""
+    """It is settled and waits for earlier offsets."""
     DYING = 2
-    """It came back too often or was rejected; it counts as settled once it lies in the dead letter topic."""
+    """It was returned too often or rejected, and is settled once it is in the dead letter topic."""
 
 
 class Mark(NamedTuple):
@@ -43,7 +43,7 @@ class Mark(NamedTuple):
 
 
 class Feed(NamedTuple):
-    """Which subscription, on which partition."""
+    """A subscription on one partition."""
 
     name: str
     topic_id: bytes
@@ -52,7 +52,7 @@ class Feed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StartMoved:
-    """Everything before this offset is settled; None: the subscription is gone. Kept."""
+    """Everything before this offset is settled; None if the subscription was deleted. Persisted."""
 
     feed: Feed
     start_offset: int | None
@@ -60,7 +60,7 @@ class StartMoved:
 
 @dataclass(frozen=True, slots=True)
 class BlockSet:
-    """The marks of the offsets from `block` × BLOCK_OFFSETS on; none: None. Kept."""
+    """The marks of the offsets from `block` × BLOCK_OFFSETS on; None if there are none. Persisted."""
 
     feed: Feed
     block: int
@@ -69,7 +69,7 @@ class BlockSet:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberPut:
-    """A member may now hold up to `window` messages. Not kept."""
+    """A member may hold up to `window` messages. Not persisted."""
 
     feed: Feed
     member_id: str
@@ -78,14 +78,14 @@ class SubscriberPut:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberGone:
-    """Not kept."""
+    """Not persisted."""
 
     feed: Feed
     member_id: str
 
 
 class Held(NamedTuple):
-    """Members were given messages (offset, member), in this order, and have until the deadline. Not kept."""
+    """Messages (offset, member) were delivered in this order and must be settled before the deadline. Not persisted."""
 
     feed: Feed
     given: Sequence[tuple[int, str]]
@@ -93,7 +93,7 @@ class Held(NamedTuple):
 
 
 class Freed(NamedTuple):
-    """Messages are with nobody any more; if they are still to be delivered, others may have them. Not kept."""
+    """Messages are no longer held; if `is_ready` they can be delivered again. Not persisted."""
 
     feed: Feed
     offsets: Sequence[int]
@@ -102,7 +102,7 @@ class Freed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """There are no messages at these offsets: a compacted log has holes. Not kept."""
+    """There are no messages at these offsets: a compacted log has gaps. Not persisted."""
 
     feed: Feed
     first_offset: int
@@ -135,7 +135,7 @@ def _take_feed(reader: FieldReader) -> Feed:
     reader.int16()
     feed = Feed(reader.text(), reader.blob(), reader.int32())
     if len(feed.topic_id) != _TOPIC_ID_BYTES or feed.partition < 0:
-        raise TornSegment(f"a subscription's record names no partition: {feed}")
+        raise TornSegment(f"subscription record with an invalid partition: {feed}")
     return feed
 
 
@@ -143,9 +143,7 @@ def _open(value: bytes) -> FieldReader:
     reader = FieldReader(value)
     version = reader.int16()
     if version != _VALUE_VERSION:
-        raise TornSegment(
-            f"a subscription's record has version {version}, this broker knows {_VALUE_VERSION}"
-        )
+        raise TornSegment(f"subscription record has version {version}, this broker supports {_VALUE_VERSION}")
     return reader
 
 
@@ -159,7 +157,7 @@ def _decode_start(key: bytes, value: bytes | None) -> StartMoved:
     offset = reader.int64()
     reader.end()
     if offset < 0:
-        raise TornSegment(f"a subscription starts at {offset}")
+        raise TornSegment(f"subscription record has an invalid start offset {offset}")
     return StartMoved(feed, offset)
 
 
@@ -174,13 +172,11 @@ def _decode_block(key: bytes, value: bytes | None) -> BlockSet:
     for _ in range(reader.count()):
         place, state, deliveries = reader.int16(), reader.int16(), reader.int32()
         if not 0 <= place < BLOCK_OFFSETS or state not in MarkState.__members__.values() or deliveries < 0:
-            raise TornSegment(
-                f"a subscription's record holds a mark that cannot be: {place}, {state}, {deliveries}"
-            )
+            raise TornSegment(f"subscription record with an invalid mark:  {place}, {state}, {deliveries}")
         marks[block * BLOCK_OFFSETS + place] = Mark(MarkState(state), deliveries)
     reader.end()
     if block < 0 or not marks:
-        raise TornSegment(f"a subscription's record holds a block that cannot be: {block}")
+        raise TornSegment(f"subscription record with an invalid block: {block}")
     return BlockSet(feed, block, marks)
 
 

@@ -1,4 +1,4 @@
-"""The members of one subscription: whose turn it is and who has room, over all its partitions. Never kept, no clock."""
+"""The members of one subscription over all its partitions: turn order and free window. Not persisted."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Members:
-    """Shared by the machines of a subscription, one for each partition; written by their `apply` only."""
+    """Shared by the machines of a subscription, one per partition; written only by their `apply`."""
 
     windows: dict[str, int] = field(default_factory=dict)
-    """Member → how many messages it may hold, in the order of coming; 0: none for now."""
+    """Member → its window, in order of joining; 0 pauses delivery."""
     holding: dict[str, int] = field(default_factory=dict)
     """Member → how many messages it holds."""
     served_last: str | None = None
@@ -27,12 +27,12 @@ class Members:
 
     @property
     def room(self) -> int:
-        """How many messages can be dealt out before all windows are full."""
+        """How many messages can be delivered before all windows are full."""
         holding = self.holding
         return sum(max(0, window - holding[name]) for name, window in self.windows.items())
 
     def turns(self) -> Iterator[str]:
-        """Members with room, one after the other, from the one after the last that was served."""
+        """Members with a free window in turn, starting after the last one served."""
         names = list(self.windows)
         first = names.index(self.served_last) + 1 if self.served_last in self.windows else 0
         room = {name: self.windows[name] - self.holding[name] for name in names}

@@ -1,7 +1,7 @@
-"""The state of a subscription on one partition and its one writer, `apply`. Never decides; `subscription.py` does.
+"""The state of a subscription on one partition and its only writer, `apply`. `subscription.py` decides.
 
-Offsets from `start_offset` to `cursor` are in flight: held by a member, ready to be delivered again, or settled and
-waiting for those before them. Offsets from `cursor` on were not delivered since the node started.
+Offsets from `start_offset` to `cursor` are in flight: held by a member, ready for redelivery, or settled out of order.
+Offsets from `cursor` on were not delivered since the node started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.core.machines.subscriptions.events import (
 from penstock.core.machines.subscriptions.members import Members
 
 FRESH = Mark(MarkState.READY, 0)
-"""What goes for an offset without a mark: it was never delivered, as far as is kept."""
+"""The default for an offset without a mark: not delivered, as far as is persisted."""
 
 
 class Hold(NamedTuple):
@@ -35,7 +35,7 @@ class Hold(NamedTuple):
 
 
 class SubscriptionState:
-    """All that a subscription knows of one partition. Read freely; write through `apply` only."""
+    """The state of a subscription on one partition. Write through `apply` only."""
 
     def __init__(self, feed: Feed, members: Members | None = None) -> None:
         self.feed = feed
@@ -43,16 +43,16 @@ class SubscriptionState:
         self.start_offset: int | None = None
         self.marks: dict[int, Mark] = {}
         self.blocks: dict[int, None] = {}
-        """Blocks of marks that there is a record of."""
+        """Blocks of marks that have a record."""
         self.cursor = 0
         self.held: dict[int, Hold] = {}
-        """In the order of their deadlines, because every hold lasts equally long."""
+        """Ordered by deadline, because all holds have the same duration."""
         self.ready: list[int] = []
-        """Offsets before the cursor to be delivered again, ascending."""
+        """Offsets before the cursor that are ready for redelivery, ascending."""
         self.gaps: dict[int, int] = {}
-        """First offset → last offset of what holds no messages."""
+        """Gaps without messages: first offset → last offset."""
         self.settled_count = 0
-        """Marks of offsets that are not to be delivered."""
+        """The number of marked offsets that are not to be delivered."""
 
     # -- reading
 
@@ -62,7 +62,7 @@ class SubscriptionState:
 
     @property
     def dying(self) -> list[int]:
-        """Offsets on their way to the dead letter topic, ascending."""
+        """Offsets that are being moved to the dead letter topic, ascending."""
         return sorted(offset for offset, mark in self.marks.items() if mark.state is MarkState.DYING)
 
     def mark(self, offset: int) -> Mark:
@@ -71,7 +71,7 @@ class SubscriptionState:
     # -- writing
 
     def apply(self, event: Any) -> None:
-        """Write what happened. Total: never refuses."""
+        """Apply an event. Never fails."""
         _WRITERS[type(event)](self, event)
 
     def _move_start(self, event: StartMoved) -> None:
@@ -92,7 +92,7 @@ class SubscriptionState:
         self.gaps = {max(first, start): last for first, last in self.gaps.items() if last >= start}
 
     def _passed(self, start: int) -> Iterable[int]:
-        """Offsets before a new start of which something may be known: as few as there are, or as the move is long."""
+        """Offsets before a new start that may have state; iterates over the shorter of the marks and the range."""
         old = self.start_offset
         if old is not None and start - old < len(self.marks) + len(self.held):
             return range(old, start)
@@ -123,7 +123,7 @@ class SubscriptionState:
         self.members.drop(event.member_id)
 
     def _hold(self, event: Held) -> None:
-        """Messages go to members, or stay with them longer."""
+        """Messages are delivered to members, or their holds are extended."""
         held, members = self.held, self.members
         holds: dict[str, Hold] = {}
         for offset, member_id in event.given:

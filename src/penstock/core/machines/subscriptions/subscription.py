@@ -1,11 +1,11 @@
-"""The subscription: messages of a partition go to many members in turn until they are settled. Decides; never writes.
+"""The subscription on one partition: delivers messages to its members in turn until they are settled.
 
     to be delivered ── given to a member ──▶ held ── accepted ──────────────▶ done
           ▲                                    │──── rejected ──────────────▶ dying ── in the dead letter topic ──▶ done
           └──── released, or time is up ───────┘──── came back too often ───▶ dying
 
-Each member holds at most its window, all together at most `in_flight_max`: who does not settle is not given more.
-What is settled survives the node; who holds what does not, so a message may be delivered again, but is never lost.
+Each member holds at most its window, all members together at most `in_flight_max`. Settlements are persisted, holds are
+not, so a message may be redelivered after a restart, but is never lost.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from penstock.core.machines.subscriptions.members import Members
 from penstock.core.machines.subscriptions.state import FRESH, SubscriptionState
 
 _READY, _DONE, _DYING = MarkState
-"""Looked up once: a class of constants takes its time to find one."""
+"""Looked up once: attribute access on an enum is slow."""
 _DONE_AT_ONCE = Mark(MarkState.DONE, 1)
-"""Accepted the first time it was delivered, like nearly all."""
+"""The mark of a message accepted at its first delivery, by far the most common one."""
 
 
 class SubscriptionTerms(NamedTuple):
-    """What goes for everybody. Without dead letters, what dies is simply done."""
+    """Settings of the subscription. Without dead letters, an undeliverable message is settled directly."""
 
     hold_ms: int
     deliveries_max: int
@@ -50,7 +50,7 @@ class SubscriptionTerms(NamedTuple):
 
 
 class Outcome(Enum):
-    """What a member says of a message that it holds."""
+    """How a member settles a message."""
 
     ACCEPT = "accept"
     RELEASE = "release"
@@ -61,21 +61,21 @@ _ACCEPT = Outcome.ACCEPT
 
 
 class Settlement(NamedTuple):
-    """Which member says what of a message."""
+    """A member and its outcome for a message."""
 
     member_id: str
     outcome: Outcome
 
 
 class Available(NamedTuple):
-    """The messages that may be delivered next: all there are from the cursor on and before `upto`, ascending."""
+    """The messages that can be delivered next: all from the cursor up to `upto_offset`, ascending."""
 
     offsets: Sequence[int]
     upto_offset: int
 
 
 class Delivery(NamedTuple):
-    """A message for a member; `number` counts how often it was delivered, this time included."""
+    """A message for a member; `number` is its delivery count, including this one."""
 
     offset: int
     member_id: str
@@ -83,14 +83,14 @@ class Delivery(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A message to be put into the dead letter topic; tell `decide_bury` when it is safely there."""
+    """A message for the dead letter topic; call `decide_bury` once it is durable there."""
 
     offset: int
     deliveries: int
 
 
 class Subscription(SubscriptionState):
-    """The machine of one subscription on one partition."""
+    """The machine."""
 
     def __init__(self, feed: Feed, terms: SubscriptionTerms, members: Members | None = None) -> None:
         super().__init__(feed, members)
@@ -98,22 +98,23 @@ class Subscription(SubscriptionState):
 
     @property
     def wake_ms(self) -> int:
-        """When `decide_tick` is due."""
+        """The time at which `decide_tick` is due."""
         return next((hold.deadline_ms for hold in self.held.values()), NEVER_MS)
 
-    # -- coming and going
+    # -- membership
 
     def decide_start(self, offset: int) -> list[Event]:
-        """Begin at an offset, unless it has begun already."""
+        """Set the start offset, unless it is set already."""
         return [] if self.start_offset is not None else [StartMoved(self.feed, offset)]
 
     def decide_join(self, member_id: str, window: int) -> list[Event]:
-        """A member comes, or changes how many messages it can hold; with 0 it is passed over."""
+        """A member joins or changes its window; a window of 0 pauses delivery."""
         assert window >= 0, window
         return [SubscriberPut(self.feed, member_id, window)]
 
     def decide_leave(self, member_id: str, *, is_counted: bool) -> Decision[list[DeadLetter]]:
-        """A member goes, and what it holds is for others. `is_counted`: it may have died of one of these messages."""
+        """A member leaves and its messages are released. `is_counted`: the delivery counts, because a message may have
+        crashed the member."""
         self._check_member(member_id)
         offsets = [offset for offset, hold in self.held.items() if hold.member_id == member_id]
         decision = self._settle({offset: self._returned(offset, is_counted) for offset in offsets})
@@ -127,13 +128,13 @@ class Subscription(SubscriptionState):
     # -- delivering
 
     def decide_dispatch(self, available: Available, now_ms: int, count_max: int) -> Decision[list[Delivery]]:
-        """Deal messages out to all members in strict turn, passing over those whose window is full."""
+        """Deliver messages to all members in turn, skipping those whose window is full."""
         return self._deliver(self.members.turns(), available, now_ms, count_max)
 
     def decide_acquire(
         self, member_id: str, available: Available, now_ms: int, count_max: int
     ) -> Decision[list[Delivery]]:
-        """Give messages to the one member that asks."""
+        """Deliver messages to the member that requests them."""
         self._check_member(member_id)
         room = self.members.windows[member_id] - self.members.holding[member_id]
         return self._deliver(iter([member_id] * max(room, 0)), available, now_ms, count_max)
@@ -158,7 +159,7 @@ class Subscription(SubscriptionState):
         return Decision(list(events), deliveries)
 
     def _next_offsets(self, available: Available, events: list[Event]) -> Iterator[int]:
-        """What came back first, then what is new while there is room; holes on the way are noted."""
+        """Returned messages first, then new ones while there is room; records gaps on the way."""
         yield from list(self.ready)
         if self.start_offset is None:
             return
@@ -182,13 +183,13 @@ class Subscription(SubscriptionState):
     # -- settling
 
     def decide_settle(self, member_id: str, outcomes: Mapping[int, Outcome]) -> Decision[list[DeadLetter]]:
-        """A member says what became of messages; all of them, or none if one is not its own. Answers dead letters."""
+        """Settle messages of one member, all or none. Returns dead letters."""
         return self.decide_settle_all(
             {one: Settlement(member_id, outcome) for one, outcome in outcomes.items()}
         )
 
     def decide_settle_all(self, claims: Mapping[int, Settlement]) -> Decision[list[DeadLetter]]:
-        """The same for what any number of members say at once: far less is written than for each alone."""
+        """The same for several members at once, which writes far fewer records."""
         for offset, claim in claims.items():
             self.check_held(claim.member_id, offset)
         marks = self.marks
@@ -202,7 +203,7 @@ class Subscription(SubscriptionState):
         )
 
     def check_held(self, member_id: str, offset: int) -> None:
-        """Raises NotHeld unless the message is with this member now."""
+        """Raises NotHeld unless this member holds the message."""
         hold = self.held.get(offset)
         if hold is None or hold.member_id != member_id:
             raise NotHeld(f"{self.feed.name!r}: the message at {offset} is not held by this member")
@@ -227,14 +228,14 @@ class Subscription(SubscriptionState):
         return Mark(MarkState.DYING if self.terms.has_dead_letters else MarkState.DONE, deliveries)
 
     def decide_renew(self, member_id: str, offsets: Iterable[int], now_ms: int) -> list[Event]:
-        """A member needs more time for what it holds."""
+        """Extend a member's holds."""
         wanted = sorted(offsets)
         for offset in wanted:
             self.check_held(member_id, offset)
         return [Held(self.feed, [(offset, member_id) for offset in wanted], now_ms + self.terms.hold_ms)]
 
     def decide_tick(self, now_ms: int) -> Decision[list[DeadLetter]]:
-        """Messages whose time is up come back."""
+        """Return messages whose hold has expired."""
         late: dict[int, Mark] = {}
         for offset, hold in self.held.items():
             if hold.deadline_ms > now_ms:
@@ -243,12 +244,12 @@ class Subscription(SubscriptionState):
         return self._settle(late)
 
     def decide_bury(self, offsets: Iterable[int]) -> list[Event]:
-        """These lie in the dead letter topic now. What is not dying was buried before: no harm in telling twice."""
+        """These messages are in the dead letter topic. Idempotent."""
         dying = [offset for offset in offsets if self.mark(offset).state is MarkState.DYING]
         return self._settle({one: Mark(MarkState.DONE, self.mark(one).deliveries) for one in dying}).events
 
     def _settle(self, verdicts: Mapping[int, Mark]) -> Decision[list[DeadLetter]]:
-        """New marks for these offsets; the start moves on over what is done. Answers which have to be buried."""
+        """Mark these offsets and advance the start over settled ones. Returns the dead letters."""
         if not verdicts:
             return Decision(answer=[])
         held, ordered = self.held, sorted(verdicts.items())
@@ -278,7 +279,7 @@ class Subscription(SubscriptionState):
         return offset
 
     def _changed_blocks(self, verdicts: Mapping[int, Mark], start: int) -> list[Event]:
-        """Records of blocks that look different now, and the end of those that the start has passed."""
+        """Records of changed blocks, and tombstones of those before the new start."""
         passed = [block for block in sorted(self.blocks) if (block + 1) * BLOCK_OFFSETS <= start]
         events: list[Event] = [BlockSet(self.feed, block, None) for block in passed]
         changed = {one for one, mark in verdicts.items() if one >= start and mark != self.mark(one)}
@@ -292,19 +293,19 @@ class Subscription(SubscriptionState):
             events.append(BlockSet(self.feed, block, marks or None))
         return events
 
-    # -- from outside
+    # -- administration
 
     def decide_trim(self, log_start_offset: int) -> list[Event]:
-        """The log has let go of its oldest messages, so nobody can settle them any more."""
+        """The log has deleted its oldest messages, which can no longer be settled."""
         if self.start_offset is None or log_start_offset <= self.start_offset:
             return []
         return [StartMoved(self.feed, log_start_offset), *self._changed_blocks({}, log_start_offset)]
 
     def decide_reset(self, offset: int) -> list[Event]:
-        """Start over from an offset, whatever was settled; members stay and hold nothing."""
+        """Reset to an offset, discarding settlements; members stay and hold nothing."""
         return [*self.decide_remove(), StartMoved(self.feed, offset)]
 
     def decide_remove(self) -> list[Event]:
-        """Nothing is to be left of it."""
+        """Delete all state."""
         blocks: list[Event] = [BlockSet(self.feed, block, None) for block in sorted(self.blocks)]
         return [*blocks, StartMoved(self.feed, None)]

@@ -1,9 +1,8 @@
-"""Transactional ids as records, in the form that Kafka's own tools read. Never holds state.
+"""The record format of transactional ids, compatible with Kafka's tools. Stateless.
 
-Key version 0: the transactional id. Value version 1: the fields of Kafka's transaction log, those that came later as
-tagged fields. Two of our own (an epoch, and the id of each topic) have tags that Kafka does not use, and its readers
-skip them; a topic without the tag was written by a version that stored names alone. A key without a value means
-forgotten.
+Key version 0: the transactional id. Value version 1: the fields of Kafka's transaction log, later ones as tagged
+fields. Two Penstock-specific fields (an epoch, and the id of each topic) have tags that Kafka does not use and its
+readers skip; a topic without that tag was written by a version that stored only names. A null value deletes the id.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from penstock.core.model import NO_EPOCH, NO_PRODUCER
 _KEY_VERSION = 0
 _VALUE_VERSION = 1
 _V1, _V2 = 0, 2
-"""The version of the protocol that the producer speaks, as Kafka numbers them."""
+"""The transaction protocol version of the producer, numbered as in Kafka."""
 _PREVIOUS_ID_TAG, _NEXT_ID_TAG, _PROTOCOL_TAG = 0, 1, 2
 _LAST_EPOCH_TAG = 10_000
 _TOPIC_ID_TAG = 10_000
@@ -48,7 +47,7 @@ _STATE_OF = {status: state for state, status in _STATUS.items()}
 
 
 def encode(event: Event) -> tuple[bytes, bytes | None]:
-    """Key and value of the record that keeps the event."""
+    """Key and value of the event's record."""
     match event:
         case TransactionSaved(one):
             return _encode_key(one.transactional_id), _encode_value(one)
@@ -57,7 +56,7 @@ def encode(event: Event) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes | None, value: bytes | None) -> Event | None:
-    """The event in a record; None for key versions that nobody here writes. TornSegment when it makes no sense."""
+    """The event of a record; None for unknown key versions. Raises TornSegment if the record is invalid."""
     reader = FieldReader(key or b"")
     if reader.int16() != _KEY_VERSION:
         return None
@@ -113,18 +112,16 @@ def _encode_tags(one: Transaction) -> bytes:
 def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
     version = reader.int16()
     if version != _VALUE_VERSION:
-        raise TornSegment(f"a transaction in version {version}; {_VALUE_VERSION} is known here")
+        raise TornSegment(f"transaction record has version {version}, this broker supports {_VALUE_VERSION}")
     producer_id, producer_epoch, timeout_ms = reader.int64(), reader.int16(), reader.int32()
     status = reader.int8()
     if status not in _STATE_OF:
-        raise TornSegment(
-            f"transactional id {transactional_id!r} is kept with status {status}, which is none"
-        )
+        raise TornSegment(f"transactional id {transactional_id!r} has an invalid status {status}")
     partitions: tuple[Enlisted, ...] = ()
     if _STATE_OF[status] is not TransactionState.EMPTY:
         partitions = _decode_partitions(reader)
     elif reader.int8() != 0:
-        raise TornSegment(f"transactional id {transactional_id!r} is kept as empty, and with partitions")
+        raise TornSegment(f"transactional id {transactional_id!r} is empty but has partitions")
     changed_ms, started_ms = reader.int64(), reader.int64()
     tagged = {tag: int.from_bytes(raw, "big", signed=True) for tag, raw in reader.tags().items()}
     reader.end()
@@ -162,4 +159,4 @@ def _decode_partitions(reader: CompactReader) -> tuple[Enlisted, ...]:
 TRANSACTION_RECORDS = Records(
     {TransactionSaved: encode, TransactionForgotten: encode}, {_KEY_VERSION: decode}
 )
-"""The record forms of all events of transactional ids."""
+"""The record formats of all events of transactional ids."""

@@ -1,8 +1,8 @@
-"""Transactional ids: who may write under them, and how each transaction ends. Never writes a marker; its host does.
+"""Transactional ids: which producer owns each, and how its transactions end. The host writes the markers.
 
-Two phases: a decision to commit or abort is kept before any marker is written (`PrepareCommit`, `PrepareAbort`); when
-all markers stand, the host asks for `decide_complete`. The moves are in `transaction_values.NEXT`. Time and new
-producer ids are arguments. Refusals are Kafka's, in Kafka's order, because clients act on them.
+Two phases: the decision to commit or abort is persisted before any marker is written (`PrepareCommit`, `PrepareAbort`);
+once all markers are written, the host calls `decide_complete`. The transitions are in `values.NEXT`. Time and new
+producer ids are arguments. Errors are Kafka's, checked in Kafka's order, because clients depend on them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from penstock.core.model import NO_EPOCH, NO_PRODUCER, TopicPartition
 
 
 class Claim(NamedTuple):
-    """Who a producer says it is."""
+    """The producer id and epoch that a request claims."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Transactions:
-    """The machine. One per partition of the transactions' topic."""
+    """The machine. One per partition of `__transaction_state`."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, Transaction] = {}
@@ -54,12 +54,12 @@ class Transactions:
 
     @property
     def all(self) -> list[Transaction]:
-        """Everything that is known, by transactional id."""
+        """All transactional ids."""
         return [self._by_id[transactional_id] for transactional_id in sorted(self._by_id)]
 
     @property
     def prepared(self) -> list[Transaction]:
-        """Those whose decision stands and whose markers may be missing."""
+        """Transactions that are decided but whose markers may be missing."""
         return [one for one in self.all if one.state in PREPARED]
 
     def find(self, transactional_id: str) -> Transaction | None:
@@ -72,16 +72,16 @@ class Transactions:
         return found
 
     def timed_out(self, now_ms: int) -> list[Transaction]:
-        """Those that have been open for longer than their producer allowed for."""
+        """Open transactions past their timeout."""
         open_ones = [self._by_id[transactional_id] for transactional_id in sorted(self._ongoing)]
         return [one for one in open_ones if now_ms - one.started_ms > one.timeout_ms]
 
     def check_partitions(
         self, transactional_id: str, by: Claim, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Are these partitions in the open transaction of this very producer? Raises if not.
+        """Raises unless these partitions are in the open transaction of this producer.
 
-        By name, as producers know them: one that added a partition does not add it again when its topic is re-created.
+        By name, as producers know them: a producer does not add a partition again when its topic is re-created.
         """
         one = self._claimed(transactional_id, by)
         if one.state in PREPARED:
@@ -89,10 +89,12 @@ class Transactions:
         known = {(at.topic, at.partition) for at in one.partitions}
         missing = [partition for partition in partitions if partition not in known]
         if missing or one.state is not TransactionState.ONGOING:
-            raise TransactionAbortable(f"{missing[:1]} is not in an open transaction of {transactional_id!r}")
+            raise TransactionAbortable(
+                f"{missing[:1]} is not part of an open transaction of {transactional_id!r}"
+            )
 
     def are_enlisted(self, transactional_id: str, partitions: Iterable[Enlisted]) -> bool:
-        """Are these very partitions, of these very topics, in the transaction? Only there will a marker be written."""
+        """Whether these partitions, including topic ids, are in the transaction: only those get a marker."""
         one = self._by_id.get(transactional_id)
         return (
             one is not None
@@ -101,29 +103,29 @@ class Transactions:
         )
 
     def _claimed(self, transactional_id: str, by: Claim) -> Transaction:
-        """The transaction, if the producer is the one that it stands for."""
+        """The transaction, if the producer owns it."""
         one = self._by_id.get(transactional_id)
         if one is None or one.producer_id != by.producer_id:
             raise WrongProducer(
-                f"transactional id {transactional_id!r} is not that of producer {by.producer_id}"
+                f"transactional id {transactional_id!r} does not belong to producer {by.producer_id}"
             )
         if one.producer_epoch != by.producer_epoch or by.producer_epoch == EPOCH_MAX:
-            raise _fenced(one, by.producer_epoch)  # the last epoch is for fencing, nobody is ever given it
+            raise _fenced(one, by.producer_epoch)  # the last epoch is reserved for fencing
         return one
 
     # -- deciding: producer ids
 
     def needs_new_id(self, transactional_id: str) -> bool:
-        """Will `decide_init` or `decide_end` want a new producer id?"""
+        """Whether `decide_init` or `decide_end` needs a new producer id."""
         one = self._by_id.get(transactional_id)
         return one is None or one.is_exhausted
 
     def decide_init(
         self, transactional_id: str, timeout_ms: int, expected: Claim | None, *, new_id: int, now_ms: int
     ) -> list[Event]:
-        """Give the producer an epoch of its own, and with it fence the one before.
+        """Assign the producer a new epoch, which fences the previous producer.
 
-        If a transaction is open, what is decided is its abort, under an epoch that nobody is given: decide again then.
+        If a transaction is open, decides its abort, under an epoch that no producer gets; the caller must then retry.
         """
         one = self._by_id.get(transactional_id) or Transaction(transactional_id, new_id)
         if expected is not None and not _may_continue(one, expected):
@@ -151,9 +153,9 @@ class Transactions:
     def decide_add(
         self, transactional_id: str, by: Claim, partitions: Iterable[Enlisted], *, now_ms: int, is_v2: bool
     ) -> list[Event]:
-        """Take partitions into the transaction, and open it if need be; nothing happens if they all are in it.
+        """Add partitions to the transaction, which opens if needed. No events if it contains all of them.
 
-        A partition of a re-created topic replaces the one of the same name: the old one is gone with its records.
+        A partition of a re-created topic replaces the one with the same name, whose records were deleted.
         """
         one = self._claimed(transactional_id, by)
         if one.state in PREPARED:
@@ -174,7 +176,7 @@ class Transactions:
     def decide_end(
         self, transactional_id: str, by: Claim, *, commit: bool, is_v2: bool, new_id: int, now_ms: int
     ) -> list[Event]:
-        """Commit or abort, as the producer asks. Nothing happens if that was done: the request was sent twice."""
+        """Commit or abort, as the producer requests. No events if that was done before: the request is a retry."""
         if is_v2:
             return self._decide_end_v2(transactional_id, by, commit=commit, new_id=new_id, now_ms=now_ms)
         one = self._claimed(transactional_id, by)
@@ -187,15 +189,19 @@ class Transactions:
     def _decide_end_v2(
         self, transactional_id: str, by: Claim, *, commit: bool, new_id: int, now_ms: int
     ) -> list[Event]:
-        """In V2 every end bumps the epoch, so a request that comes late or twice cannot touch a later transaction."""
+        """In V2 every end bumps the epoch, so that a late or duplicate request cannot affect a later transaction."""
         one = self._by_id.get(transactional_id)
         overflowed = one is not None and _is_overflow_retry(one, by)
         if one is None or (one.producer_id != by.producer_id and not overflowed):
             raise WrongProducer(
-                f"transactional id {transactional_id!r} is not that of producer {by.producer_id}"
+                f"transactional id {transactional_id!r} does not belong to producer {by.producer_id}"
             )
+        # The bump identifies a retry: the first request of this end raised the epoch to one above the caller's.
         is_retry = overflowed or one.producer_epoch == by.producer_epoch + 1
         is_current = by == (one.producer_id, one.producer_epoch) and by.producer_epoch < EPOCH_MAX
+        # An open or empty transaction has not ended in this epoch, so a lower epoch belongs to an earlier one. A
+        # prepared one has already bumped, so only the retry is valid. A completed one allows both: a retry, and an
+        # abort by the current producer, which has not added anything yet.
         valid = {TransactionState.ONGOING: is_current, TransactionState.EMPTY: is_current} | dict.fromkeys(
             PREPARED, is_retry
         )
@@ -204,9 +210,8 @@ class Transactions:
         if is_retry and one.state is not TransactionState.EMPTY and one.state is not TransactionState.ONGOING:
             return _already(one, commit=commit)
         if commit and one.state is not TransactionState.ONGOING:
-            raise InvalidTransactionState(
-                f"there is nothing to commit: {transactional_id!r} is in {one.state}"
-            )
+            raise InvalidTransactionState(f"no transaction to commit: {transactional_id!r} is in {one.state}")
+        # The markers use the last epoch; the successor id takes over once they are written.
         next_id = new_id if one.is_exhausted else NO_PRODUCER
         assert not one.is_exhausted or new_id != NO_PRODUCER
         is_open = one.state is TransactionState.ONGOING
@@ -220,13 +225,13 @@ class Transactions:
         ]  # fmt: skip
 
     def decide_fence(self, transactional_id: str, now_ms: int) -> list[Event]:
-        """Abort an open transaction over its producer's head: its epoch is over."""
+        """Abort an open transaction and fence its producer."""
         one = self.get(transactional_id)
         epoch = min(one.producer_epoch + 1, EPOCH_MAX)
         return [_moved(one, TransactionMove.ABORT, now_ms, producer_epoch=epoch, last_epoch=NO_EPOCH)]
 
     def decide_complete(self, transactional_id: str, now_ms: int) -> list[Event]:
-        """Every marker stands."""
+        """All markers are written."""
         one = self.get(transactional_id)
         producer_id, epoch = one.for_producer
         return [
@@ -237,7 +242,7 @@ class Transactions:
         ]  # fmt: skip
 
     def decide_expire(self, now_ms: int, expiry_ms: int) -> list[Event]:
-        """Forget ids that nobody has used for longer than `expiry_ms`."""
+        """Remove ids that were not used for longer than `expiry_ms`."""
         idle = [
             one
             for one in self.all
@@ -248,7 +253,7 @@ class Transactions:
     # -- applying
 
     def apply(self, event: Event) -> None:
-        """Write what happened. Total: any event may follow any other, as after compaction of the log."""
+        """Apply an event. Never fails: any event may follow any other, because the log may be compacted."""
         match event:
             case TransactionSaved(one):
                 self._by_id[one.transactional_id] = one
@@ -264,19 +269,19 @@ class Transactions:
 def _moved(one: Transaction, move: TransactionMove, now_ms: int, **changes: object) -> TransactionSaved:
     state = NEXT.get((one.state, move))
     if state is None:
-        raise IllegalMove(f"{one.transactional_id!r} is in {one.state}, from which there is no {move}")
+        raise IllegalMove(f"{one.transactional_id!r} is in {one.state}, which does not allow {move}")
     return TransactionSaved(replace(one, state=state, changed_ms=now_ms, **changes))  # type: ignore[arg-type]
 
 
 def _fenced(one: Transaction, epoch: int) -> FencedProducer:
     return FencedProducer(
         f"transactional id {one.transactional_id!r} is at producer {one.producer_id} epoch {one.producer_epoch}, "
-        f"epoch {epoch} is over"
+        f"epoch {epoch} is fenced"
     )
 
 
 def _already(one: Transaction, *, commit: bool) -> list[Event]:
-    """What a repeated end is told: done, wait, or that it ended the other way."""
+    """The response to a retried end: done, retry later, or an error if it ended the other way."""
     done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
     under_way = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     if one.state is done:
@@ -284,20 +289,20 @@ def _already(one: Transaction, *, commit: bool) -> list[Event]:
     if one.state is under_way:
         raise TransactionBusy(f"the transaction of {one.transactional_id!r} is being completed")
     what = "commit" if commit else "abort"
-    raise InvalidTransactionState(f"there is nothing to {what}: {one.transactional_id!r} is in {one.state}")
+    raise InvalidTransactionState(f"no transaction to {what}: {one.transactional_id!r} is in {one.state}")
 
 
 def _may_continue(one: Transaction, expected: Claim) -> bool:
-    """May a producer that says it was `expected` go on? Its epoch is looked at when it is bumped.
+    """Whether a producer that claims to be `expected` may continue. `_bump` checks its epoch.
 
-    Anybody may if the id is new. One whose epochs were used up may ask again for the id that followed.
+    Any producer may if the id is new. One whose epochs are exhausted may retry to get its successor id.
     """
     is_retry = expected.producer_id == one.previous_producer_id and expected.producer_epoch >= EPOCH_MAX - 1
     return one.producer_epoch == NO_EPOCH or expected.producer_id == one.producer_id or is_retry
 
 
 def _bump(one: Transaction, expected: Claim | None) -> tuple[int, int]:
-    """The next epoch, and the one that is remembered as having led to it."""
+    """The next epoch, and the one remembered as its predecessor."""
     bumped = one.producer_epoch + 1
     if expected is None:
         return bumped, NO_EPOCH
@@ -309,7 +314,7 @@ def _bump(one: Transaction, expected: Claim | None) -> tuple[int, int]:
 
 
 def _is_overflow_retry(one: Transaction, by: Claim) -> bool:
-    """Has the end that used up the last epoch been sent again, after a new producer id took over?"""
+    """Whether this retries the end that exhausted the epochs, after a new producer id took over."""
     return (
         one.previous_producer_id == by.producer_id
         and by.producer_epoch == EPOCH_MAX - 1

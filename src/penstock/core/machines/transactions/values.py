@@ -1,6 +1,6 @@
-"""What is known of one transactional id, as a value, and the events that change it. Never decides; never holds two.
+"""The state of one transactional id, as a value, and its events. transactions.py decides.
 
-Each event is the whole state of its transactional id, so the log of them may be compacted.
+Each event is the full state of its transactional id, so that the log may be compacted.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from penstock.core.model import NO_EPOCH, NO_PRODUCER
 NO_TIME = -1
 EPOCH_MAX = 2**15 - 1
 NO_TOPIC_ID = b""
-"""Of a partition that was added by a version that stored names alone: its topic is found by name."""
+"""The topic id of partitions that were added by a version that stored only names: the topic is looked up by name."""
 
 
 class TransactionState(StrEnum):
-    """Where a transactional id stands, by Kafka's names."""
+    """The state of a transactional id, by Kafka's names."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -29,7 +29,7 @@ class TransactionState(StrEnum):
 
 
 class TransactionMove(StrEnum):
-    """What can happen to a transactional id."""
+    """Transitions of a transactional id."""
 
     INIT = "init"
     ADD = "add"
@@ -58,13 +58,13 @@ NEXT: dict[tuple[TransactionState, TransactionMove], TransactionState | None] = 
     (TransactionState.COMPLETE_ABORT, TransactionMove.ABORT): TransactionState.PREPARE_ABORT,
     (TransactionState.COMPLETE_ABORT, TransactionMove.FORGET): None,
 }
-"""What may follow what; None: it is gone. An abort outside of ONGOING is only for protocol V2, which bumps the epoch
-so. A producer that asks for INIT while ONGOING is fenced: that is an ABORT under a new epoch, and INIT comes after."""
+"""The transition table; None means deleted. Only protocol V2 aborts outside of ONGOING, to bump the epoch. INIT while
+ONGOING fences the producer: an ABORT under a new epoch, then INIT."""
 
 
 class Enlisted(NamedTuple):
-    """A partition in a transaction. The id says which topic of that name it belongs to: a topic that was deleted and
-    created again is another topic, and the transaction did not write to it."""
+    """A partition in a transaction. The topic id tells a re-created topic, which the transaction did not write to, from
+    the deleted one with the same name."""
 
     topic: str
     partition: int
@@ -76,27 +76,27 @@ PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transactional id. In a prepared state `producer_epoch` is that of the markers to be written."""
+    """One transactional id. In a prepared state `producer_epoch` is the epoch of the markers."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH
-    """The epoch before, if its producer may still be told of the present one; -1: nobody may."""
+    """The previous epoch, if its producer may still retry to get the current one; else -1."""
     previous_producer_id: int = NO_PRODUCER
     next_producer_id: int = NO_PRODUCER
-    """The id that takes over once the markers are written, because the epochs of this one are used up."""
+    """The successor id once the markers are written, because the epochs of this id are exhausted."""
     timeout_ms: int = 0
     state: TransactionState = TransactionState.EMPTY
     partitions: tuple[Enlisted, ...] = ()
     started_ms: int = NO_TIME
     changed_ms: int = NO_TIME
     is_v2: bool = False
-    """Its producer speaks protocol V2: the epoch goes up with each transaction."""
+    """The producer uses protocol V2: each transaction bumps the epoch."""
 
     @property
     def is_exhausted(self) -> bool:
-        """No epoch is left for a producer; the last one is kept for fencing."""
+        """No epoch is left for a producer; the last one is reserved for fencing."""
         return self.producer_epoch >= EPOCH_MAX - 1
 
     @property
@@ -105,7 +105,7 @@ class Transaction:
 
     @property
     def for_producer(self) -> tuple[int, int]:
-        """Producer id and epoch that the producer goes on with."""
+        """Producer id and epoch with which the producer continues."""
         if self.next_producer_id != NO_PRODUCER:
             return self.next_producer_id, 0
         return self.producer_id, self.producer_epoch
@@ -113,14 +113,14 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionSaved:
-    """This is what is known of a transactional id now."""
+    """The new state of a transactional id."""
 
     transaction: Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionForgotten:
-    """Nothing is known of it any more."""
+    """The transactional id was removed."""
 
     transactional_id: str
 
