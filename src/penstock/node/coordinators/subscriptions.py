@@ -157,7 +157,7 @@ class Subscriptions:
 
     def _shard_of(self, name: str) -> SubscriptionShard:
         if not self.host.is_open:
-            raise UnknownGroup(f"subscription {name!r} does not exist; create it first")
+            raise UnknownGroup(f"there is no subscription {name!r}; create it first")
         return self.host.of(name)
 
     # -- create and delete

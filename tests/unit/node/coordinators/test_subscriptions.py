@@ -227,7 +227,7 @@ def test_a_subscription_starts_where_it_is_told() -> None:
             live = await subscribe(node.broker, SubscriptionRequest(name, "t", start_offset=offset))
             assert live.feeds[0].machine.start_offset == wanted
         for offset in (4, -3):
-            with pytest.raises(OffsetOutOfRange, match="from 0 up to 3"):
+            with pytest.raises(OffsetOutOfRange, match="outside of 0 to 3"):
                 await subscribe(node.broker, SubscriptionRequest("w", "t", start_offset=offset))
 
     on_a_node(play)
