@@ -68,8 +68,8 @@ class Writer:
 
     async def pend(self, group: str, offset: int, place: TopicPartition) -> None:
         """An offset of a group that counts if the transaction commits."""
-        coordination = self.broker.coordination
-        kept_at = TopicPartition(GROUPS_TOPIC, coordination.groups.shard_of(group).partition.index)
+        group_coordinator = self.broker.group_coordinator
+        kept_at = TopicPartition(GROUPS_TOPIC, group_coordinator.groups.shard_of(group).partition.index)
         if not self.is_v2:
             await self.broker.transactions.add(self.name, self.by, [kept_at], is_v2=False)
         await self._admitted(kept_at)
@@ -77,7 +77,7 @@ class Writer:
             asyncio.get_running_loop().create_future()
         )
         new = NewOffset(place, offset, -1, "")
-        coordination.committed.pend(group, Committer(), self.by, [new], done.set_result)
+        group_coordinator.committed.pend(group, Committer(), self.by, [new], done.set_result)
         outcome = await done
         for error in outcome if isinstance(outcome, list) else [outcome]:
             if error is not None:

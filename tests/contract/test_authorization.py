@@ -24,7 +24,7 @@ from penstock.core.records.build import build_batch
 from penstock.core.session import ANONYMOUS, Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
-from penstock.node.coordinators.subscriptions import Wish
+from penstock.node.coordinators.subscriptions import SubscriptionRequest
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.request_properties import KNOWN
@@ -68,13 +68,13 @@ class Stage:
         partition = broker.partition(TOPIC, 0)
         partition.append(memoryview(build_batch([NewRecord(None, b"1")], broker.runtime.clock.now_ms())))
         await partition.sync_dirty()
-        await broker.coordination.open()
+        await broker.group_coordinator.open()
         answers: list[Any] = []
         offset = NewOffset(TopicPartition(TOPIC, 0), 1, -1, "")
-        broker.coordination.committed.commit(GROUP, Committer(), [offset], NO_RETENTION, answers.append)
+        broker.group_coordinator.committed.commit(GROUP, Committer(), [offset], NO_RETENTION, answers.append)
         await until(lambda: answers)
         await broker.transactions.init(TRANSACTIONAL_ID, 60_000, None)
-        await broker.subscriptions.create(Wish(SUBSCRIPTION, TOPIC))
+        await broker.subscriptions.create(SubscriptionRequest(SUBSCRIPTION, TOPIC))
 
     def refuse(self) -> None:
         self.doors.waist.authorization.authorizer = self.authorizer
@@ -86,7 +86,7 @@ class Stage:
     def state(self) -> Any:
         """All that calls could have changed."""
         broker = self.broker
-        groups = broker.coordination.groups
+        groups = broker.group_coordinator.groups
         return (
             broker.metadata_end,
             [(str(one), one.end_offset, one.start_offset) for one in broker.partitions()],

@@ -185,7 +185,7 @@ def test_a_flipped_bit_is_never_served_as_good(tmp_path: Path, is_clean: bool) -
                 is_told = error_code in (CORRUPT, OFFLINE) or len(served) < FLIPPED_RECORDS
                 assert is_told or (flipped[partition] in EPOCH_BYTES and not is_clean)
                 told += is_told
-        words = ("damaged batch was not served", ": truncated ", "is offline")
+        words = ("batch does not match its checksum", ": truncated ", "is offline")
         assert sum(broker.output().count(word) for word in words) >= told
 
 

@@ -58,7 +58,7 @@ def test_data_without_node_json_is_refused(tmp_path: Path) -> None:
         identity.write_bytes(saved)
         logged = len(broker.output())
         broker.start()
-        assert "did not stop clean" not in broker.output()[logged:], "the refusal changed nothing"
+        assert "did not shut down cleanly" not in broker.output()[logged:], "the refusal changed nothing"
 
 
 def test_everything_in_a_data_directory_is_private(tmp_path: Path) -> None:

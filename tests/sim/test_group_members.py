@@ -65,7 +65,7 @@ class Trial:
         return held == list(range(PARTITIONS)) and all(one.holds for one in self.members)
 
     def story(self, at: node.Node) -> str:
-        group = at.broker.coordination.groups.find(GROUP)
+        group = at.broker.group_coordinator.groups.find(GROUP)
         return "\n".join([*self.history, f"the group: {vars(group) if group is not None else None}"])
 
 

@@ -20,7 +20,7 @@ from penstock.core.records.batch import BatchHeader, decode_header, size_at
 from penstock.doors.kafka import dispatch
 from penstock.node.broker import start_broker
 from penstock.node.connections.addresses import Address
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.connections.turns import Turns
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
@@ -315,10 +315,10 @@ def test_pipelined_requests_of_the_other_doors_take_effect_in_order(door: str, s
 def test_requests_that_overtake_an_exclusive_one_are_found(
     door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def beside(self: Turns, begin: Callable[[Place], None]) -> None:
-        place = Place(self._owner)
-        self.line.append(place)
-        begin(place)
+    def beside(self: Turns, begin: Callable[[ReplySlot], None]) -> None:
+        slot = ReplySlot(self._owner)
+        self.line.append(slot)
+        begin(slot)
 
     monkeypatch.setattr(Turns, "beside", beside)
     with pytest.raises(AssertionError):

@@ -21,7 +21,7 @@ async def move(node: Node, chance: random.Random) -> int:
     moves = 0
     for _ in range(MOVES):
         await asyncio.sleep(chance.uniform(0, 0.02))
-        host = chance.choice([node.broker.transactions.host, node.coordination.groups.host])
+        host = chance.choice([node.broker.transactions.host, node.group_coordinator.groups.host])
         if not host.is_open:
             continue
         moves += 1
@@ -44,7 +44,7 @@ async def live(loop: SimLoop) -> tuple[Story, int]:
             moving = asyncio.ensure_future(move(node, chance))
             await asyncio.gather(*(be_a_producer(node, writer, life, story) for writer in range(WRITERS)))
             moves += await moving
-            for coordinator in (node.broker.transactions, node.coordination):
+            for coordinator in (node.broker.transactions, node.group_coordinator):
                 await coordinator.loaded()
             await check(node, story)
         await node.broker.stop()

@@ -32,18 +32,7 @@ OFFERED = {
 """Names that `client` and `testing` offer to users, who need not know that the broker has its own class for it."""
 
 DEFINED_TWICE = {
-    "Admission",
-    "Call",
-    "GroupHandlers",
-    "Kind",
-    "TopicHandlers",
-    "Written",
-    "count",
-    "describe",
-    "duration",
-    "finish",
     "read",
-    "setting",
     "text",
     "write",
 }

@@ -105,7 +105,7 @@ class Doorways:
 
 
 def setting_of(name: str) -> str:
-    """The setting that holds the port of a door."""
+    """The name of a door's port setting."""
     return "port" if name == KAFKA else f"{name}_port"
 
 

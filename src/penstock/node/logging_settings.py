@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.node.definitions.definition import Kind, setting
+from penstock.node.definitions.definition import SettingKind, define_setting
 from penstock.node.log_choices import LogFormat, LogLevel
 
 
@@ -12,16 +12,16 @@ from penstock.node.log_choices import LogFormat, LogLevel
 class LoggingSettings:
     """What is logged, and how."""
 
-    log_level: LogLevel = setting(
-        Kind.CHOICE,
+    log_level: LogLevel = define_setting(
+        SettingKind.CHOICE,
         "logging",
         LogLevel.INFO,
         "Lowest severity that is logged.",
         choices=LogLevel,
         aliases=("logging.level",),
     )
-    log_format: LogFormat = setting(
-        Kind.CHOICE,
+    log_format: LogFormat = define_setting(
+        SettingKind.CHOICE,
         "logging",
         LogFormat.TEXT,
         "Format of log lines: text, or one JSON object per line.",

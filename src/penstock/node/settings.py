@@ -1,7 +1,7 @@
-"""Every setting of a node: the sections that its parts define beside themselves, put together. Never reads a file.
+"""All settings of a node, assembled from the sections that its parts define. Reads no files.
 
-`settings_loader` does that. Flags, file keys, `penstock config explain` and docs/settings.md derive from here. A part
-of the node takes the section that it needs; `Settings` is each of them.
+`settings_loader` loads them. Flags, file keys, `penstock config explain` and docs/settings.md derive from here. A part
+of the node takes the section that it needs; `Settings` inherits from all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.node.connections.server_settings import ServerSettings
 from penstock.node.coordinators.group_settings import GroupSettings
 from penstock.node.coordinators.subscription_settings import SubscriptionSettings
 from penstock.node.coordinators.transaction_settings import TransactionSettings
-from penstock.node.definitions.definition import Definition
+from penstock.node.definitions.definition import SettingDefinition
 from penstock.node.logging_settings import LoggingSettings
 from penstock.node.storage_settings import StorageSettings
 from penstock.node.topic_settings import TopicDefaults
@@ -30,9 +30,9 @@ class Settings(
     StorageSettings,
     ServerSettings,
 ):
-    """The settings of one node, the last section first: fields of a dataclass come in the reverse order of its bases.
+    """The settings of one node. Bases are listed in reverse: dataclass fields come in reverse order of the bases.
 
-    Every value is valid by the time one of these exists outside of tests.
+    Outside of tests every value is validated before an instance exists.
     """
 
 
@@ -46,14 +46,14 @@ SECTIONS = {
     "limits": "Limits per client and overall",
     "logging": "Logging",
 }
-"""Sections of the definition in the order in which help and docs show them."""
+"""Sections in the order in which help and docs show them."""
 
 
-def _definitions() -> tuple[Definition, ...]:
+def _definitions() -> tuple[SettingDefinition, ...]:
     found = []
     for entry in fields(Settings):
         assert entry.default is not MISSING, entry.name
-        found.append(Definition(name=entry.name, default=entry.default, **entry.metadata))
+        found.append(SettingDefinition(name=entry.name, default=entry.default, **entry.metadata))
     return tuple(found)
 
 

@@ -1,6 +1,6 @@
-"""Creating a topic, written once: for clients of every door, on demand, and for the broker's own topics.
+"""Topic creation for all doors, on demand, and for the broker's own topics.
 
-Turns what was asked for into what the catalog decides on: defaults, the new id, replicas. The caller commits.
+Adds defaults, the new id and the replica checks to a request, and lets the catalog decide. The caller commits.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from penstock.node.replicas.admission import REPLICAS
 
 
 class ReplicaAssignment(NamedTuple):
-    """The brokers that are to hold one partition."""
+    """The brokers that hold one partition."""
 
     partition: int
     broker_ids: Sequence[int]
 
 
 class NewTopic(NamedTuple):
-    """A topic to be created. None: the cluster's default."""
+    """A topic to create. None means the cluster's default."""
 
     name: str
     partition_count: int | None = None
     overrides: Mapping[str, str | None] = {}
     replication_factor: int | None = None
     assignments: Sequence[ReplicaAssignment] = ()
-    """Replicas for each partition, instead of the numbers above."""
+    """Explicit replicas per partition, instead of the two counts."""
     is_internal: bool = False
 
 
 class TopicCreation:
-    """Decides on new topics of one node."""
+    """Decides the creation of topics on one node."""
 
     def __init__(self, default_partitions: int, node_id: int, clock: Clock, rng: Rng) -> None:
         self._default_partitions = default_partitions
@@ -44,7 +44,7 @@ class TopicCreation:
         self._rng = rng
 
     def decide(self, catalog: Catalog, new: NewTopic) -> list[Event]:
-        """The events that create the topic, or the error that says why it cannot be created."""
+        """The events that create the topic. Raises if it cannot be created."""
         count = len(new.assignments) or new.partition_count
         events = catalog.decide_create_topic(
             new.name,
@@ -58,28 +58,28 @@ class TopicCreation:
         return events
 
     def _check_replicas(self, new: NewTopic) -> None:
-        """The replicas that a new topic is to have must be the ones there are."""
+        """Raise unless the requested replicas exist."""
         if not new.assignments:
             if new.replication_factor not in (None, REPLICAS):
                 raise InvalidReplication(
-                    f"the replication factor is {new.replication_factor}, and this cluster keeps {REPLICAS} replica"
+                    f"the replication factor is {new.replication_factor}, but this cluster has {REPLICAS} replica"
                 )
             return
         if new.partition_count is not None or new.replication_factor is not None:
             raise InvalidRequest(
-                "partitions are assigned one by one, so their number and the replication factor must both be -1"
+                "with explicit assignments, the number of partitions and the replication factor must both be -1"
             )
         indexes = sorted(one.partition for one in new.assignments)
         if indexes != list(range(len(indexes))):
             raise InvalidAssignment(
-                "the partitions that are assigned are not numbered 0, 1, 2 and so on, each once"
+                "the assigned partitions must be numbered consecutively from 0, each once"
             )
         for one in new.assignments:
             self.check_assignment(one.broker_ids)
 
     def check_assignment(self, broker_ids: Sequence[int]) -> None:
-        """Refuse replicas on brokers that there are not."""
+        """Raise if replicas are assigned to unknown brokers."""
         if list(broker_ids) != [self._node_id]:
             raise InvalidAssignment(
-                f"replicas {list(broker_ids)} are named, and the only broker is {self._node_id}"
+                f"the assignment names brokers {list(broker_ids)}, but the only broker is {self._node_id}"
             )

@@ -1,4 +1,4 @@
-"""Which broker settings topics and groups inherit, by Kafka's names. The one place where the vocabularies meet."""
+"""The node settings that topics and groups inherit, by Kafka's names. Maps between the two vocabularies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.node.settings import DEFINITIONS, Settings
 
 
 def inherited_settings(settings: Settings) -> Mapping[str, str]:
-    """The values that a topic has when it says nothing itself."""
+    """Values of topics without their own setting."""
     values = {one.kafka: getattr(settings, one.name) for one in DEFINITIONS if one.kafka in BROKER_SETTINGS}
     if settings.flush_messages == 0:
         del values["log.flush.interval.messages"]
@@ -20,7 +20,7 @@ def inherited_settings(settings: Settings) -> Mapping[str, str]:
 
 
 def inherited_group_settings(settings: Settings) -> Mapping[str, str]:
-    """The values that a group has without settings of its own."""
+    """Values of groups without their own setting."""
     names = {definition.inherits for definition in GROUP_SETTINGS.values()}
     return {
         str(one.kafka): kafka_text(getattr(settings, one.name)) for one in DEFINITIONS if one.kafka in names
@@ -28,12 +28,12 @@ def inherited_group_settings(settings: Settings) -> Mapping[str, str]:
 
 
 def initial_features(settings: Settings) -> Mapping[str, int]:
-    """The levels of features that hold unless others were chosen at run time."""
+    """Initial feature levels, unless changed at run time."""
     return {TRANSACTION_VERSION: settings.transaction_version}
 
 
 def kafka_text(value: object) -> str:
-    """A setting's value as Kafka's tools write it."""
+    """Format a setting's value as Kafka's tools do."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Enum):

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from penstock.core.model import Durability
-from penstock.node.definitions.definition import INT32_MAX, Kind, count, duration, setting, size
+from penstock.node.definitions.definition import (
+    INT32_MAX,
+    SettingKind,
+    count_setting,
+    define_setting,
+    duration_setting,
+    size_setting,
+)
 
 _GIB = 2**30
 _DAY_MS = 86_400_000
@@ -14,10 +21,10 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class TopicDefaults:
-    """Defaults of every topic, and whether topics are created by being asked for."""
+    """Defaults of every topic, and whether topics are created on demand."""
 
-    durability: Durability = setting(
-        Kind.CHOICE,
+    durability: Durability = define_setting(
+        SettingKind.CHOICE,
         "storage",
         Durability.FSYNC,
         "When a record is acknowledged: after fdatasync, or once written, with flushes at intervals or left to the "
@@ -25,20 +32,20 @@ class TopicDefaults:
         choices=Durability,
         kafka="penstock.durability",
     )
-    flush_interval_ms: int = duration(
+    flush_interval_ms: int = duration_setting(
         "storage",
         1_000,
         "With durability `interval`: flush at least this often.",
         low=1,
         kafka="log.flush.interval.ms",
     )
-    flush_messages: int = count(
+    flush_messages: int = count_setting(
         "storage",
         0,
         "With durability `interval`: also flush after this many records; 0: no limit by count.",
         kafka="log.flush.interval.messages",
     )
-    segment_bytes: int = size(
+    segment_bytes: int = size_setting(
         "storage",
         _GIB,
         "Maximum size of a segment; a batch that would exceed it starts the next segment.",
@@ -46,49 +53,49 @@ class TopicDefaults:
         high=SEGMENT_BYTES_MAX,
         kafka="log.segment.bytes",
     )
-    segment_ms: int = duration(
+    segment_ms: int = duration_setting(
         "storage",
         7 * _DAY_MS,
         "Maximum age of the first record of a segment; then the next segment is started.",
         low=1,
         kafka="log.roll.ms",
     )
-    index_interval_bytes: int = size(
+    index_interval_bytes: int = size_setting(
         "storage",
         4_096,
         "Bytes of log between two entries of a segment index.",
         high=INT32_MAX,
         kafka="log.index.interval.bytes",
     )
-    retention_ms: int = duration(
+    retention_ms: int = duration_setting(
         "storage",
         7 * _DAY_MS,
         "Closed segments whose newest record is older than this are deleted; -1: never.",
         special=-1,
         kafka="log.retention.ms",
     )
-    retention_bytes: int = size(
+    retention_bytes: int = size_setting(
         "storage",
         -1,
         "Maximum size of a partition; beyond it the oldest segments are deleted; -1: no limit.",
         special=-1,
         kafka="log.retention.bytes",
     )
-    delete_retention_ms: int = duration(
+    delete_retention_ms: int = duration_setting(
         "storage",
         _DAY_MS,
         "How long a compacted topic retains tombstones.",
         kafka="log.cleaner.delete.retention.ms",
     )
-    auto_create_topics: bool = setting(
-        Kind.SWITCH,
+    auto_create_topics: bool = define_setting(
+        SettingKind.SWITCH,
         "topics",
         True,
         "Create a missing topic when a client first uses it.",
         aliases=("topic_auto_create", "topics.auto_create"),
         kafka="auto.create.topics.enable",
     )
-    default_partitions: int = count(
+    default_partitions: int = count_setting(
         "topics",
         1,
         "Number of partitions of a topic that is created without one.",
@@ -96,7 +103,7 @@ class TopicDefaults:
         high=PARTITIONS_PER_TOPIC_MAX,
         kafka="num.partitions",
     )
-    message_bytes_max: int = size(
+    message_bytes_max: int = size_setting(
         "topics",
         1_048_588,
         "Maximum size of a batch; default for topics without their own setting.",

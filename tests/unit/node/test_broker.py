@@ -66,13 +66,13 @@ def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(
         points = checkpoint.load_recovery_points(hand.files)
         assert sorted(points.values()) == [2, 20], "the metadata log and the partition, each to its end"
         scanned: list[int] = []
-        take_in = Segment.take_in
+        scan = Segment.scan
 
         def counting(self: Segment, position: int, end: int, interval: int) -> None:
             scanned.append(end - position)
-            take_in(self, position, end, interval)
+            scan(self, position, end, interval)
 
-        monkeypatch.setattr(Segment, "take_in", counting)
+        monkeypatch.setattr(Segment, "scan", counting)
         again = await start(hand)
         assert sum(scanned) == 0
         assert again.identity.run_epoch == 0
@@ -182,7 +182,7 @@ def test_a_full_disk_at_the_end_is_no_clean_stop_and_nothing_is_lost(
         assert await again.stop()
 
     run(test)
-    assert "not a clean stop" in caplog.text
+    assert "the next start will verify all logs" in caplog.text
 
 
 def test_a_partition_that_failed_leaves_no_mark_of_a_clean_stop() -> None:

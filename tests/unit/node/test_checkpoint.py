@@ -81,4 +81,4 @@ def test_damaged_recovery_points_mean_that_everything_is_checked(caplog: pytest.
     assert checkpoint.load_recovery_points(files) == {"topics/a/0": 7}
     files.write_whole(RECOVERY_FILE, b"12345678\n{}\n")
     assert checkpoint.load_recovery_points(files) == {}
-    assert "checked from its first record" in caplog.text
+    assert "verifying every log from its start" in caplog.text

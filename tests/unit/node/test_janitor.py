@@ -77,7 +77,7 @@ def test_a_full_disk_leaves_partitions_online_and_the_next_round_goes_on(
         assert partition.start_offset == 1
 
     run(test)
-    assert caplog.text.count("the next round tries again") == 2
+    assert caplog.text.count("the next round retries") == 2
 
 
 def test_a_disk_that_fails_takes_that_partition_offline_and_no_other() -> None:

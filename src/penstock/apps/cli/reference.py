@@ -20,7 +20,7 @@ from penstock.client.options import (
     definitions,
     describe_type,
 )
-from penstock.node.definitions.definition import Definition
+from penstock.node.definitions.definition import SettingDefinition
 from penstock.node.definitions.values import show_value
 from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS, SECTIONS
@@ -62,7 +62,7 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(definition: Definition) -> str:
+def _row(definition: SettingDefinition) -> str:
     default = show_value(definition, definition.default)
     others = [f"`{alias}`" for alias in definition.aliases]
     if definition.kafka is not None:

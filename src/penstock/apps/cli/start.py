@@ -12,30 +12,30 @@ import click
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option
 from penstock.apps.ready import ReadyInfo, StartError, remove_ready_file, write_ready_file
-from penstock.node.definitions.definition import Definition, Kind
+from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.definitions.values import show_value
 from penstock.node.log_choices import LogFormat
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
 
 _METAVARS = {
-    Kind.HOST: "HOST",
-    Kind.TEXT: "DIR",
-    Kind.PORT: "PORT|off",
-    Kind.COUNT: "N",
-    Kind.BYTES: "SIZE",
-    Kind.MS: "TIME",
+    SettingKind.HOST: "HOST",
+    SettingKind.TEXT: "DIR",
+    SettingKind.PORT: "PORT|off",
+    SettingKind.COUNT: "N",
+    SettingKind.BYTES: "SIZE",
+    SettingKind.MS: "TIME",
 }
 
 
 class SettingOption(click.Option):
     """A flag generated from a setting. The settings loader parses it, so that all errors are reported together."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: SettingDefinition) -> None:
         self.definition = definition
         default = show_value(definition, definition.default)
         text = definition.meaning + (f"  [default: {default}]" if default else "")
-        if definition.kind is Kind.SWITCH:
+        if definition.kind is SettingKind.SWITCH:
             names = f"{definition.flag}/--no-{definition.flag.removeprefix('--')}"
             super().__init__([names], default=None, help=text)
         elif definition.choices is not None:
@@ -44,7 +44,7 @@ class SettingOption(click.Option):
                 [definition.flag], metavar=metavar, help=text, shell_complete=self.complete_choice
             )
         else:
-            path = click.Path() if definition.kind is Kind.TEXT else None
+            path = click.Path() if definition.kind is SettingKind.TEXT else None
             super().__init__([definition.flag], type=path, metavar=_METAVARS[definition.kind], help=text)
 
     def complete_choice(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

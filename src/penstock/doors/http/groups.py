@@ -1,4 +1,4 @@
-"""Groups over HTTP: which there are, their members, how far behind they are. Never changes one."""
+"""Groups over HTTP: list, describe, lag. Read-only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.http.response import Response, json_rows
 
 
-class GroupHandlers:
-    """Answers everything about groups."""
+class HttpGroupHandlers:
+    """Handlers of group requests."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices

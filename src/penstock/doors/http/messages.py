@@ -1,4 +1,4 @@
-"""Publishing and reading messages over HTTP. Never chooses a partition or builds a batch; the ground does."""
+"""Publish and read messages over HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.core.model import Isolation, Record
 from penstock.doors.http.errors import advice_of, problem_of
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
+from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Choice, Field, Number, Offset
 from penstock.node.runtime.meters import count_error
 from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.pages import Page, Pages
@@ -31,11 +31,11 @@ from penstock.wire.http.response import Response, json_bytes, json_response
 from penstock.wire.pieces import list_between
 
 BATCH_MESSAGES_MAX = 10_000
-"""What one request may bring."""
+"""Maximum messages per request."""
 
 UNITS_PER_YIELD = 64
 BYTES_PER_UNIT = 512
-"""Reading a message costs one unit, one more for so many bytes of its value, and one for each header."""
+"""Decoding a message costs one unit, one per this many bytes of its value, and one per header."""
 
 READ_MESSAGES_MAX = 10_000
 READ_BYTES_MAX = 16 << 20
@@ -50,26 +50,31 @@ ISOLATIONS = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Is
 
 SHOW_FIELD = Field(
     "values",
-    Word(tuple(Show)),
+    Choice(tuple(Show)),
     Show.JSON.value,
-    "How values are shown: objects and lists as such and the rest as text; all as text; or all as base64. What is no"
-    " text is always base64.",
+    "Format of values: JSON objects and arrays as such and the rest as text; all as text; or all as base64. Values"
+    " that are not text are always base64.",
 )
 ISOLATION_FIELD = Field(
-    "isolation", Word(tuple(ISOLATIONS)), "read_committed", "Whether records of open transactions are shown."
+    "isolation",
+    Choice(tuple(ISOLATIONS)),
+    "read_committed",
+    "Whether records of open transactions are returned.",
 )
 READ_FIELDS = (
-    Field("offset", Offset(), EARLIEST, "Where to begin: an offset, `earliest` or `latest`."),
-    Field("max", Number(1, READ_MESSAGES_MAX), 100, "At most so many messages."),
-    Field("max_bytes", Number(1, READ_BYTES_MAX), 1 << 20, "At most so many bytes of them; one always fits."),
-    Field("wait_ms", Number(0, WAIT_MS_MAX), 0, "How long to wait when there is nothing yet."),
+    Field("offset", Offset(), EARLIEST, "Start position: an offset, `earliest` or `latest`."),
+    Field("max", Number(1, READ_MESSAGES_MAX), 100, "Maximum number of messages."),
+    Field(
+        "max_bytes", Number(1, READ_BYTES_MAX), 1 << 20, "Maximum bytes of messages; one message always fits."
+    ),
+    Field("wait_ms", Number(0, WAIT_MS_MAX), 0, "How long to wait for the first message."),
     ISOLATION_FIELD,
     SHOW_FIELD,
 )
 
 
 def read_partition(text: str) -> int:
-    """The number of a partition, as it stands in a path."""
+    """Parse a partition number from a path."""
     try:
         return Number(0, OFFSET_MAX).read("a partition", text)
     except InvalidRequest:
@@ -77,14 +82,14 @@ def read_partition(text: str) -> int:
 
 
 class MessageHandlers:
-    """Answers everything about messages but the tail."""
+    """Handlers of publish and read requests."""
 
     def __init__(self, publisher: Publisher, reader: Reader) -> None:
         self._publisher = publisher
         self._reader = reader
         self._pages = Pages(reader)
 
-    # -- publishing
+    # -- publish
 
     def publish(self, exchange: Exchange) -> None:
         """POST /api/v1/messages"""
@@ -128,7 +133,7 @@ class MessageHandlers:
             exchange.session, topic, records, settled, partition, exchange.connection.hold
         )
 
-    # -- reading
+    # -- read
 
     def read(self, exchange: Exchange) -> None:
         """GET /api/v1/topics/{topic}/partitions/{partition}/messages"""
@@ -169,7 +174,7 @@ class MessageHandlers:
 
 
 def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Response:
-    """Each message has its own outcome; when all were refused for one reason, that is the answer."""
+    """One result per message; if all failed with the same error, that error is the response."""
     failures = [one for one in outcomes if isinstance(one, BrokerError)]
     if len(failures) == len(outcomes) and len({str(one) for one in failures}) == 1:
         return problem_of(failures[0])

@@ -1,7 +1,7 @@
-"""A WebSocket that sends the messages of a topic as they come. Never runs ahead of its reader.
+"""A WebSocket that streams the messages of a topic, no faster than its client reads.
 
-A tail reads on only while little waits to be sent to its client: a slow reader slows its own tail and nobody else, and
-costs no more memory than that little. What retention removes meanwhile is said, not hidden.
+A tail continues reading only while little is waiting to be sent: a slow client slows down its own tail only, with
+bounded memory. Records that retention deletes meanwhile are reported as skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.messages import EDGES, ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD
 from penstock.doors.http.query import LATEST, Field, Number, Offset
 from penstock.node.connections.connection import Connection
-from penstock.node.waist.reader import Reader, Source, Wanted
+from penstock.node.waist.reader import PartitionSource, Reader, Wanted
 from penstock.node.waist.topics import TopicVerbs
 from penstock.wire.http.filters import RecordFilter, read_filter
 from penstock.wire.http.messages import Show, show_message
@@ -30,7 +30,7 @@ from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, json_bytes
 
 AHEAD_BYTES_MAX = 256 << 10
-"""What may wait to be sent to a reader before its tail stops reading."""
+"""Bytes that may wait to be sent before the tail pauses reading."""
 
 STEP_RECORDS = 200
 STEP_BYTES = 64 << 10
@@ -43,21 +43,20 @@ TAIL_FIELDS = (
         "partition",
         Number(0, PARTITIONS_PER_TOPIC_MAX - 1),
         None,
-        "Only this partition; all of them otherwise.",
+        "Only this partition; default: all partitions.",
     ),
-    Field("offset", Offset(), LATEST, "Where to begin; an offset only together with a partition."),
+    Field("offset", Offset(), LATEST, "Start position; an offset requires a partition."),
     ISOLATION_FIELD,
     SHOW_FIELD,
 )
 
 
 def upgrade_response(request: Request) -> Response:
-    """The answer that turns the connection into a WebSocket; InvalidRequest when the request is no such wish."""
+    """The response that switches the connection to a WebSocket; raises InvalidRequest for an invalid upgrade
+    request."""
     key = request.headers.get("sec-websocket-key", "")
     if len(key) != _KEY_CHARS or request.headers.get("sec-websocket-version") != "13":
-        raise InvalidRequest(
-            "a WebSocket is asked for with Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key"
-        )
+        raise InvalidRequest("a WebSocket upgrade requires Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key")
     accept = generate_accept_token(key.encode("latin-1")).decode()
     headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
     return Response(HTTPStatus.SWITCHING_PROTOCOLS, headers=headers)
@@ -72,12 +71,12 @@ class Tails:
         self._open: dict[Tail, None] = {}
 
     def make(self, exchange: Exchange) -> Tail:
-        """The tail that a request asks for, not yet running. Raises what is wrong with the request, as a read would."""
+        """Create the tail for a request, not started yet. Raises like a read if the request is invalid."""
         query, topic, session = exchange.query, exchange.parts["topic"], exchange.session
         isolation, offset = ISOLATIONS[query["isolation"]], query["offset"]
         self._topics.get(session, topic)
         if query["partition"] is None and isinstance(offset, int):
-            raise InvalidRequest("an offset is one of a partition: say which, or begin at earliest or latest")
+            raise InvalidRequest("an offset requires a partition; name one, or start at earliest or latest")
         sources = self._reader.sources(session, topic, query["partition"])
         starts = [one.start(EDGES[offset], isolation) if offset in EDGES else offset for one in sources]
         if query["partition"] is not None:
@@ -100,7 +99,7 @@ class Tails:
         return tail
 
     def close(self) -> None:
-        """The doors are closing."""
+        """End all tails: the doors are closing."""
         for tail in list(self._open):
             tail.end(CloseReason.GOING_AWAY, "the broker is stopping")
 
@@ -111,7 +110,7 @@ class Tail:
     def __init__(
         self,
         connection: Connection,
-        sources: Sequence[Source],
+        sources: Sequence[PartitionSource],
         wanted: Sequence[Wanted],
         condition: RecordFilter,
         show: Show,
@@ -129,10 +128,10 @@ class Tail:
         self._waits_for_pong = False
         self._ping_timer: asyncio.TimerHandle | None = None
 
-    # -- life
+    # -- lifecycle
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         connection = self._connection
         connection.on_close(self._leave)
         connection.on_drained(self._go_on)
@@ -150,24 +149,24 @@ class Tail:
             self._ping_timer.cancel()
 
     def end(self, code: CloseReason, why: str) -> None:
-        """Say why, and finish the connection."""
+        """Send the reason and close the connection."""
         if not self._is_over:
             self._connection.push((self.farewell(code, why),))
             self._leave()
         self._connection.finish()
 
     def farewell(self, code: CloseReason, why: str) -> bytes:
-        """The frame that closes; empty when the client has closed already."""
+        """The close frame; empty if the client has closed already."""
         reason = why.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
         try:
             return self._frames.send(CloseConnection(code, reason))
         except LocalProtocolError:
             return b""
 
-    # -- what the client says
+    # -- receive
 
     def receive(self, content: memoryview) -> None:
-        """Bytes from the client: it may close, ping and pong, and has nothing else to say here."""
+        """Process bytes from the client, which may send close, ping and pong frames only."""
         try:
             self._frames.receive_data(bytes(content))
             for event in self._frames.events():
@@ -182,31 +181,31 @@ class Tail:
                         self._connection.finish()
                         return
                     case TextMessage() | BytesMessage():
-                        self.end(CloseReason.UNSUPPORTED_DATA, "a tail only sends, it takes no messages")
+                        self.end(CloseReason.UNSUPPORTED_DATA, "a tail accepts no messages")
                         return
         except RemoteProtocolError as error:
             self.end(CloseReason.PROTOCOL_ERROR, str(error))
 
     def _ping(self) -> None:
-        """Find out whether a silent client is still there. While data is on its way, that tells."""
+        """Ping an idle client to detect a dead connection; not needed while data is being sent."""
         if self._waits_for_pong:
-            self._connection.close(f"no answer to a ping within {PING_S:.0f} s")
+            self._connection.close(f"no pong within {PING_S:.0f} s")
             return
         if not self._connection.waiting_bytes:
             self._waits_for_pong = True
             self._connection.push((self._frames.send(Ping()),))
         self._ping_timer = self._loop.call_later(PING_S, self._ping)
 
-    # -- sending
+    # -- send
 
     def _go_on(self) -> None:
-        """Something may have changed: look in the next turn, once."""
+        """Schedule a step in the next loop iteration, once."""
         if not self._is_due and not self._is_over:
             self._is_due = True
             self._loop.call_soon(self._step)
 
     def _step(self) -> None:
-        """Send some of one partition that has something, unless the reader lags; then let others have their turn."""
+        """Send some messages of one partition, unless the client lags; then yield to others."""
         self._is_due = False
         if self._is_over or self._connection.is_closed or self._connection.waiting_bytes > AHEAD_BYTES_MAX:
             return
@@ -244,7 +243,7 @@ class Tail:
         return True
 
     def _skip(self, at: int) -> bool:
-        """What was next is gone. Go on where the log begins now, and say so."""
+        """The next records were deleted: continue at the log start and report the gap."""
         wanted, start_offset = self._wanted[at], self._sources[at].start_offset
         skipped = {"skipped_from": wanted.offset, "skipped_to": start_offset}
         self._wanted[at] = wanted._replace(offset=start_offset)

@@ -1,4 +1,4 @@
-"""Topics over HTTP: list, describe, create, change, delete. Never decides; the catalog does."""
+"""Topics over HTTP: list, describe, create, change, delete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 from penstock.core.errors import InvalidRequest
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.query import Field, Word
+from penstock.doors.http.query import Choice, Field
 from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.topics import ConfigChange, ConfigOp, NewTopic, PartitionDetail, Topic
 from penstock.node.waist.waist import Waist
@@ -20,13 +20,11 @@ _CREATE_FIELDS = ("name", "partitions", "replication_factor", "configs")
 _CHANGE_FIELDS = ("partitions", "configs")
 _REPLICAS_MAX = 2**15 - 1
 
-LIST_FIELDS = (
-    Field("internal", Word(("false", "true")), "false", "Whether the broker's own topics are listed."),
-)
+LIST_FIELDS = (Field("internal", Choice(("false", "true")), "false", "Whether internal topics are listed."),)
 
 
-class TopicHandlers:
-    """Answers everything about topics."""
+class HttpTopicHandlers:
+    """Handlers of topic requests."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
@@ -102,6 +100,6 @@ def _read_configs(found: dict[str, Any], *, may_reset: bool = False) -> dict[str
         raise InvalidRequest("'configs' must be an object of names and values")
     for name, value in configs.items():
         if not (isinstance(value, str) or (value is None and may_reset)):
-            more = ", or null to go back to the default" if may_reset else ""
-            raise InvalidRequest(f"the setting {name[:100]!r} must be text{more}")
+            more = ", or null to reset it to its default" if may_reset else ""
+            raise InvalidRequest(f"the setting {name[:100]!r} must be a string{more}")
     return configs

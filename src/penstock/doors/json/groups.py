@@ -1,7 +1,7 @@
-"""JOIN, HEARTBEAT, LEAVE, COMMIT and OFFSETS: members of the same groups that Kafka's clients are in.
+"""JOIN, HEARTBEAT, LEAVE, COMMIT and OFFSETS: members share groups with Kafka clients.
 
-A member speaks the protocol in which the broker assigns: it joins, says with every heartbeat what it holds, and is told
-what it is to hold. Never decides anything.
+Members use the consumer protocol (server-side assignment): a member joins, reports its partitions with every
+heartbeat, and gets its assignment in the response.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from penstock.core.errors import BrokerError, Malformed, TooLarge
 from penstock.core.limits import GROUP_CALL_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from penstock.core.model import NO_EPOCH, TopicPartition
-from penstock.doors.json.call import Call
+from penstock.doors.json.call import JsonCall
 from penstock.doors.json.errors import error_fields
 from penstock.node.runtime.slices import Sliced, chunks, once
 from penstock.node.waist.committed import NO_RETENTION, Committed, Committer, OffsetEntry, Outcomes
@@ -32,11 +32,11 @@ from penstock.wire.json.fields import INT32_MAX, Fields, shown
 
 CLIENT_NAME = "json"
 REBALANCE_MS = 60_000
-"""How long a member has to give up what it no longer holds, unless it says otherwise."""
+"""Default time that a member has to revoke partitions."""
 
 
-class GroupHandlers:
-    """Answers members of groups, and those who commit for one."""
+class JsonGroupHandlers:
+    """Handlers of group requests."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
@@ -46,14 +46,14 @@ class GroupHandlers:
         self._groups = waist.groups
         self._committed = waist.committed
 
-    async def _open(self, call: Call, group_id: str) -> None:
-        """There is no call that looks for a coordinator here: whoever needs it makes it ready."""
+    async def _open(self, call: JsonCall, group_id: str) -> None:
+        """Open the coordinator: this protocol has no separate call to find it."""
         await self._coordinators.open(call.session, CoordinatorKind.GROUP, [group_id])
 
     # -- members
 
-    async def join(self, call: Call) -> None:
-        """A new member, or one that has to begin anew."""
+    async def join(self, call: JsonCall) -> None:
+        """Add a new member, or one that must rejoin."""
         fields = call.fields
         group_id, topics = fields.text("group"), _texts("topics", _bounded("topics", fields))
         beat = MemberHeartbeat(
@@ -70,8 +70,8 @@ class GroupHandlers:
         await self._open(call, group_id)
         await self._slices.run(once(lambda: self._beat(call, group_id, beat)))
 
-    async def heartbeat(self, call: Call) -> None:
-        """The member lives and holds `assignment`; the answer says what it is to hold now."""
+    async def heartbeat(self, call: JsonCall) -> None:
+        """Renew the session of a member that holds `assignment`; the response contains the current assignment."""
         fields = call.fields
         group_id = fields.text("group")
         beat = MemberHeartbeat(
@@ -84,7 +84,7 @@ class GroupHandlers:
         await self._open(call, group_id)
         self._beat(call, group_id, beat)
 
-    async def leave(self, call: Call) -> None:
+    async def leave(self, call: JsonCall) -> None:
         fields = call.fields
         group_id = fields.text("group")
         beat = MemberHeartbeat(
@@ -102,7 +102,7 @@ class GroupHandlers:
         leave = partial(self._groups.beat, call.session, group_id, beat, answered)
         await self._slices.run(once(leave))
 
-    def _beat(self, call: Call, group_id: str, beat: MemberHeartbeat) -> None:
+    def _beat(self, call: JsonCall, group_id: str, beat: MemberHeartbeat) -> None:
         def answered(outcome: HeartbeatAnswer | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
@@ -121,8 +121,8 @@ class GroupHandlers:
 
         self._groups.beat(call.session, group_id, beat, answered)
 
-    def _owned(self, call: Call, listed: list[Any]) -> Assignment:
-        """What a member says it holds. A topic that is gone meanwhile cannot be held."""
+    def _owned(self, call: JsonCall, listed: list[Any]) -> Assignment:
+        """The partitions that a member reports; deleted topics are left out."""
         owned: dict[bytes, set[int]] = {}
         for place in map(_place, listed):
             topic_id = self._topics.id_of(call.session, place.topic)
@@ -130,15 +130,15 @@ class GroupHandlers:
                 owned.setdefault(topic_id, set()).add(place.partition)
         return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
-    def _named(self, call: Call, assignment: Assignment) -> list[dict[str, Any]]:
+    def _named(self, call: JsonCall, assignment: Assignment) -> list[dict[str, Any]]:
         topics = self._groups.assigned_topics(call.session, assignment)
         named = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
         return [place._asdict() for place in sorted(named)]
 
     # -- offsets
 
-    async def commit(self, call: Call) -> None:
-        """Answered when the offsets are durable; each has its own result if any is refused."""
+    async def commit(self, call: JsonCall) -> None:
+        """Answered when the offsets are durable; with one result per offset if any is rejected."""
         fields = call.fields
         group_id, by = fields.text("group"), _committer(fields)
         rows = _bounded("offsets", fields)
@@ -159,7 +159,7 @@ class GroupHandlers:
         results = [{} if error is None else error_fields(error) for error in outcomes.errors]
         call.refuse(failure, {"results": results})
 
-    def _entries(self, call: Call, rows: list[Any]) -> Sliced[list[OffsetEntry]]:
+    def _entries(self, call: JsonCall, rows: list[Any]) -> Sliced[list[OffsetEntry]]:
         entries: list[OffsetEntry] = []
         for some in chunks(rows):
             for row in some:
@@ -168,8 +168,8 @@ class GroupHandlers:
             yield len(some)
         return entries
 
-    async def offsets(self, call: Call) -> None:
-        """Where the partitions of some topics begin and end and, for a group, how far it is."""
+    async def offsets(self, call: JsonCall) -> None:
+        """Start and end offsets of the partitions of topics and, for a group, the committed offsets."""
         fields = call.fields
         group_id = fields.optional_text("group")
         topics = _texts("topics", fields.listed("topics"))
@@ -194,29 +194,29 @@ class GroupHandlers:
         )
         await slices.run(fetching)
 
-    def _places(self, call: Call, topics: Sequence[str]) -> Sliced[list[TopicPartition]]:
+    def _places(self, call: JsonCall, topics: Sequence[str]) -> Sliced[list[TopicPartition]]:
         places: list[TopicPartition] = []
         for name in topics:
             count = self._topics.get(call.session, name).partition_count
             if len(places) + count > REQUEST_ELEMENTS_MAX:
-                raise TooLarge(f"OFFSETS answers for at most {REQUEST_ELEMENTS_MAX} partitions")
+                raise TooLarge(f"OFFSETS supports at most {REQUEST_ELEMENTS_MAX} partitions")
             places += [TopicPartition(name, index) for index in range(count)]
             yield 1 + count // 16
         return places
 
-    def _bounds(self, call: Call, place: TopicPartition) -> dict[str, Any]:
+    def _bounds(self, call: JsonCall, place: TopicPartition) -> dict[str, Any]:
         return {**place._asdict(), **self._positions.bounds(call.session, *place)._asdict()}
 
 
 def _bounded(name: str, fields: Fields) -> list[Any]:
     listed = fields.listed(name)
     if len(listed) > GROUP_CALL_ELEMENTS_MAX:
-        raise TooLarge(f"{name!r} has {len(listed)} entries; at most {GROUP_CALL_ELEMENTS_MAX} are possible")
+        raise TooLarge(f"{name!r} has {len(listed)} entries; at most {GROUP_CALL_ELEMENTS_MAX} are allowed")
     return listed
 
 
 def _committer(fields: Fields) -> Committer:
-    """A member at its epoch, or somebody outside of the group."""
+    """The committer: a member at its epoch, or a client outside the group."""
     member, instance = fields.optional_text("member"), fields.optional_text("instance")
     if member is None:
         return Committer()
@@ -250,5 +250,5 @@ def _texts(name: str, found: Iterable[Any]) -> tuple[str, ...]:
     texts = tuple(found)
     for one in texts:
         if not isinstance(one, str):
-            raise Malformed(f"{name!r} is a list of strings, {shown(one)} is none")
+            raise Malformed(f"{name!r} must be a list of strings, {shown(one)} is not a string")
     return texts

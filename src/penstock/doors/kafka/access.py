@@ -1,6 +1,6 @@
-"""Access lists, quotas and credentials, as Kafka answers about them.
+"""ACLs, client quotas and SCRAM credentials.
 
-A request with more ACLs than are allowed ends its connection: its answer has no place for an error of the whole.
+A request with too many ACLs closes its connection: the response has no field for a request-level error.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _ENTITIES = frozenset({"user", "client-id", "ip"})
 _MATCHES = frozenset({0, 1, 2})
-"""Kafka's numbers for the entity of that name, the default entity, and any that is named."""
+"""Kafka's match types: exact name, default entity, any named entity."""
 
 
 class AccessHandlers:
-    """Answers the calls about ACLs, client quotas and SCRAM credentials."""
+    """Handlers of calls about ACLs, client quotas and SCRAM credentials."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.security
 
     def handlers(self) -> dict[int, Handler]:
-        """Who answers what."""
+        """Handlers by API key."""
         return {
             ApiKey.DESCRIBE_ACLS: self.describe_acls,
             ApiKey.CREATE_ACLS: self.create_acls,
@@ -42,21 +42,21 @@ class AccessHandlers:
     def describe_acls(
         self, call: Call, request: messages.DescribeAclsRequest
     ) -> messages.DescribeAclsResponse:
-        code, words = _refused(self._verbs.describe_acls, call)
-        return messages.DescribeAclsResponse(error_code=code, error_message=words, resources=[])
+        code, message = _refused(self._verbs.describe_acls, call)
+        return messages.DescribeAclsResponse(error_code=code, error_message=message, resources=[])
 
     def create_acls(self, call: Call, request: messages.CreateAclsRequest) -> messages.CreateAclsResponse:
         response = messages.CreateAclsResponse
         check_count(len(request.creations))
-        code, words = _refused(self._verbs.alter_acls, call)
-        refused = response.AclCreationResult(error_code=code, error_message=words)
+        code, message = _refused(self._verbs.alter_acls, call)
+        refused = response.AclCreationResult(error_code=code, error_message=message)
         return response(results=[refused] * len(request.creations))
 
     def delete_acls(self, call: Call, request: messages.DeleteAclsRequest) -> messages.DeleteAclsResponse:
         response = messages.DeleteAclsResponse
         check_count(len(request.filters))
-        code, words = _refused(self._verbs.alter_acls, call)
-        refused = response.DeleteAclsFilterResult(error_code=code, error_message=words, matching_acls=[])
+        code, message = _refused(self._verbs.alter_acls, call)
+        refused = response.DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])
         return response(filter_results=[refused] * len(request.filters))
 
     # -- quotas and credentials
@@ -64,7 +64,7 @@ class AccessHandlers:
     def describe_client_quotas(
         self, call: Call, request: messages.DescribeClientQuotasRequest
     ) -> messages.DescribeClientQuotasResponse:
-        """No entity has a quota, so every filter that makes sense finds nothing."""
+        """No entity has a quota, so every valid filter matches nothing."""
         response = messages.DescribeClientQuotasResponse
         try:
             self._verbs.describe_quotas(call.session)
@@ -83,13 +83,13 @@ class AccessHandlers:
             check_count(len(request.users or ()))
         except BrokerError as error:
             return response(error_code=code_of(error), error_message=message_of(error), results=[])
-        asked = Counter(user.name for user in request.users or ())
-        results = [_no_credentials(name, count) for name, count in asked.items()]
+        requested = Counter(user.name for user in request.users or ())
+        results = [_no_credentials(name, count) for name, count in requested.items()]
         return response(error_message="", results=results)
 
 
 def _refused(verb: Callable[[Session], None], call: Call) -> tuple[int, str | None]:
-    """Code and words of what a verb raises."""
+    """Error code and message of a verb."""
     try:
         verb(call.session)
     except BrokerError as error:
@@ -98,7 +98,7 @@ def _refused(verb: Callable[[Session], None], call: Call) -> tuple[int, str | No
 
 
 def _check_filter(components: list[messages.DescribeClientQuotasRequest.ComponentData]) -> None:
-    """What Kafka refuses of a filter, in its words."""
+    """Validate a filter as Kafka does, with its messages."""
     seen: set[str] = set()
     for one in components:
         if not one.entity_type:
@@ -120,10 +120,13 @@ def _check_filter(components: list[messages.DescribeClientQuotasRequest.Componen
 def _no_credentials(
     name: str, count: int
 ) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
-    code, words = ErrorCode.RESOURCE_NOT_FOUND, "Attempt to describe a user credential that does not exist: "
+    code, message = (
+        ErrorCode.RESOURCE_NOT_FOUND,
+        "Attempt to describe a user credential that does not exist: ",
+    )
     if count > 1:
         code = ErrorCode.DUPLICATE_RESOURCE
-        words = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+        message = "Cannot describe SCRAM credentials for the same user twice in a single request: "
     return messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult(
-        user=name, error_code=int(code), error_message=words + name, credential_infos=[]
+        user=name, error_code=int(code), error_message=message + name, credential_infos=[]
     )

@@ -1,4 +1,4 @@
-"""Settings as clients see and change them, of every kind of resource that has some. Never knows a bound."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ KINDS = {
     CLIENT_METRICS: ConfigKind.CLIENT_METRICS,
     32: ConfigKind.GROUP,
 }
-"""Kafka's numbers for what settings belong to."""
+"""Kafka's resource types."""
 
 _TYPED_FROM = 1
-"""The first version of ListConfigResources that asks for types; before it, client metrics are meant."""
+"""First version of ListConfigResources with resource types; earlier ones list client metrics."""
 _OPS = frozenset(int(op) for op in ConfigOp)
 _Wanted = Replacement | Alteration
 
 
 class _Resource(Protocol):
-    """How every call about settings names what they belong to."""
+    """The resource fields shared by all config requests."""
 
     resource_type: int
     resource_name: str
@@ -45,7 +45,7 @@ class ConfigHandlers:
         self._verbs = waist.configs
 
     def handlers(self) -> dict[int, Handler]:
-        """Who answers what."""
+        """Handlers by API key."""
         return {
             ApiKey.DESCRIBE_CONFIGS: self.describe_configs,
             ApiKey.ALTER_CONFIGS: self.alter_configs,
@@ -58,7 +58,7 @@ class ConfigHandlers:
     def describe_configs(
         self, call: Call, request: messages.DescribeConfigsRequest
     ) -> Sliced[messages.DescribeConfigsResponse]:
-        """Every setting of each resource, or those asked for: what it is, who says so, what it would be otherwise."""
+        """All or selected settings of each resource: value, source and synonyms."""
         twice = repeated(_key(resource) for resource in request.resources)
         results = []
         for resource in request.resources:
@@ -93,7 +93,7 @@ class ConfigHandlers:
     def list_config_resources(
         self, call: Call, request: messages.ListConfigResourcesRequest
     ) -> messages.ListConfigResourcesResponse:
-        """The resources that have settings, of the types asked for."""
+        """The resources that have settings, of the requested types."""
         response = messages.ListConfigResourcesResponse
         types: list[int] = [CLIENT_METRICS]
         if call.version >= _TYPED_FROM:
@@ -116,7 +116,7 @@ class ConfigHandlers:
     async def alter_configs(
         self, call: Call, request: messages.AlterConfigsRequest
     ) -> messages.AlterConfigsResponse:
-        """Replace all settings of each resource: what is not named goes back to what it would be otherwise."""
+        """Replace all settings of each resource; settings that are not named revert to their defaults."""
         response = messages.AlterConfigsResponse
         errors = await self._alter(call, request, _replacement)
         return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
@@ -124,7 +124,7 @@ class ConfigHandlers:
     async def incremental_alter_configs(
         self, call: Call, request: messages.IncrementalAlterConfigsRequest
     ) -> messages.IncrementalAlterConfigsResponse:
-        """Change some settings of each resource and keep the rest."""
+        """Change some settings of each resource; the others stay unchanged."""
         response = messages.IncrementalAlterConfigsResponse
         errors = await self._alter(call, request, _alteration)
         return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
@@ -200,7 +200,7 @@ def _alteration(resource: messages.IncrementalAlterConfigsRequest.AlterConfigsRe
     return Alteration(_kind(resource), resource.resource_name, changes)
 
 
-def _config_change(asked: messages.IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
-    if asked.config_operation not in _OPS:
-        raise InvalidRequest(f"{asked.name}: there is no operation {asked.config_operation} on a setting")
-    return ConfigChange(ConfigOp(asked.config_operation), asked.name, asked.value)
+def _config_change(requested: messages.IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
+    if requested.config_operation not in _OPS:
+        raise InvalidRequest(f"{requested.name}: unknown config operation {requested.config_operation}")
+    return ConfigChange(ConfigOp(requested.config_operation), requested.name, requested.value)

@@ -1,4 +1,4 @@
-"""Topics as clients manage them: create, delete, grow, cut off at the start. Never alters a setting."""
+"""CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _BY_ID_FROM = 6
-"""The first version of DeleteTopics that may name topics by id."""
+"""First version of DeleteTopics that accepts topic ids."""
 
 _AS_CONFIGURED = -1
 _NO_OFFSET = -1
 _ANSWER_UNITS = 1
 _DELETION_UNITS = 8
-"""What an entry costs, see SLICE_UNITS."""
+"""Cost of one entry, see SLICE_UNITS."""
 
 
 class _TopicAnswer(Protocol):
-    """What the answers about single topics have in common."""
+    """The fields shared by all per-topic results."""
 
     error_code: int
     error_message: str | None
@@ -38,7 +38,7 @@ AnswerT = TypeVar("AnswerT", bound=_TopicAnswer)
 
 
 class TopicHandlers:
-    """Answers CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
+    """Handlers of topic administration."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.topics
@@ -56,7 +56,7 @@ class TopicHandlers:
     async def create_topics(
         self, call: Call, request: messages.CreateTopicsRequest
     ) -> messages.CreateTopicsResponse:
-        """Make the topics of one request, or only say whether they could be made."""
+        """Create the topics of one request, or only validate it."""
         twice = repeated(topic.name for topic in request.topics)
         wanted: list[NewTopic | BrokerError] = []
         pace = Pace()
@@ -77,27 +77,27 @@ class TopicHandlers:
     async def delete_topics(
         self, call: Call, request: messages.DeleteTopicsRequest
     ) -> messages.DeleteTopicsResponse:
-        """Remove topics, by name or, in newer versions, by id."""
+        """Delete topics by name or, in newer versions, by id."""
         state = messages.DeleteTopicsRequest.DeleteTopicState
         if call.version >= _BY_ID_FROM:
-            asked = request.topics
+            requested = request.topics
         else:
-            asked = [state(name=name, topic_id=NO_ID) for name in request.topic_names]
+            requested = [state(name=name, topic_id=NO_ID) for name in request.topic_names]
         wanted: list[str | bytes | BrokerError] = []
         answers, pace = [], Pace()
-        for one in asked:
+        for one in requested:
             if (one.name is None) == (one.topic_id == NO_ID):
-                wanted.append(InvalidRequest("a topic to delete is named either by its name or by its id"))
+                wanted.append(InvalidRequest("a topic to delete needs either a name or an id"))
             else:
                 wanted.append(one.topic_id if one.name is None else one.name)
             await pace.spend(_ANSWER_UNITS)
         deleted = await self._verbs.delete_all(call.session, wanted, timeout_ms=request.timeout_ms)
-        for one, found in zip(asked, deleted, strict=True):
+        for one, found in zip(requested, deleted, strict=True):
             answer = messages.DeleteTopicsResponse.DeletableTopicResult(
                 name=one.name if found.name is None else found.name,
                 topic_id=one.topic_id if found.id == NO_ID else found.id,
             )
-            answers.append(_tell(answer, found.error))
+            answers.append(_with_error(answer, found.error))
             await pace.spend(_ANSWER_UNITS)
         return messages.DeleteTopicsResponse(responses=answers)
 
@@ -106,7 +106,7 @@ class TopicHandlers:
     async def create_partitions(
         self, call: Call, request: messages.CreatePartitionsRequest
     ) -> messages.CreatePartitionsResponse:
-        """Give topics more partitions."""
+        """Add partitions to topics."""
         twice = repeated(topic.name for topic in request.topics)
         pace = Pace()
         await pace.spend(len(request.topics) // 4)
@@ -120,18 +120,18 @@ class TopicHandlers:
         answers = []
         for topic, error in zip(request.topics, errors, strict=True):
             answer = messages.CreatePartitionsResponse.CreatePartitionsTopicResult(name=topic.name)
-            answers.append(_tell(answer, error))
+            answers.append(_with_error(answer, error))
             await pace.spend(_ANSWER_UNITS)
         return messages.CreatePartitionsResponse(results=answers)
 
-    # -- truncate from the start
+    # -- delete records
 
     async def delete_records(
         self, call: Call, request: messages.DeleteRecordsRequest
     ) -> messages.DeleteRecordsResponse:
-        """Forget the records before an offset, partition by partition.
+        """Delete the records before an offset, partition by partition.
 
-        The timeout is for replicas that lag behind: a client that gives none (0) still wants the records deleted.
+        The timeout concerns lagging replicas: with a timeout of 0 the records are still deleted.
         """
         deadline = Deadline(request.timeout_ms if request.timeout_ms > 0 else None)
         topics, pace = [], Pace()
@@ -160,48 +160,50 @@ class TopicHandlers:
         call: Call,
         deadline: Deadline,
         name: str,
-        asked: messages.DeleteRecordsRequest.DeleteRecordsPartition,
+        requested: messages.DeleteRecordsRequest.DeleteRecordsPartition,
         answer: messages.DeleteRecordsResponse.DeleteRecordsPartitionResult,
     ) -> None:
         try:
             answer.low_watermark = await self._verbs.delete_records(
-                call.session, name, asked.partition_index, asked.offset, deadline
+                call.session, name, requested.partition_index, requested.offset, deadline
             )
         except BrokerError as error:
             answer.error_code = code_of(error)
 
 
 def _new_topic(
-    asked: messages.CreateTopicsRequest.CreatableTopic, twice: set[Hashable]
+    requested: messages.CreateTopicsRequest.CreatableTopic, twice: set[Hashable]
 ) -> NewTopic | BrokerError:
     try:
-        check_named_once(asked.name, twice)
-        check_settings_once(one.name for one in asked.configs)
+        check_named_once(requested.name, twice)
+        check_settings_once(one.name for one in requested.configs)
     except BrokerError as error:
         return error
-    count, replicas = asked.num_partitions, asked.replication_factor
+    count, replicas = requested.num_partitions, requested.replication_factor
     return NewTopic(
-        asked.name,
+        requested.name,
         None if count == _AS_CONFIGURED else count,
-        {one.name: one.value for one in asked.configs},
+        {one.name: one.value for one in requested.configs},
         None if replicas == _AS_CONFIGURED else replicas,
-        [ReplicaAssignment(one.partition_index, one.broker_ids) for one in asked.assignments],
+        [ReplicaAssignment(one.partition_index, one.broker_ids) for one in requested.assignments],
     )
 
 
 def _growth(
-    asked: messages.CreatePartitionsRequest.CreatePartitionsTopic, twice: set[Hashable]
+    requested: messages.CreatePartitionsRequest.CreatePartitionsTopic, twice: set[Hashable]
 ) -> Growth | BrokerError:
     try:
-        check_named_once(asked.name, twice)
+        check_named_once(requested.name, twice)
     except BrokerError as error:
         return error
-    assigned = asked.assignments
-    return Growth(asked.name, asked.count, None if assigned is None else [one.broker_ids for one in assigned])
+    assigned = requested.assignments
+    return Growth(
+        requested.name, requested.count, None if assigned is None else [one.broker_ids for one in assigned]
+    )
 
 
-def _tell(answer: AnswerT, error: BrokerError | None) -> AnswerT:
-    """Write into an answer what went wrong, if anything did."""
+def _with_error(answer: AnswerT, error: BrokerError | None) -> AnswerT:
+    """Add the error, if any, to a result."""
     if error is not None:
         answer.error_code = code_of(error)
         answer.error_message = message_of(error)
@@ -213,7 +215,7 @@ def _created(
 ) -> messages.CreateTopicsResponse.CreatableTopicResult:
     answer = messages.CreateTopicsResponse.CreatableTopicResult(name=name, error_message=None, configs=[])
     if isinstance(outcome, BrokerError):
-        return _tell(answer, outcome)
+        return _with_error(answer, outcome)
     answer.topic_id = outcome.topic.id
     if outcome.entries is None:
         answer.topic_config_error_code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -1,4 +1,4 @@
-"""What the Kafka door refuses of a request before it asks the waist."""
+"""Checks of requests before the waist is called."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from penstock.core.limits import ADMIN_ENTRIES_MAX
 
 
 def check_count(count: int) -> None:
-    """Refuse a request whose entries would take too much time of the loop."""
+    """Reject a request with too many entries."""
     if count > ADMIN_ENTRIES_MAX:
         raise InvalidRequest(f"the request has {count} entries, at most {ADMIN_ENTRIES_MAX} are allowed")

@@ -1,6 +1,6 @@
-"""Metadata and the describe calls.
+"""Metadata, DescribeCluster, DescribeTopicPartitions and DescribeLogDirs.
 
-What there is and where. Creates a topic only where Kafka's clients expect it to be created.
+Metadata creates missing topics where Kafka clients expect it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, messages
 
 _EMPTY_MEANS_ALL = 0
-"""In this version of Metadata an empty list asks for all topics; later ones say null."""
+"""In this version of Metadata an empty list means all topics; later versions use null."""
 _CREATES_ALWAYS_BEFORE = 4
 _BY_ID_FROM = 12
 _BROKER_ENDPOINTS = 1
-_NOT_ASKED = -(2**31)
+_NOT_REQUESTED = -(2**31)
 
 
 class ClusterHandlers:
-    """Answers questions about the cluster and its topics."""
+    """Handlers of metadata and describe calls."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
@@ -38,7 +38,7 @@ class ClusterHandlers:
         self._topics = waist.topics
 
     def _operations(self, call: Call, resource: Resource) -> int:
-        """What the client may do to a resource, as the bits of Kafka's operations."""
+        """The operations that the client may perform on a resource, as Kafka's bit field."""
         return sum(1 << one for one in self._authorization.allowed_operations(call.session, resource))
 
     # -- Metadata
@@ -46,9 +46,9 @@ class ClusterHandlers:
     def metadata(
         self, call: Call, request: messages.MetadataRequest
     ) -> Sliced[messages.MetadataResponse] | Coroutine[Any, Any, messages.MetadataResponse]:
-        """The broker, and the topics asked for.
+        """The brokers and the requested topics.
 
-        Topics that are not there are created if client and settings want that.
+        Missing topics are created if the client and the settings allow it.
         """
         if request.topics is None or (call.version == _EMPTY_MEANS_ALL and not request.topics):
             return self._answer_all(call, request)
@@ -62,7 +62,7 @@ class ClusterHandlers:
     async def _create_and_answer(
         self, call: Call, request: messages.MetadataRequest
     ) -> messages.MetadataResponse:
-        """Create what is missing, one topic after the other."""
+        """Create the missing topics, one after the other."""
         failures: dict[str, BrokerError] = {}
         pace, left = Pace(), AUTO_CREATED_TOPICS_MAX
         assert request.topics is not None
@@ -104,10 +104,10 @@ class ClusterHandlers:
     def _find(
         self, call: Call, one: messages.MetadataRequest.MetadataRequestTopic
     ) -> tuple[str | None, Topic | None, BrokerError | None]:
-        """(name asked for, the topic, or why there is none)."""
+        """(requested name, topic, error)."""
         try:
             if call.version < _BY_ID_FROM and (one.name is None or one.topic_id != NO_ID):
-                raise InvalidRequest(f"topics are asked for by id from version {_BY_ID_FROM} on")
+                raise InvalidRequest(f"topic ids are supported from version {_BY_ID_FROM} on")
             if one.name is None or one.topic_id != NO_ID:
                 return None, self._topics.get(call.session, one.topic_id), None
             check_topic_name(one.name)
@@ -122,7 +122,7 @@ class ClusterHandlers:
         topics: list[messages.MetadataResponse.MetadataResponseTopic],
     ) -> messages.MetadataResponse:
         cluster, response = self._cluster.describe(call.session), messages.MetadataResponse
-        is_asked = request.include_cluster_authorized_operations
+        is_requested = request.include_cluster_authorized_operations
         return response(
             brokers=[
                 response.MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port)
@@ -131,7 +131,7 @@ class ClusterHandlers:
             cluster_id=cluster.cluster_id,
             controller_id=cluster.controller_id,
             topics=topics,
-            cluster_authorized_operations=self._operations(call, CLUSTER) if is_asked else _NOT_ASKED,
+            cluster_authorized_operations=self._operations(call, CLUSTER) if is_requested else _NOT_REQUESTED,
         )
 
     def _known(
@@ -140,12 +140,14 @@ class ClusterHandlers:
         response = messages.MetadataResponse
         partitions: list[Any] = []
         states = self._topics.states(call.session, topic.name)
-        while some := [response.MetadataResponsePartition(**_place(one)) for one in islice(states, CHUNK)]:
+        while some := [
+            response.MetadataResponsePartition(**_leadership(one)) for one in islice(states, CHUNK)
+        ]:
             partitions += some
             yield len(some)
         yield 1
         is_open = len(partitions) >= topic.partition_count
-        is_asked = request.include_topic_authorized_operations
+        is_requested = request.include_topic_authorized_operations
         return response.MetadataResponseTopic(
             error_code=0 if is_open else int(ErrorCode.LEADER_NOT_AVAILABLE),
             name=topic.name,
@@ -153,7 +155,7 @@ class ClusterHandlers:
             is_internal=topic.internal,
             partitions=partitions,
             topic_authorized_operations=(
-                self._operations(call, topic_resource(topic.name)) if is_asked else _NOT_ASKED
+                self._operations(call, topic_resource(topic.name)) if is_requested else _NOT_REQUESTED
             ),
         )
 
@@ -166,11 +168,11 @@ class ClusterHandlers:
         if request.endpoint_type != _BROKER_ENDPOINTS:
             return response(
                 error_code=int(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
-                error_message="there are no separate controllers here: ask for brokers (endpoint type 1)",
+                error_message="this cluster has no separate controllers: use endpoint type 1 (brokers)",
                 cluster_id=cluster.cluster_id,
                 brokers=[],
             )
-        is_asked = request.include_cluster_authorized_operations
+        is_requested = request.include_cluster_authorized_operations
         return response(
             cluster_id=cluster.cluster_id,
             controller_id=cluster.controller_id,
@@ -178,13 +180,13 @@ class ClusterHandlers:
                 response.DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port)
                 for one in cluster.brokers
             ],
-            cluster_authorized_operations=self._operations(call, CLUSTER) if is_asked else _NOT_ASKED,
+            cluster_authorized_operations=self._operations(call, CLUSTER) if is_requested else _NOT_REQUESTED,
         )
 
     def describe_topic_partitions(
         self, call: Call, request: messages.DescribeTopicPartitionsRequest
     ) -> Sliced[messages.DescribeTopicPartitionsResponse]:
-        """Topics with their partitions, in pages: at most so many partitions, and where to go on."""
+        """Topics with their partitions, in pages with a limited number of partitions and a cursor."""
         response = messages.DescribeTopicPartitionsResponse
         left = min(max(1, request.response_partition_limit), DESCRIBED_PARTITIONS_MAX)
         cursor = request.cursor
@@ -214,7 +216,7 @@ class ClusterHandlers:
     def _describe_topic(
         self, call: Call, name: str, first: int, count: int
     ) -> tuple[messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic, int]:
-        """A topic with some of its partitions, and how many it has."""
+        """A topic with some of its partitions, and its number of partitions."""
         response = messages.DescribeTopicPartitionsResponse
         try:
             topic = self._topics.get(call.session, check_topic_name(name))
@@ -230,7 +232,7 @@ class ClusterHandlers:
             is_internal=topic.internal,
             partitions=[
                 response.DescribeTopicPartitionsResponsePartition(
-                    **_place(one), eligible_leader_replicas=[], last_known_elr=[]
+                    **_leadership(one), eligible_leader_replicas=[], last_known_elr=[]
                 )
                 for one in self._topics.states(call.session, name, first, count)
             ],
@@ -241,7 +243,7 @@ class ClusterHandlers:
     def describe_log_dirs(
         self, call: Call, request: messages.DescribeLogDirsRequest
     ) -> Sliced[messages.DescribeLogDirsResponse]:
-        """The one data directory, and what the partitions asked for take up in it."""
+        """The data directory, and the sizes of the requested partitions."""
         response = messages.DescribeLogDirsResponse
         try:
             directory = self._cluster.log_directory(call.session)
@@ -281,8 +283,8 @@ class ClusterHandlers:
         )
 
 
-def _place(state: PartitionState) -> dict[str, Any]:
-    """Who leads a partition and who holds it; a partition whose disk failed has nobody."""
+def _leadership(state: PartitionState) -> dict[str, Any]:
+    """Leader and replicas of a partition; an offline partition has no leader."""
     return {
         "error_code": 0 if state.leader_id >= 0 else int(ErrorCode.LEADER_NOT_AVAILABLE),
         "partition_index": state.partition,

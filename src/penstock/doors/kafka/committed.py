@@ -23,19 +23,19 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, messages
 
 _BY_ID_FROM = 10
-_NEW_WORDS_FROM = 9
+_NEW_CODES_FROM = 9
 _BEFORE_9: dict[type[BrokerError], ErrorCode] = {
     UnknownGroup: ErrorCode.ILLEGAL_GENERATION,
     StaleMember: ErrorCode.UNSUPPORTED_VERSION,
 }
-"""What a commit is answered in the versions that are older than consumer groups."""
+"""Error codes of OffsetCommit in versions older than consumer groups."""
 _MANY_GROUPS_FROM = 8
 _GROUP_ERROR_FROM = 2
 _ENTRIES_PER_UNIT = 4
 
 
 class CommittedHandlers:
-    """Answers the calls about committed offsets."""
+    """Handlers of calls about committed offsets."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.committed
@@ -81,7 +81,7 @@ class CommittedHandlers:
     # -- OffsetFetch
 
     def offset_fetch(self, call: Call, request: messages.OffsetFetchRequest) -> Sliced[None]:
-        """Answered with what is durable. From version 8 on, for many groups at once."""
+        """Answered with durable offsets; from version 8 on, for several groups."""
         answer = call.answer_later()
         response = messages.OffsetFetchResponse
         if call.version < _MANY_GROUPS_FROM:
@@ -133,27 +133,29 @@ class CommittedHandlers:
                 code = coordinator_code_of(outcome)
                 done((self._refused(call, request, code) if call.version < _GROUP_ERROR_FROM else [], code))
                 return
-            asked = request.topics
-            steps = self._all(call, outcome) if asked is None else self._asked(call, asked, outcome)
-            self._slices.go(steps, partial(self._told, call, done))
+            requested = request.topics
+            steps = (
+                self._all(call, outcome) if requested is None else self._requested(call, requested, outcome)
+            )
+            self._slices.go(steps, partial(self._fetched, call, done))
 
         yield from self._verbs.fetch(
             call.session, request.group_id, by, wanted, answered, require_stable=require_stable
         )
 
-    def _told(self, call: Call, done: Callable[[Any], None], topics: list[Any] | Exception) -> None:
+    def _fetched(self, call: Call, done: Callable[[Any], None], topics: list[Any] | Exception) -> None:
         if isinstance(topics, Exception):
             call.connection.close(f"OffsetFetch: {topics}")
         else:
             done((topics, 0))
 
     def _name(self, call: Call, topic: Any) -> str | None:
-        """The topic's name; None for an id that is not known. A name need not be: its offsets are then none."""
+        """The topic's name; None for an unknown id. The name of a missing topic is returned as is."""
         if call.version < _BY_ID_FROM:
             return str(topic.name)
         return self._topics.name_of(call.session, topic.topic_id)
 
-    def _asked(
+    def _requested(
         self, call: Call, topics: Sequence[Any], found: dict[TopicPartition, Any]
     ) -> Sliced[list[Any]]:
         answers = []
@@ -183,7 +185,7 @@ class CommittedHandlers:
         return answers
 
     def _refused(self, call: Call, request: Any, code: int) -> list[Any]:
-        """Before there was an error for the whole, each partition carried it."""
+        """Older versions have no group-level error: every partition carries it."""
         return [
             _topic(
                 call, topic.name, b"", [_partition(call, one, None, code) for one in topic.partition_indexes]
@@ -194,7 +196,7 @@ class CommittedHandlers:
     # -- OffsetDelete
 
     def offset_delete(self, call: Call, request: messages.OffsetDeleteRequest) -> Sliced[None]:
-        """Answered when they are gone for good."""
+        """Answered when the deletion is durable."""
         response = messages.OffsetDeleteResponse
         wanted: list[tuple[str | bytes, int]] = []
         answers: list[Any] = []
@@ -234,8 +236,8 @@ def _entry(topic: str | bytes, one: Any) -> OffsetEntry:
 
 
 def _commit_code(call: Call, error: BrokerError) -> int:
-    older_word = _BEFORE_9.get(type(error)) if call.version < _NEW_WORDS_FROM else None
-    return coordinator_code_of(error) if older_word is None else int(older_word)
+    older_code = _BEFORE_9.get(type(error)) if call.version < _NEW_CODES_FROM else None
+    return coordinator_code_of(error) if older_code is None else int(older_code)
 
 
 def _partition(call: Call, index: int, found: Committed | BrokerError | None, code: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Settings as DescribeConfigs tells them, in Kafka's numbers: value, source, type, synonyms. Never changes one."""
+"""Encodes config entries for DescribeConfigs and CreateTopics: value, source, type, synonyms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SOURCES: dict[Source, int] = {
     "client-metrics": 7,
     "group": 8,
 }
-"""Kafka's numbers for where a value comes from."""
+"""Kafka's config sources."""
 _TYPES: dict[Kind | None, int] = {
     None: 0,
     Kind.BOOLEAN: 1,
@@ -34,7 +34,7 @@ _TYPES: dict[Kind | None, int] = {
 def described(
     entry: ConfigEntry, *, synonyms: bool, documentation: bool
 ) -> messages.DescribeConfigsResponse.DescribeConfigsResourceResult:
-    """One line of an answer to DescribeConfigs."""
+    """One entry of a DescribeConfigs response."""
     return messages.DescribeConfigsResponse.DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
@@ -53,7 +53,7 @@ def described(
 
 
 class CreatedConfigs:
-    """The settings of new topics, as CreateTopics answers with them; topics that are set alike share one list."""
+    """The settings of new topics in CreateTopics responses; topics with equal settings share one list."""
 
     def __init__(self) -> None:
         self._made: dict[int, list[Any]] = {}

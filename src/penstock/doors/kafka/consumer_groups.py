@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: the protocol in which the broker assigns. Never decides itself."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: the protocol with server-side assignment."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
 _OWN_ID_FROM = 1
-"""From this version on clients choose their member ids themselves."""
+"""First version in which clients choose their member ids."""
 
 _DESCRIBED_MEMBER_UNITS = 4
 
 _NATIVE, _CLASSIC = 1, 0
-"""How a member is told apart in descriptions: it speaks this protocol, or the classic one."""
+"""Member types in descriptions: consumer protocol, or classic protocol."""
 
 
 class ConsumerGroupHandlers:
-    """Answers members of consumer groups, and those who look at them."""
+    """Handlers of consumer group calls."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
         self._verbs = waist.groups
 
     def heartbeat(self, call: Call, request: messages.ConsumerGroupHeartbeatRequest) -> None:
-        """A member joins, lives, acknowledges or leaves."""
+        """A member joins, renews its session, acknowledges its assignment or leaves."""
         answer = call.answer_later()
 
         def answered(outcome: HeartbeatAnswer | BrokerError) -> None:
@@ -42,7 +42,7 @@ class ConsumerGroupHandlers:
         if not beat.may_reassign:
             go()
             return
-        # Thousands of partitions are assigned in one go, so a hundred members that join must not share one turn.
+        # One assignment may cover thousands of partitions, so a hundred joins must not run in one loop iteration.
         release_hold = call.connection.hold()
 
         def done(outcome: Exception | None) -> None:
@@ -72,7 +72,7 @@ class ConsumerGroupHandlers:
         )
 
     def describe(self, call: Call, request: messages.ConsumerGroupDescribeRequest) -> Sliced[None]:
-        """Groups with their members, what these have and what they are to have."""
+        """Groups with their members, current and target assignments."""
         answer = call.answer_later()
         group_ids = list(dict.fromkeys(request.group_ids))
         described: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""From a frame to its handler and back: headers, versions, who answers what. Never does a handler's work.
+"""Decodes request frames and dispatches them to their handlers.
 
-Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions
-is answered in every version, because it is how a client finds out.
+A request of an unsupported API or version closes the connection with a warning; only ApiVersions is answered in every
+version, because clients use it to negotiate.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ _BESIDE = frozenset(
         ApiKey.API_VERSIONS,
     }
 )
-"""Calls that take effect when they are started, and so run beside those before them that wait for the disk.
+"""Calls that take effect when they start, so they run concurrently with earlier ones that wait for the disk.
 
-Every other call starts once all before it are answered: a Fetch reads what the same client wrote, and a topic is not
+Every other call starts once all earlier ones are answered: a Fetch sees what the same client wrote, and a topic is not
 deleted while a batch for it is being flushed.
 """
 
 
 class Dispatch:
-    """The table of handlers of one door."""
+    """The dispatcher and its table of handlers."""
 
     def __init__(self, waist: Waist) -> None:
         self._tasks = Tasks()
@@ -112,7 +112,7 @@ class Dispatch:
         self._timings = {key: meter.call(API[key].name) for key in self._handlers}
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
-        """Start one request. BrokerError means that the connection cannot go on."""
+        """Start one request. A BrokerError closes the connection."""
         header = decode_request_header(frame)
         api_key = header.api_key
         if header.client_id != connection.session.client_id:
@@ -129,7 +129,7 @@ class Dispatch:
             self._begin(call, frame, header.body_position)
 
     def _begin(self, call: Call, frame: memoryview, position: int) -> None:
-        """Decode a request and start it: a large one in slices."""
+        """Decode a request, in slices if it is large, and start it."""
         call.connection.timing = self._timings[call.api_key]
         if len(frame) >= REQUESTS_LARGE_BYTES_MIN and call.api_key != ApiKey.PRODUCE:
             self._large.decode(call, frame, position, self._start)
@@ -137,7 +137,7 @@ class Dispatch:
             self._start(call, decode_request(call.api_key, call.version, frame, position))
 
     def _start(self, call: Call, request: Any) -> bool:
-        """Hand a request to its handler; True if that goes on working."""
+        """Call the handler; True if it continues to run."""
         answer: Any = self._handlers[call.api_key](call, request)
         if answer is None:
             return False
@@ -151,7 +151,8 @@ class Dispatch:
         return False
 
     def _run(self, call: Call, work: CoroutineType[Any, Any, Any]) -> None:
-        """Requests behind a coroutine wait for its end: it may take effect at any point until then."""
+        """Run a coroutine handler. Later requests wait until it ends, because it may take effect at any point until
+        then."""
         answer = call.answer_later()
         release_hold = call.connection.hold()
 
@@ -175,11 +176,11 @@ class Dispatch:
             return
         name = API[header.api_key].name if header.api_key in API else "unknown"
         connection.close(
-            f"API {header.api_key} ({name}) version {header.version} is not spoken here;"
+            f"API {header.api_key} ({name}) version {header.version} is not supported;"
             f" client {header.client_id!r} {connection.session.software}"
         )
 
     def release_waiting(self) -> None:
-        """Answer the long polls with what there is, and members that wait, because the door is closing."""
+        """The doors are closing: answer waiting fetches and group members."""
         self._fetch.release_waiting()
         self._waist.groups.release_waiting()

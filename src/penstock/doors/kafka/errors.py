@@ -1,4 +1,4 @@
-"""The one translation table of this door: our errors to Kafka's codes. Never invents a code elsewhere."""
+"""Translates broker errors to Kafka's error codes. The only such table of this door."""
 
 from __future__ import annotations
 
@@ -96,16 +96,16 @@ COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
     errors.NotEnoughReplicas: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.TooLarge: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a coordinator's own partition suffers is told as the state of the coordinator: clients then look for another."""
+"""Failures of a coordinator's own partition are reported as coordinator errors, so that clients look it up again."""
 
 
 def coordinator_code_of(error: BrokerError) -> int:
-    """Kafka's number for one of our errors, where a coordinator answers."""
+    """Kafka's error code for a coordinator response."""
     count_error(DOOR, error)
     return int(COORDINATOR_CODES.get(type(error)) or CODES[type(error)])
 
 
 def code_of(error: BrokerError) -> int:
-    """Kafka's number for one of our errors."""
+    """Kafka's error code."""
     count_error(DOOR, error)
     return int(CODES[type(error)])

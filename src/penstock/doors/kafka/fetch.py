@@ -1,6 +1,6 @@
-"""Fetch: runs of batches from many partitions, waiting for data if asked to. Never copies records through Python.
+"""Fetch: batches from many partitions, optionally waiting for data. Records are sent with sendfile where possible.
 
-Fetch sessions are not kept: every answer carries session 0, which tells clients to go on sending whole requests.
+Fetch sessions are not supported: every response has session id 0, so clients keep sending full requests.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _BY_ID_FROM = 13
 _SESSION_FINAL_EPOCH = -1
 
 
-class Reading:
-    """One pass over the partitions of a request: how much it found, and whether anything was refused."""
+class FetchPass:
+    """One pass over the partitions of a request: what was found, and whether any partition failed."""
 
     __slots__ = (
         "_min_bytes",
@@ -45,7 +45,7 @@ class Reading:
         self.found_bytes = 0
         self.must_answer = not request.topics
         self.sources: list[FetchSource] = []
-        """Every partition that was found, to be waited on."""
+        """Every partition found, for waiting."""
         self._min_bytes = request.min_bytes
         self._runs: list[tuple[FetchSource, int]] = []
 
@@ -59,14 +59,14 @@ class Reading:
         return bool(self.must_answer or self.found_bytes >= self._min_bytes)
 
     def answer(self) -> messages.FetchResponse:
-        """The body, to be sent: what is in it counts as read."""
+        """The response body; counts its bytes as sent."""
         for source, run_bytes in self._runs:
             source.traffic.out_bytes += run_bytes
         return self.body
 
 
 class FetchHandler:
-    """Answers Fetch."""
+    """Handler of Fetch."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.fetch
@@ -76,26 +76,26 @@ class FetchHandler:
     def fetch(
         self, call: Call, request: messages.FetchRequest
     ) -> messages.FetchResponse | Sliced[messages.FetchResponse | None] | None:
-        """Answer at once if there is enough, an error, or no patience; else wait for data."""
+        """Answer immediately if there is enough data, an error, or no wait time; otherwise wait."""
         refusal = _check_request(request)
         if refusal is not None:
             return messages.FetchResponse(error_code=refusal, responses=[])
         if call.is_large or _entries(request) > CHUNK:
             return self._fetch_large(call, request)
-        reading = self.read(call, request)
-        if reading.is_enough or request.max_wait_ms <= 0:
-            return reading.answer()
+        fetch_pass = self.read(call, request)
+        if fetch_pass.is_enough or request.max_wait_ms <= 0:
+            return fetch_pass.answer()
         answer = call.answer_later()
 
         def look() -> bool:
-            reading = self.read(call, request)
-            if reading.is_enough:
-                answer(reading.answer())
-            return reading.is_enough
+            fetch_pass = self.read(call, request)
+            if fetch_pass.is_enough:
+                answer(fetch_pass.answer())
+            return fetch_pass.is_enough
 
         self._waits.start(
             call.connection,
-            reading.sources,
+            fetch_pass.sources,
             request.max_wait_ms,
             look,
             lambda: answer(self.read(call, request).answer()),
@@ -105,40 +105,40 @@ class FetchHandler:
     def release_waiting(self) -> None:
         self._waits.release()
 
-    def read(self, call: Call, request: messages.FetchRequest) -> Reading:
-        """Read what is there, in the order asked for, within the limits of the request."""
-        reading = Reading(request)
+    def read(self, call: Call, request: messages.FetchRequest) -> FetchPass:
+        """Read what is available, in request order, within the limits of the request."""
+        fetch_pass = FetchPass(request)
         for topic in request.topics:
-            answers = [self._read_one(call, topic, one, reading) for one in topic.partitions]
-            reading.body.responses.append(_topic(topic, answers))
-        return reading
+            answers = [self._read_one(call, topic, one, fetch_pass) for one in topic.partitions]
+            fetch_pass.body.responses.append(_topic(topic, answers))
+        return fetch_pass
 
     # -- many partitions
 
     def _fetch_large(
         self, call: Call, request: messages.FetchRequest
     ) -> Sliced[messages.FetchResponse | None]:
-        """The same in slices. Waits for a shorter time if the request counts as large."""
+        """The same in slices. The wait time is shorter for large requests."""
         wait_ms = min(request.max_wait_ms, LARGE_FETCH_WAIT_MS_MAX if call.is_large else request.max_wait_ms)
         until_s = asyncio.get_running_loop().time() + wait_ms / 1000
-        reading = yield from self._read_large(call, request)
-        if reading.is_enough or wait_ms <= 0:
-            return reading.answer()
-        self._wait_large(call, request, reading, until_s, call.answer_later())
+        fetch_pass = yield from self._read_large(call, request)
+        if fetch_pass.is_enough or wait_ms <= 0:
+            return fetch_pass.answer()
+        self._wait_large(call, request, fetch_pass, until_s, call.answer_later())
         return None
 
     def _wait_large(
         self,
         call: Call,
         request: messages.FetchRequest,
-        reading: Reading,
+        fetch_pass: FetchPass,
         until_s: float,
         answer: Callable[[messages.FetchResponse], None],
     ) -> None:
-        """Read again, in slices, when something has changed or the time is up."""
+        """Read again, in slices, when a partition changes or the time is up."""
         loop = asyncio.get_running_loop()
 
-        def read_again(outcome: Reading | Exception) -> None:
+        def read_again(outcome: FetchPass | Exception) -> None:
             if isinstance(outcome, Exception):
                 call.connection.close(f"Fetch: {outcome}")
             elif outcome.is_enough or loop.time() >= until_s:
@@ -154,34 +154,35 @@ class FetchHandler:
             self._slices.queue(
                 self._read_large(call, request),
                 lambda outcome: (
-                    answer(outcome.answer()) if isinstance(outcome, Reading) else read_again(outcome)
+                    answer(outcome.answer()) if isinstance(outcome, FetchPass) else read_again(outcome)
                 ),
             )
 
         wait_ms = max(1, round((until_s - loop.time()) * 1000))
-        self._waits.start(call.connection, list(dict.fromkeys(reading.sources)), wait_ms, look, give_up)
+        self._waits.start(call.connection, list(dict.fromkeys(fetch_pass.sources)), wait_ms, look, give_up)
 
-    def _read_large(self, call: Call, request: messages.FetchRequest) -> Sliced[Reading]:
-        reading = Reading(request)
+    def _read_large(self, call: Call, request: messages.FetchRequest) -> Sliced[FetchPass]:
+        fetch_pass = FetchPass(request)
         for topic in request.topics:
             answers: list[Any] = []
             for some in chunks(topic.partitions):
-                answers += [self._read_one(call, topic, one, reading, reads_small=True) for one in some]
+                answers += [self._read_one(call, topic, one, fetch_pass, reads_small=True) for one in some]
                 yield 1 + len(some)
-            reading.body.responses.append(_topic(topic, answers))
-        return reading
+            fetch_pass.body.responses.append(_topic(topic, answers))
+        return fetch_pass
 
     def _read_one(
         self,
         call: Call,
         topic: messages.FetchRequest.FetchTopic,
         one: messages.FetchRequest.FetchPartition,
-        reading: Reading,
+        fetch_pass: FetchPass,
         *,
         reads_small: bool = False,
     ) -> messages.FetchResponse.PartitionData:
-        """`reads_small`: short runs are read here, in slices, because all of them would be sent in one turn."""
-        left_bytes, isolation = reading.left_bytes, reading.isolation
+        """`reads_small`: read short runs here, in slices; otherwise all of them would be read in one loop iteration
+        when sending."""
+        left_bytes, isolation = fetch_pass.left_bytes, fetch_pass.isolation
         answer = messages.FetchResponse.PartitionData(
             partition_index=one.partition,
             high_watermark=-1,
@@ -199,23 +200,23 @@ class FetchHandler:
                 one.current_leader_epoch,
             )
             run = found.run
-            is_taken = run is not None and (run.length <= left_bytes or not reading.found_bytes)
+            is_taken = run is not None and (run.length <= left_bytes or not fetch_pass.found_bytes)
             records = read_small(run) if run is not None and is_taken and reads_small else run
         except BrokerError as error:
             answer.error_code = code_of(error)
-            reading.must_answer = True
+            fetch_pass.must_answer = True
             return answer
         answer.high_watermark = found.high_watermark
         answer.last_stable_offset = found.last_stable_offset
         answer.log_start_offset = found.start_offset
         if found.error is not None:
             answer.error_code = code_of(found.error)
-            reading.must_answer = True
+            fetch_pass.must_answer = True
             return answer
-        reading.sources.append(found.source)
+        fetch_pass.sources.append(found.source)
         if run is not None and is_taken:
             answer.records = records
-            reading.found(found.source, run.length)
+            fetch_pass.found(found.source, run.length)
             if isolation is Isolation.READ_COMMITTED:
                 answer.aborted_transactions = _aborted(found, one.fetch_offset, run.end_offset)
         return answer
@@ -226,27 +227,27 @@ def _entries(request: messages.FetchRequest) -> int:
 
 
 def _topic(
-    asked: messages.FetchRequest.FetchTopic, partitions: list[messages.FetchResponse.PartitionData]
+    requested: messages.FetchRequest.FetchTopic, partitions: list[messages.FetchResponse.PartitionData]
 ) -> messages.FetchResponse.FetchableTopicResponse:
     return messages.FetchResponse.FetchableTopicResponse(
-        topic=asked.topic, topic_id=asked.topic_id, partitions=partitions
+        topic=requested.topic, topic_id=requested.topic_id, partitions=partitions
     )
 
 
 def _check_request(request: messages.FetchRequest) -> int | None:
-    """Refuse what this broker has no part in: replicas of a cluster, and sessions that it never gave out."""
+    """Reject fetches of replicas, and fetch sessions, which this broker does not create."""
     state = request.replica_state
     if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
         return int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
         return int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     if request.isolation_level not in (0, 1):
-        raise InvalidRequest(f"isolation level {request.isolation_level} is neither 0 nor 1")
+        raise InvalidRequest(f"isolation level {request.isolation_level} is not supported; it must be 0 or 1")
     return None
 
 
 def _aborted(found: Fetched, start: int, end: int) -> list[messages.FetchResponse.AbortedTransaction]:
-    """What a reader of committed records must leave out of those from `start` up to `end`."""
+    """The aborted transactions that a read_committed reader must skip from `start` up to `end`."""
     return [
         messages.FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
         for one in found.source.aborted_between(start, end)

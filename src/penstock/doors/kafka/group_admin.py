@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups: what tools ask about groups. Describes classic groups only."""
+"""DescribeGroups, ListGroups and DeleteGroups. Describes classic groups only."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
 _NOT_FOUND_FROM = 6
-"""Before this version a group that is not there is described as dead, without an error."""
+"""Before this version a missing group is described as Dead, without an error."""
 _DEAD = "Dead"
-"""Kafka's state of a group that is not there."""
+"""Kafka's state of a missing group."""
 _REMOVAL_UNITS = 8
-"""What it costs to remove a group: its tombstones are a batch of their own."""
+"""Cost of deleting a group: its tombstones are a separate batch."""
 
 
 class GroupAdminHandlers:
-    """Answers the calls about groups from outside."""
+    """Handlers of group administration."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.groups
@@ -32,7 +32,7 @@ class GroupAdminHandlers:
     # -- DescribeGroups
 
     def describe_groups(self, call: Call, request: messages.DescribeGroupsRequest) -> Sliced[None]:
-        """Answered when what is told of every group is durable."""
+        """Answered when the described state of every group is durable."""
         answer = call.answer_later()
         response = messages.DescribeGroupsResponse
         described = [response.DescribedGroup(group_id=group_id) for group_id in request.groups]
@@ -40,7 +40,7 @@ class GroupAdminHandlers:
         if not left:
             answer(response(groups=[]))
 
-        def told(
+        def collect(
             one: messages.DescribeGroupsResponse.DescribedGroup,
             outcome: ClassicGroupDescription | BrokerError,
         ) -> None:
@@ -54,7 +54,7 @@ class GroupAdminHandlers:
                 answer(response(groups=described))
 
         for one in described:
-            self._verbs.describe_classic(call.session, one.group_id, partial(told, one))
+            self._verbs.describe_classic(call.session, one.group_id, partial(collect, one))
             yield 1 + len(one.members)
 
     # -- ListGroups
@@ -62,7 +62,7 @@ class GroupAdminHandlers:
     def list_groups(
         self, call: Call, request: messages.ListGroupsRequest
     ) -> Sliced[messages.ListGroupsResponse]:
-        """Every group, or those in the states and of the kinds asked for; case does not matter."""
+        """All groups, or those in the requested states and of the requested kinds, ignoring case."""
         response = messages.ListGroupsResponse
         states = {state.lower() for state in request.states_filter}
         kinds = {kind.lower() for kind in request.types_filter}
@@ -88,7 +88,7 @@ class GroupAdminHandlers:
     # -- DeleteGroups
 
     def delete_groups(self, call: Call, request: messages.DeleteGroupsRequest) -> Sliced[None]:
-        """Answered when they are gone for good."""
+        """Answered when the deletion is durable."""
         answer = call.answer_later()
         response = messages.DeleteGroupsResponse
         results = [response.DeletableGroupResult(group_id=group_id) for group_id in request.groups_names]
@@ -115,7 +115,7 @@ def _describe(
     one: messages.DescribeGroupsResponse.DescribedGroup,
     outcome: ClassicGroupDescription | BrokerError,
 ) -> None:
-    """Fill in what is known."""
+    """Fill in the description of a group, or the error."""
     if isinstance(outcome, BrokerError):
         is_missing = isinstance(outcome, UnknownGroup)
         one.group_state = _DEAD if is_missing else ""

@@ -1,4 +1,4 @@
-"""Who coordinates, and what members of classic groups call: join, sync, heartbeat, leave. Never decides anything."""
+"""FindCoordinator, and the classic group protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SKIP_FROM = 9
 _PROTOCOL_STATED_FROM = 5
 _MANY_LEAVE_FROM = 3
 _ANY_CLIENT = "member"
-"""What a member's id starts with when its client gives no name."""
+"""Prefix of member ids of clients without a client id."""
 
 
 class GroupHandlers:
-    """Answers FindCoordinator, JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+    """Handlers of coordinator lookup and classic groups."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
@@ -56,7 +56,7 @@ class GroupHandlers:
     def find_coordinator(
         self, call: Call, request: messages.FindCoordinatorRequest
     ) -> Sliced[messages.FindCoordinatorResponse] | Coroutine[Any, Any, messages.FindCoordinatorResponse]:
-        """This node, for everything. The first to ask makes it ready."""
+        """Returns this node for every key; the first lookup opens the coordinator."""
         if self._coordinators.are_ready or request.key_type not in _KINDS:
             return self._found(call, request, None)
         return self._open_and_find(call, request)
@@ -70,7 +70,7 @@ class GroupHandlers:
         except BrokerError as error:
             failure = error
             context = {"door": DOOR, "client_id": call.session.client_id or ""}
-            logger.error("cannot open the group coordinator: %s", error, extra=context)
+            logger.error("cannot open the group coordinator; clients will retry: %s", error, extra=context)
         return await self._slices.run(self._found(call, request, failure))
 
     def _found(
@@ -78,21 +78,21 @@ class GroupHandlers:
     ) -> Sliced[messages.FindCoordinatorResponse]:
         response = messages.FindCoordinatorResponse
         if call.version < _MANY_KEYS_FROM:
-            return response(**self._place(call, request.key_type, request.key, failure))
+            return response(**self._endpoint(call, request.key_type, request.key, failure))
         coordinators: list[Any] = []
         for keys in chunks(request.coordinator_keys):
             coordinators += [
-                response.Coordinator(key=key, **self._place(call, request.key_type, key, failure))
+                response.Coordinator(key=key, **self._endpoint(call, request.key_type, key, failure))
                 for key in keys
             ]
             yield len(keys) // 4
         return response(coordinators=coordinators)
 
-    def _place(self, call: Call, key_type: int, key: str, failure: BrokerError | None) -> dict[str, Any]:
+    def _endpoint(self, call: Call, key_type: int, key: str, failure: BrokerError | None) -> dict[str, Any]:
         code, message, where = 0, None, BrokerEndpoint(-1, "", -1)
         kind = _KINDS.get(key_type)
         if kind is None:
-            code, message = int(ErrorCode.INVALID_REQUEST), f"there are no coordinators of type {key_type}"
+            code, message = int(ErrorCode.INVALID_REQUEST), f"unknown coordinator type {key_type}"
         elif failure is not None:
             code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), message_of(failure)
         else:
@@ -111,7 +111,7 @@ class GroupHandlers:
     # -- JoinGroup
 
     def join_group(self, call: Call, request: messages.JoinGroupRequest) -> None:
-        """Answered when the round of joining closes."""
+        """Answered when the join round closes."""
         answer = call.answer_later()
         own_rebalance_ms = call.version >= _OWN_REBALANCE_TIMEOUT_FROM and request.rebalance_timeout_ms >= 0
         name = request.group_instance_id or call.session.client_id or _ANY_CLIENT
@@ -138,9 +138,9 @@ class GroupHandlers:
     # -- SyncGroup
 
     def sync_group(self, call: Call, request: messages.SyncGroupRequest) -> None:
-        """Answered when the leader has assigned."""
+        """Answered when the leader has sent its assignment."""
         if call.version >= _PROTOCOL_STATED_FROM and None in (request.protocol_type, request.protocol_name):
-            error = InconsistentProtocol("a sync of this version has to state the protocol")
+            error = InconsistentProtocol("SyncGroup requests of this version must name the protocol")
             call.answer(_synced(error))
             return
         answer = call.answer_later()
@@ -174,7 +174,7 @@ class GroupHandlers:
     # -- LeaveGroup
 
     def leave_group(self, call: Call, request: messages.LeaveGroupRequest) -> None:
-        """From version 3 on many members may leave at once, each with an answer of its own."""
+        """From version 3 on several members may leave at once, each with its own result."""
         answer = call.answer_later()
         if call.version < _MANY_LEAVE_FROM:
             leaving = [LeaveCommand(request.member_id, None)]

@@ -1,6 +1,6 @@
 """ListOffsets and OffsetForLeaderEpoch.
 
-Where things are in a partition. Never reads records beyond the one batch that a time falls into.
+Reads at most the one batch that contains the timestamp.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _EDGES = {
     MAX_TIMESTAMP: Edge.NEWEST,
     EARLIEST_LOCAL: Edge.EARLIEST,
 }
-"""Kafka's numbers that stand for no time; others below zero find nothing."""
+"""Kafka's special timestamps; other negative values match nothing."""
 _EPOCH_FROM = 4
 _SEARCH_UNITS = 100
-"""What it costs to look up a time: an index is searched, and a batch is read, unfolded and walked."""
+"""Cost of a lookup by timestamp: searches an index, then reads, decompresses and scans a batch."""
 _NOTHING = TimedOffset(offset=-1, timestamp_ms=-1, leader_epoch=-1)
 
 
 class OffsetHandlers:
-    """Answers questions about offsets."""
+    """Handlers of offset lookups."""
 
     def __init__(self, waist: Waist) -> None:
         self._waist = waist
@@ -45,7 +45,7 @@ class OffsetHandlers:
     def list_offsets(
         self, call: Call, request: messages.ListOffsetsRequest
     ) -> Sliced[messages.ListOffsetsResponse | None]:
-        """An offset for each time asked for."""
+        """An offset for each requested timestamp."""
         isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         response = messages.ListOffsetsResponse
         topics = []
@@ -100,7 +100,7 @@ class OffsetHandlers:
     def epoch_ends(
         self, call: Call, request: messages.OffsetForLeaderEpochRequest
     ) -> Sliced[messages.OffsetForLeaderEpochResponse]:
-        """Where each leader epoch ended."""
+        """The end offset of each requested leader epoch."""
         response = messages.OffsetForLeaderEpochResponse
         topics = []
         for topic in request.topics:
@@ -132,5 +132,5 @@ def _fill(
         answer.leader_epoch = found.leader_epoch
 
 
-def _units(asked: messages.ListOffsetsRequest.ListOffsetsPartition) -> int:
-    return _SEARCH_UNITS if asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP else 1
+def _units(requested: messages.ListOffsetsRequest.ListOffsetsPartition) -> int:
+    return _SEARCH_UNITS if requested.timestamp >= 0 or requested.timestamp == MAX_TIMESTAMP else 1

@@ -1,4 +1,4 @@
-"""Where partitions and the metadata live, as tools ask and try to change it. Never changes anything itself."""
+"""Reassignments, elections, the metadata quorum and broker registration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LISTENER = "PLAINTEXT"
 _PREFERRED, _UNCLEAN = 0, 1
 _ELECTION_ERROR_FROM = 1
 _NODES_FROM = 2
-"""The first version of DescribeQuorum that says where the voters listen."""
+"""First version of DescribeQuorum with the listeners of voters."""
 _OFFLINE = {
     _PREFERRED: (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
     _UNCLEAN: (
@@ -31,14 +31,14 @@ _Coded = tuple[int, str | None]
 
 
 class PlacementHandlers:
-    """Answers the calls about reassignments, elections, the quorum and registered brokers."""
+    """Handlers of calls about reassignments, elections, the quorum and registered brokers."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.placement
         self._cluster = waist.cluster
 
     def handlers(self) -> dict[int, Handler]:
-        """Who answers what."""
+        """Handlers by API key."""
         return {
             ApiKey.ELECT_LEADERS: self.elect_leaders,
             ApiKey.ALTER_PARTITION_REASSIGNMENTS: self.alter_partition_reassignments,
@@ -74,10 +74,10 @@ class PlacementHandlers:
             partitions = []
             for one in topic.partitions:
                 wanted = Reassignment(topic.name, one.partition_index, one.replicas)
-                code, words = _reassigned(self._verbs.reassign(call.session, wanted))
+                code, message = _reassigned(self._verbs.reassign(call.session, wanted))
                 partitions.append(
                     response.ReassignablePartitionResponse(
-                        partition_index=one.partition_index, error_code=code, error_message=words
+                        partition_index=one.partition_index, error_code=code, error_message=message
                     )
                 )
             answers.append(response.ReassignableTopicResponse(name=topic.name, partitions=partitions))
@@ -113,7 +113,7 @@ class PlacementHandlers:
     def _elections(
         self, call: Call, request: messages.ElectLeadersRequest
     ) -> Sequence[tuple[str, list[int]]]:
-        """The partitions asked for by topic; of all partitions only those that are offline matter."""
+        """The requested partitions by topic; without a list, the offline partitions of all topics."""
         if request.topic_partitions is not None:
             return [(one.topic, one.partitions) for one in request.topic_partitions]
         return self._verbs.leaderless(call.session)
@@ -148,7 +148,7 @@ class PlacementHandlers:
     def unregister_broker(
         self, call: Call, request: messages.UnregisterBrokerRequest
     ) -> messages.UnregisterBrokerResponse:
-        """Only this broker is registered, and it stays: without it there would be no cluster."""
+        """The only registered broker cannot be unregistered."""
         response = messages.UnregisterBrokerResponse
         try:
             self._cluster.unregister(call.session, request.broker_id)
@@ -164,14 +164,14 @@ def _reassigned(outcome: PlacementOutcome | BrokerError) -> _Coded:
 
 
 def _elections_refused(
-    call: Call, named: Sequence[tuple[str, list[int]]], code: int, words: str | None
+    call: Call, named: Sequence[tuple[str, list[int]]], code: int, message: str | None
 ) -> messages.ElectLeadersResponse:
-    """The first version has no place for an error of the whole: it stands with every partition."""
+    """The first version has no request-level error: every partition carries it."""
     response = messages.ElectLeadersResponse
     if call.version >= _ELECTION_ERROR_FROM:
         return response(error_code=code, replica_election_results=[])
     results = [
-        _election_results(topic, [_election_result(index, code, words) for index in indexes])
+        _election_results(topic, [_election_result(index, code, message) for index in indexes])
         for topic, indexes in named
     ]
     return response(replica_election_results=results)
@@ -184,10 +184,10 @@ def _election_results(
 
 
 def _election_result(
-    index: int, code: int, words: str | None
+    index: int, code: int, message: str | None
 ) -> messages.ElectLeadersResponse.PartitionResult:
     return messages.ElectLeadersResponse.PartitionResult(
-        partition_id=index, error_code=code, error_message=words
+        partition_id=index, error_code=code, error_message=message
     )
 
 
@@ -197,8 +197,8 @@ def _elected(outcome: PlacementOutcome | BrokerError, kind: int) -> _Coded:
     if isinstance(outcome, BrokerError):
         return code_of(outcome), message_of(outcome)
     if outcome is PlacementOutcome.OFFLINE:
-        code, words = _OFFLINE[kind]
-        return int(code), words
+        code, message = _OFFLINE[kind]
+        return int(code), message
     return int(ErrorCode.ELECTION_NOT_NEEDED), "Leader election not needed for topic partition."
 
 

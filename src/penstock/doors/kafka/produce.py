@@ -1,4 +1,4 @@
-"""Produce: batches to the waist; the answer when they are as durable as promised. Never decodes a record."""
+"""Produce: appends batches and answers once they are acknowledged. Decodes no records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.runtime.slices import CHUNK
-from penstock.node.waist.produce import InTransaction, NewBatch, Produced, Written
+from penstock.node.waist.produce import AppendedBatch, InTransaction, NewBatch, Produced
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, encode_produced, messages
 
@@ -21,14 +21,14 @@ _WAITING = _ACKS - {int(Acks.NONE)}
 
 
 class ProduceHandler:
-    """Answers Produce."""
+    """Handler of Produce."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
         self._verbs = waist.produce
 
     def produce(self, call: Call, request: messages.ProduceRequest) -> messages.ProduceResponse | None:
-        """Append everything now, in order; wait, if need be, without holding up what comes next on the connection."""
+        """Append all batches in order; waits for acknowledgement without blocking later requests of the connection."""
         topics = request.topic_data
         if (
             len(topics) == 1
@@ -42,7 +42,7 @@ class ProduceHandler:
     def _produce_single(
         self, call: Call, request: messages.ProduceRequest
     ) -> messages.ProduceResponse | None:
-        """One batch that wants an answer, the hottest request of all: its answer is made without a message."""
+        """One batch with acks, the hottest request: its response is encoded without a message object."""
         topic = request.topic_data[0]
         one = topic.partition_data[0]
         name = topic.topic_id if call.version >= _BY_ID_FROM else topic.name
@@ -56,10 +56,10 @@ class ProduceHandler:
         if written.is_acknowledged:
             call.connection.answer((frame,))
             return None
-        place = call.connection.reserve()
+        slot = call.connection.reserve()
 
         def settled(error: BrokerError | None) -> None:
-            place.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
+            slot.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
 
         written.when_acknowledged(settled, request.timeout_ms)
         return None
@@ -78,16 +78,16 @@ class ProduceHandler:
         if request.transactional_id is not None:
             within = InTransaction(request.transactional_id, speaks_v2(call.api_key, call.version))
         if len(batches) > CHUNK and request.acks != Acks.NONE:
-            call.take_place(self._slices)
+            call.reserve_slot(self._slices)
         hold = call.connection.hold
         self._verbs.append_all(call.session, batches, request.acks, within, hold, production.produced)
         return production.finish()
 
 
 class Production:
-    """One Produce request under way: counts the partitions that are not yet durable.
+    """One Produce request in flight: counts the partitions that are not acknowledged yet.
 
-    Holds nothing of the request itself: its batches lie in a buffer that is about to be reused.
+    Holds no reference to the request: its batches lie in a buffer that will be reused.
     """
 
     __slots__ = (
@@ -119,13 +119,13 @@ class Production:
         self._body = messages.ProduceResponse(responses=topics)
 
     def refuse_acks(self) -> messages.ProduceResponse:
-        """The answer to a request that wants to be acknowledged in a way that there is not."""
+        """The response to an invalid value of acks."""
         for answer in self._answers:
             answer.error_code = int(ErrorCode.INVALID_REQUIRED_ACKS)
         return self._body
 
     def produced(self, outcome: Produced | BaseException) -> None:
-        """Every batch was appended or refused; the answer goes out once the last one is durable."""
+        """All batches are appended or rejected; the response is sent once the last one is acknowledged."""
         if isinstance(outcome, BaseException):
             self._call.connection.close(f"defect: {outcome!r}")
             return
@@ -141,7 +141,7 @@ class Production:
         self._answer_if_due()
 
     def finish(self) -> messages.ProduceResponse | None:
-        """The answer if it is ready, else None and it follows. With acks=0 there is none."""
+        """The response if it is ready; None if it follows later, or if acks=0 and there is none."""
         if self._acks == Acks.NONE:
             return None
         if self._is_produced and not self._open:
@@ -149,8 +149,10 @@ class Production:
         self._answer = self._call.answer_later()
         return None
 
-    def _fill(self, answer: messages.ProduceResponse.PartitionProduceResponse, written: Written) -> None:
-        """Fill in where a batch went; if it is not durable yet, be told when it is."""
+    def _fill(
+        self, answer: messages.ProduceResponse.PartitionProduceResponse, written: AppendedBatch
+    ) -> None:
+        """Fill in the offsets of a batch; wait for it if it is not acknowledged yet."""
         answer.base_offset = written.base_offset
         answer.log_append_time_ms = written.append_time_ms
         answer.log_start_offset = written.start_offset
@@ -177,9 +179,9 @@ def _encode_single(
     topic: messages.ProduceRequest.TopicProduceData,
     one: messages.ProduceRequest.PartitionProduceData,
     name: str | bytes,
-    written: Written,
+    written: AppendedBatch,
 ) -> bytes:
-    """The whole answer to a Produce of one partition that was appended."""
+    """Encode the response for a single appended batch."""
     frame = encode_produced(
         call.version,
         call.correlation_id,
@@ -204,7 +206,7 @@ def _refusal(
     one: messages.ProduceRequest.PartitionProduceData,
     error: BrokerError,
 ) -> messages.ProduceResponse:
-    """The answer to a Produce of one partition that was refused."""
+    """The response for a single rejected batch."""
     answer = _nowhere(one.index)
     _refuse(answer, call.version, error)
     return messages.ProduceResponse(responses=[_of_topic(topic, [answer])])

@@ -1,4 +1,4 @@
-"""The Kafka door: its dialect, one conversation per connection. Never listens, never does a handler's work."""
+"""The Kafka door: its dialect and conversations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRAMING = LengthPrefixed()
 
 
 class KafkaConversation:
-    """One client that speaks Kafka's protocol. It has no words for an error outside of an answer."""
+    """The conversation of one Kafka connection. The protocol has no error outside of a response."""
 
     __slots__ = ("handle",)
 
@@ -28,12 +28,12 @@ class KafkaConversation:
     def __init__(self, dispatch: Dispatch, connection: Connection) -> None:
         self.handle = partial(dispatch.handle, connection)
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         return ()
 
 
 class KafkaDoor:
-    """The dialect of one broker."""
+    """The Kafka dialect."""
 
     name = DOOR
 
@@ -42,7 +42,7 @@ class KafkaDoor:
         self._dispatch = Dispatch(waist)
 
     def advertise(self, address: Address) -> None:
-        """Clients are told to come to `address`."""
+        """Set the address that clients are told to connect to."""
         self._waist.cluster.advertised = address
 
     def open(self, connection: Connection) -> KafkaConversation:

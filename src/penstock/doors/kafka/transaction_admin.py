@@ -1,4 +1,4 @@
-"""What tools ask about transactions and producers, and the markers with which they end hanging ones. Never fences."""
+"""WriteTxnMarkers, DescribeProducers, DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
 _BUMPED_FROM = 2
-"""Markers of this transaction version have an epoch above that of the transaction they end."""
+"""First transaction version whose markers have a higher epoch than the transaction they end."""
 
 
 _MARKER_UNITS = 8
 
 
 class TransactionAdminHandlers:
-    """Answers WriteTxnMarkers, DescribeProducers, DescribeTransactions and ListTransactions."""
+    """Handlers of transaction administration."""
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.transactions
@@ -33,19 +33,19 @@ class TransactionAdminHandlers:
     async def write_markers(
         self, call: Call, request: messages.WriteTxnMarkersRequest
     ) -> messages.WriteTxnMarkersResponse:
-        """End what producers have open, partition by partition; each has its own outcome."""
+        """End open transactions of producers by partition; each has its own result."""
         response = messages.WriteTxnMarkersResponse
         answers = []
         pace = Pace()
-        for asked in request.markers:
+        for requested in request.markers:
             await pace.spend(1)
             topics = []
-            for topic in asked.topics:
+            for topic in requested.topics:
                 await pace.spend(1)
                 codes: list[int] = []
                 for some in chunks(topic.partition_indexes):
                     codes += await asyncio.gather(
-                        *(self._write(call, asked, TopicPartition(topic.name, index)) for index in some)
+                        *(self._write(call, requested, TopicPartition(topic.name, index)) for index in some)
                     )
                     await pace.spend(_MARKER_UNITS * len(some))
                 partitions = [
@@ -53,15 +53,15 @@ class TransactionAdminHandlers:
                     for index, code in zip(topic.partition_indexes, codes, strict=True)
                 ]
                 topics.append(response.WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-            answers.append(response.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
+            answers.append(response.WritableTxnMarkerResult(producer_id=requested.producer_id, topics=topics))
         return response(markers=answers)
 
     async def _write(
-        self, call: Call, asked: messages.WriteTxnMarkersRequest.WritableTxnMarker, place: TopicPartition
+        self, call: Call, requested: messages.WriteTxnMarkersRequest.WritableTxnMarker, place: TopicPartition
     ) -> int:
-        marker = Marker(asked.transaction_result, asked.coordinator_epoch)
-        is_bumped = asked.transaction_version >= _BUMPED_FROM
-        new = NewMarker(asked.producer_id, asked.producer_epoch, marker, is_bumped)
+        marker = Marker(requested.transaction_result, requested.coordinator_epoch)
+        is_bumped = requested.transaction_version >= _BUMPED_FROM
+        new = NewMarker(requested.producer_id, requested.producer_epoch, marker, is_bumped)
         try:
             await self._verbs.write_marker(call.session, place, new)
         except BrokerError as error:
@@ -73,7 +73,7 @@ class TransactionAdminHandlers:
     def describe_producers(
         self, call: Call, request: messages.DescribeProducersRequest
     ) -> Sliced[messages.DescribeProducersResponse]:
-        """Who has written to these partitions lately, and who has a transaction open there."""
+        """The active producers of partitions, with their open transactions."""
         response = messages.DescribeProducersResponse
         topics = []
         for topic in request.topics:
@@ -96,7 +96,7 @@ class TransactionAdminHandlers:
     def describe_transactions(
         self, call: Call, request: messages.DescribeTransactionsRequest
     ) -> Sliced[messages.DescribeTransactionsResponse]:
-        """All that is known of transactional ids."""
+        """The state of transactional ids."""
         states: list[Any] = []
         for transactional_ids in chunks(request.transactional_ids):
             states += [self._describe(call, transactional_id) for transactional_id in transactional_ids]
@@ -128,7 +128,7 @@ class TransactionAdminHandlers:
     def list_transactions(
         self, call: Call, request: messages.ListTransactionsRequest
     ) -> Sliced[messages.ListTransactionsResponse]:
-        """Transactional ids, or those that pass all the filters that are given."""
+        """The transactional ids that match all given filters."""
         response = messages.ListTransactionsResponse
         unknown = [name for name in request.state_filters if name not in STATES]
         wanted = TransactionFilter(

@@ -1,6 +1,6 @@
-"""What producers call: producer ids, partitions and offsets into a transaction, and its end. Never decides anything.
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit and EndTxn.
 
-Which code an error has depends on the version of the call: older clients take newer codes for something else.
+The error code depends on the version of the call: older clients misinterpret newer codes.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _FENCED_FROM = {
     ApiKey.ADD_OFFSETS_TO_TXN: 2,
     ApiKey.END_TXN: 2,
 }
-"""From which version on a call may answer PRODUCER_FENCED; before, and in all others, it is INVALID_PRODUCER_EPOCH."""
+"""First version of each call with PRODUCER_FENCED; otherwise the code is INVALID_PRODUCER_EPOCH."""
 _ABORTABLE_FROM = {ApiKey.ADD_PARTITIONS_TO_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 4, ApiKey.PRODUCE: 11}
-"""The same for TRANSACTION_ABORTABLE; before, it is INVALID_TXN_STATE."""
+"""The same for TRANSACTION_ABORTABLE; otherwise the code is INVALID_TXN_STATE."""
 _MANY_FROM = 4
-"""From this version of AddPartitionsToTxn on there are many transactions in a call."""
+"""First version of AddPartitionsToTxn with several transactions."""
 _V2_FROM = {
     ApiKey.ADD_PARTITIONS_TO_TXN: 5,
     ApiKey.END_TXN: 5,
     ApiKey.TXN_OFFSET_COMMIT: 5,
     ApiKey.PRODUCE: 12,
 }
-"""From which version of each call on its sender speaks protocol V2."""
+"""First version of each call that belongs to protocol V2."""
 _NEVER = 1 << 15
 _TRANSACTION_UNITS = 3
 _ENTRIES_PER_UNIT = 4
 
 
 def transaction_code_of(api_key: int, version: int, error: BrokerError) -> int:
-    """Kafka's number for one of our errors, as this version of the call knows it."""
+    """Kafka's error code in this version of the call."""
     key, code = ApiKey(api_key), coordinator_code_of(error)
     if isinstance(error, FencedProducer) and version < _FENCED_FROM.get(key, _NEVER):
         return int(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -60,9 +60,9 @@ def transaction_code_of(api_key: int, version: int, error: BrokerError) -> int:
 
 
 def produce_code_of(version: int, error: BrokerError) -> int:
-    """The same where a batch is not taken because of its transaction.
+    """The same for a batch that is rejected because of its transaction.
 
-    Producers before protocol V2 take what passes by itself only in the shape of an error that they always retried.
+    Producers before protocol V2 retry transient errors only if they get a code that they have always retried.
     """
     code = transaction_code_of(ApiKey.PRODUCE, version, error)
     passes = not isinstance(error, TransactionBusy) or not speaks_v2(ApiKey.PRODUCE, version)
@@ -70,12 +70,12 @@ def produce_code_of(version: int, error: BrokerError) -> int:
 
 
 def speaks_v2(api_key: int, version: int) -> bool:
-    """Does a call of this version belong to protocol V2?"""
+    """Whether a call of this version belongs to protocol V2."""
     return version >= _V2_FROM.get(ApiKey(api_key), _NEVER)
 
 
 class TransactionHandlers:
-    """Answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit and EndTxn."""
+    """Handlers of transactional producers."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
@@ -83,7 +83,7 @@ class TransactionHandlers:
         self._admin = TransactionAdminHandlers(waist)
 
     def handlers(self) -> dict[int, Handler]:
-        """All that concerns transactions, for clients and tools."""
+        """Handlers by API key, including those of tools."""
         return {
             ApiKey.INIT_PRODUCER_ID: self.init_producer_id,
             ApiKey.ADD_PARTITIONS_TO_TXN: self.add_partitions,
@@ -96,7 +96,7 @@ class TransactionHandlers:
         }
 
     def unadvertised(self) -> dict[int, Handler]:
-        """What brokers and our own tools send; no client is told of it."""
+        """Handlers of calls from brokers and our own tools, which are not advertised."""
         return {ApiKey.WRITE_TXN_MARKERS: self._admin.write_markers}
 
     # -- InitProducerId
@@ -104,9 +104,9 @@ class TransactionHandlers:
     def init_producer_id(
         self, call: Call, request: messages.InitProducerIdRequest
     ) -> messages.InitProducerIdResponse | Coroutine[Any, Any, messages.InitProducerIdResponse]:
-        """With a transactional id, the epoch that fences all producers before; else an id that nobody had before.
+        """Assign a producer id; with a transactional id, fence earlier producers.
 
-        A reserved id is handed out at once: one call per turn would make pipelined calls wait for everybody's turns.
+        A reserved id is returned synchronously: as a coroutine, pipelined calls would take one loop iteration each.
         """
         is_new = request.producer_id == NO_PRODUCER and request.producer_epoch == NO_EPOCH
         if request.transactional_id is None and is_new:
@@ -137,7 +137,7 @@ class TransactionHandlers:
     async def add_partitions(
         self, call: Call, request: messages.AddPartitionsToTxnRequest
     ) -> messages.AddPartitionsToTxnResponse:
-        """Partitions into a transaction; newer versions do so for many, or only ask whether they are in."""
+        """Add partitions to a transaction; newer versions support several transactions, and verification only."""
         response = messages.AddPartitionsToTxnResponse
         if call.version < _MANY_FROM:
             one = messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
@@ -166,7 +166,7 @@ class TransactionHandlers:
     async def _add(
         self, call: Call, one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
     ) -> list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
-        """All or nothing: where one partition is not there, the others are not attempted."""
+        """All or nothing: if one partition is rejected, the others are not attempted."""
         places = await self._slices.run(_places(one))
         codes = dict.fromkeys(places, 0)
         try:
@@ -192,7 +192,7 @@ class TransactionHandlers:
     async def add_offsets(
         self, call: Call, request: messages.AddOffsetsToTxnRequest
     ) -> messages.AddOffsetsToTxnResponse:
-        """A group's offsets into a transaction, as the partition that keeps the group."""
+        """Add a group's offsets to a transaction, as the partition that stores the group."""
         answer = messages.AddOffsetsToTxnResponse()
         try:
             by = Claim(request.producer_id, request.producer_epoch)
@@ -204,7 +204,7 @@ class TransactionHandlers:
     # -- TxnOffsetCommit
 
     def txn_offset_commit(self, call: Call, request: messages.TxnOffsetCommitRequest) -> Sliced[None]:
-        """Offsets that count if the transaction commits. Answered when they are durable."""
+        """Pend offsets that are committed with the transaction. Answered when they are durable."""
         response = messages.TxnOffsetCommitResponse
         entries: list[OffsetEntry] = []
         answers: list[Any] = []
@@ -257,7 +257,7 @@ class TransactionHandlers:
     # -- EndTxn
 
     async def end_transaction(self, call: Call, request: messages.EndTxnRequest) -> messages.EndTxnResponse:
-        """Commit or abort. In protocol V2 the producer goes on with the epoch that it is told."""
+        """Commit or abort. In protocol V2 the response contains the producer's next epoch."""
         answer = messages.EndTxnResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
         is_v2 = speaks_v2(call.api_key, call.version)
         by = Claim(request.producer_id, request.producer_epoch)
@@ -284,7 +284,7 @@ def _no_producer(code: int) -> messages.InitProducerIdResponse:
 def _places(
     one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
 ) -> Sliced[list[TopicPartition]]:
-    """The partitions that a transaction is asked to take in."""
+    """The partitions to add to a transaction."""
     places: list[TopicPartition] = []
     for topic in one.topics:
         for indexes in chunks(topic.partitions):
@@ -294,7 +294,7 @@ def _places(
 
 
 def _offset_code(call: Call, error: BrokerError) -> int:
-    """A member's epoch that is over is a generation that is over: the call knows the older word alone."""
+    """Maps stale member epochs to ILLEGAL_GENERATION: the call has no newer code."""
     if isinstance(error, (UnknownGroup, StaleMember)):
         return int(ErrorCode.ILLEGAL_GENERATION)
     return _code(call, error)

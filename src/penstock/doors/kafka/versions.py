@@ -1,6 +1,6 @@
-"""ApiVersions and UpdateFeatures: which calls this door serves, at which levels. Never serves one of the others.
+"""ApiVersions and UpdateFeatures: supported calls and feature levels.
 
-ApiVersions is answered in every version, because the client cannot know better yet.
+ApiVersions is answered in every version, because the client does not know the supported ones yet.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ Versions = dict[int, tuple[int, int]]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMED_FROM = 3
-"""The first version in which a client says what it is."""
+"""First version with the client's software name and version."""
 _FROM_ZERO_FROM = 4
-"""The first version that may name features whose levels start at 0; clients before it choke on them."""
+"""First version that may contain features whose levels start at 0; older clients reject them."""
 
 
 def advertised_versions(keys: Iterable[int]) -> Versions:
-    """The versions of each API. Produce is said to start at 0: older clients stop compressing otherwise."""
+    """The supported versions of each API. Produce is advertised from 0: older clients disable compression
+    otherwise."""
     versions = {int(key): (API[key].version_min, API[key].version_max) for key in sorted(keys)}
     versions[ApiKey.PRODUCE] = (0, API[ApiKey.PRODUCE].version_max)
     return versions
 
 
 class VersionsHandler:
-    """Answers ApiVersions and UpdateFeatures: which calls are served here, and at which levels."""
+    """Handlers of ApiVersions and UpdateFeatures."""
 
     def __init__(self, versions: Versions, waist: Waist) -> None:
         self._verbs = waist.cluster
@@ -51,7 +52,7 @@ class VersionsHandler:
         self._own = [one for one in self._keys if one.api_key == ApiKey.API_VERSIONS]
 
     def api_versions(self, call: Call, request: messages.ApiVersionsRequest) -> messages.ApiVersionsResponse:
-        """What is spoken here; notes what the client says it is."""
+        """Return the supported versions; records the client's software."""
         response = messages.ApiVersionsResponse
         if call.version >= _NAMED_FROM:
             name, version = request.client_software_name, request.client_software_version
@@ -74,7 +75,7 @@ class VersionsHandler:
     async def update_features(
         self, call: Call, request: messages.UpdateFeaturesRequest
     ) -> messages.UpdateFeaturesResponse:
-        """Choose levels of features, all of them or none; clients learn of them when they connect next."""
+        """Change feature levels atomically; clients learn of them with their next connection."""
         updates = [
             FeatureUpdate(one.feature, one.max_version_level, _move(call.version, one))
             for one in request.feature_updates
@@ -88,14 +89,14 @@ class VersionsHandler:
         return response(error_message=None, results=[])
 
     def refuse(self, connection: Connection, correlation_id: int) -> None:
-        """A version of ApiVersions that is not known here: say so in the first version, with the range that is."""
+        """Answer an unsupported version of ApiVersions in version 0, with the supported range."""
         body = messages.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._own)
         pieces: list[Any] = encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body)
         connection.answer(pieces)
 
 
 def _move(version: int, update: messages.UpdateFeaturesRequest.FeatureUpdateKey) -> int:
-    """The first version knows only whether a downgrade is allowed."""
+    """The kind of change; version 0 has only a flag that allows downgrades."""
     if version > 0:
         return int(update.upgrade_type)
     return Move.SAFE_DOWNGRADE if update.allow_downgrade else Move.UPGRADE

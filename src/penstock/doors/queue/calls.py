@@ -1,6 +1,6 @@
-"""What clients ask the queue door for besides messages: topics, subscriptions, membership. One verb per request.
+"""Requests of the queue door other than messages: topics, subscriptions, membership.
 
-Each verb answers the properties, the sequence number or the body of its success, or raises.
+Each handler returns the properties and the body of its response, or raises BrokerError.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.core.session import Session
 from penstock.doors.queue.membership import Membership
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.runtime.tasks import Tasks
-from penstock.node.waist.subscriptions import SubscriptionDefinition, Wish
+from penstock.node.waist.subscriptions import SubscriptionDefinition, SubscriptionRequest
 from penstock.node.waist.topics import NewTopic
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.rows import encode_list, encode_listing
@@ -37,18 +37,18 @@ from penstock.wire.queue.request_properties import (
 )
 
 WINDOW_DEFAULT = 100
-"""Messages that a member may hold if it does not say how many."""
+"""Default window of a member."""
 
 
-class Said(NamedTuple):
-    """A success."""
+class CallResult(NamedTuple):
+    """Properties and body of a successful response."""
 
     properties: Properties = ()
     body: bytes = b""
 
 
 class Caller(Protocol):
-    """Who asks."""
+    """The conversation that a call belongs to."""
 
     membership: Membership
 
@@ -59,19 +59,24 @@ class Caller(Protocol):
     def member_id(self) -> str: ...
 
     def answer(
-        self, place: Place, words: RequestProperties, outcome: Properties | BrokerError, *, body: bytes = b""
+        self,
+        slot: ReplySlot,
+        fields: RequestProperties,
+        outcome: Properties | BrokerError,
+        *,
+        body: bytes = b"",
     ) -> None: ...
 
 
 class Calls:
-    """Carries requests out. One for all clients of the door."""
+    """Runs requests. One instance for all clients of the door."""
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
         self._topics = waist.topics
         self._subscriptions = waist.subscriptions
         self._tasks = Tasks()
-        self._verbs: dict[MessageType, Callable[[Caller, RequestProperties], Awaitable[Said]]] = {
+        self._verbs: dict[MessageType, Callable[[Caller, RequestProperties], Awaitable[CallResult]]] = {
             MessageType.CREATE_TOPIC: self._create_topic,
             MessageType.CREATE_SUBSCRIPTION: self._create_subscription,
             MessageType.DELETE_SUBSCRIPTION: self._delete_subscription,
@@ -82,48 +87,48 @@ class Calls:
             MessageType.REDRIVE: self._redrive,
         }
 
-    def make(self, caller: Caller, words: RequestProperties, place: Place) -> None:
-        """Begin a call; its place in line is filled when it is done."""
-        self._tasks.spawn(self._make(caller, words, place))
+    def make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
+        """Start a call; its reply slot is filled when it is done."""
+        self._tasks.spawn(self._make(caller, fields, slot))
 
-    async def _make(self, caller: Caller, words: RequestProperties, place: Place) -> None:
+    async def _make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
         try:
-            said = await self._verbs[words.kind](caller, words)
+            result = await self._verbs[fields.kind](caller, fields)
         except BrokerError as error:
-            caller.answer(place, words, error)
+            caller.answer(slot, fields, error)
         else:
-            caller.answer(place, words, said.properties, body=said.body)
+            caller.answer(slot, fields, result.properties, body=result.body)
 
     # -- verbs
 
-    async def _create_topic(self, caller: Caller, words: RequestProperties) -> Said:
-        """A topic of the same name is no mistake, unless it is not as wished."""
-        new = NewTopic(words.text(TOPIC), words.number(PARTITIONS))
+    async def _create_topic(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        """An existing topic is accepted unless its number of partitions differs."""
+        new = NewTopic(fields.text(TOPIC), fields.number(PARTITIONS))
         is_new = await self._topics.ensure(caller.session, new)
-        return Said(((EXISTED, FALSE if is_new else TRUE),))
+        return CallResult(((EXISTED, FALSE if is_new else TRUE),))
 
-    async def _create_subscription(self, caller: Caller, words: RequestProperties) -> Said:
-        wish = Wish(
-            words.text(SUBSCRIPTION),
-            words.text(TOPIC),
-            words.number(START_OFFSET) or 0,
-            words.number(HOLD_MS),
-            words.number(DELIVERIES_MAX),
+    async def _create_subscription(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        request = SubscriptionRequest(
+            fields.text(SUBSCRIPTION),
+            fields.text(TOPIC),
+            fields.number(START_OFFSET) or 0,
+            fields.number(HOLD_MS),
+            fields.number(DELIVERIES_MAX),
         )
-        is_new = await self._subscriptions.create(caller.session, wish)
-        return Said(((EXISTED, FALSE if is_new else TRUE),))
+        is_new = await self._subscriptions.create(caller.session, request)
+        return CallResult(((EXISTED, FALSE if is_new else TRUE),))
 
-    async def _delete_subscription(self, caller: Caller, words: RequestProperties) -> Said:
-        await self._subscriptions.delete(caller.session, words.text(SUBSCRIPTION))
-        return Said()
+    async def _delete_subscription(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        await self._subscriptions.delete(caller.session, fields.text(SUBSCRIPTION))
+        return CallResult()
 
-    async def _subscribe(self, caller: Caller, words: RequestProperties) -> Said:
-        window = words.number(WINDOW)
+    async def _subscribe(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        window = fields.number(WINDOW)
         if window is None:
             window = min(WINDOW_DEFAULT, self._subscriptions.window_max)
-        name = words.text(SUBSCRIPTION)
+        name = fields.text(SUBSCRIPTION)
         seat = caller.membership.join(self._subscriptions, name, caller.member_id, window)
-        return Said(
+        return CallResult(
             (
                 (TOPIC, seat.definition.topic),
                 (WINDOW, str(window)),
@@ -132,28 +137,28 @@ class Calls:
             )
         )
 
-    async def _unsubscribe(self, caller: Caller, words: RequestProperties) -> Said:
-        await caller.membership.leave(words.text(SUBSCRIPTION))
-        return Said()
+    async def _unsubscribe(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        await caller.membership.leave(fields.text(SUBSCRIPTION))
+        return CallResult()
 
-    async def _list(self, caller: Caller, words: RequestProperties) -> Said:
+    async def _list(self, caller: Caller, fields: RequestProperties) -> CallResult:
         rows = map(_outline, self._subscriptions.all(caller.session))
-        return Said(body=await self._slices.run(encode_list(rows, _json)))
+        return CallResult(body=await self._slices.run(encode_list(rows, _json)))
 
-    async def _describe(self, caller: Caller, words: RequestProperties) -> Said:
-        found = self._subscriptions.describe(caller.session, words.text(SUBSCRIPTION))
+    async def _describe(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        found = self._subscriptions.describe(caller.session, fields.text(SUBSCRIPTION))
         head = {**_outline(found.definition), "dead_letter_topic": found.definition.dead_letter_topic}
         rows = (one._asdict() for one in found.progress)
         members = [one._asdict() for one in found.members]
         steps = encode_listing(head, "partitions", rows, _json, {"members": members})
-        return Said(body=await self._slices.run(steps))
+        return CallResult(body=await self._slices.run(steps))
 
-    async def _redrive(self, caller: Caller, words: RequestProperties) -> Said:
-        count = words.number(COUNT)
+    async def _redrive(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        count = fields.number(COUNT)
         if count is not None and count < 1:
-            raise InvalidRequest(f"REDRIVE: {COUNT} is at least 1, not {count}")
-        moved = await self._subscriptions.redrive(caller.session, words.text(SUBSCRIPTION), count)
-        return Said(((COUNT, str(moved)),))
+            raise InvalidRequest(f"REDRIVE: {COUNT} must be at least 1, not {count}")
+        moved = await self._subscriptions.redrive(caller.session, fields.text(SUBSCRIPTION), count)
+        return CallResult(((COUNT, str(moved)),))
 
 
 def _outline(definition: SubscriptionDefinition) -> dict[str, object]:

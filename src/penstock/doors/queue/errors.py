@@ -1,4 +1,4 @@
-"""The queue door's one translation of the error tree: a code for programs beside the words for people."""
+"""Encodes errors for the queue door: a code for programs and a message for people."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ CODES: dict[type[BrokerError], str] = {
 
 
 def error_properties(error: BrokerError) -> Properties:
-    """How an error is said in an answer."""
+    """The properties of an error response."""
     count_error(DOOR, error)
     text = str(error).replace("\0", "\\0")[:ERROR_CHARS_MAX].encode(errors="replace").decode()
     return (

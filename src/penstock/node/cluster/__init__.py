@@ -1,1 +1,2 @@
-"""The state that all brokers of a cluster share: the metadata log as a port, its grounds, and the catalog on top."""
+"""State shared by all brokers of a cluster: the metadata log as a port, its storage backends, and the catalog on
+top."""

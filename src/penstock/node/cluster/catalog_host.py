@@ -1,10 +1,10 @@
-"""The host of the catalog: decides on the state at an index, appends there, applies. Knows no ground.
+"""Hosts the catalog: decides on the state at an index, appends there, applies. Independent of the log's storage.
 
     decide on the state at N ──▶ append at N ──▶ apply
             ▲                         │ Conflict
-            └──── apply what came ◀───┘
-Events of other brokers are applied as they come, in the order of the log. An event takes effect only when it is
-durable, so a topic that clients can see is a topic that survives. Recovery is replay.
+            └── apply new entries ◀───┘
+Events of other brokers are applied in log order as they arrive. An event is applied only once it is durable, so every
+topic that clients see survives a crash. Recovery is replay.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from penstock.node.runtime.tasks import Tasks
 logger = logging.getLogger("penstock.metadata")
 
 APPLY_UNITS = 2
-"""What it costs to apply one event while the log is replayed, see SLICE_UNITS."""
+"""Cost of applying one event during replay, see SLICE_UNITS."""
 TIMEOUTS_MAX = 3
-"""After so many appends without an answer the caller is told that the outcome is unknown."""
+"""After this many appends without a reply the caller gets TimedOut: the outcome is unknown."""
 RETRY_S = 1.0
-"""When the log cannot be followed, it is tried again this much later."""
+"""Delay before retrying to follow the log."""
 
 Decide = Callable[[Catalog], Sequence[Event] | Sliced[Sequence[Event]]]
 
 
 class CatalogHost:
-    """The catalog of one broker and its place in the log. `apply` makes events happen, to the catalog and beyond."""
+    """The catalog of one broker and its index in the log. `apply` applies events to the catalog and to what depends on
+    it."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class CatalogHost:
         self._runtime = runtime
         self._apply = apply
         self.index = 0
-        """The state of the catalog is that of all events before it."""
+        """The catalog reflects all events before this index."""
         self._turn = asyncio.Lock()
         self._failure: BrokerError | None = None
         self._is_stopping = False
@@ -61,12 +62,12 @@ class CatalogHost:
         """Whether the catalog can be changed."""
         return self._failure is None
 
-    # -- life
+    # -- lifecycle
 
     async def recover(self, seen_index: int) -> set[bytes]:
-        """Bring the catalog to where the log ends; returns the ids of topics that were removed.
+        """Replay the log to its end; returns the ids of removed topics.
 
-        `seen_index`: what this broker has seen before it stopped. A log that ends earlier is refused.
+        `seen_index`: the index that this broker had reached before it stopped. A log that ends earlier is rejected.
         """
         removed, pace = set(), Pace()
         for entry in await self._log.read(0):
@@ -82,7 +83,7 @@ class CatalogHost:
         return removed
 
     async def start(self, broker_id: int) -> None:
-        """Show that this broker is alive, and follow what others append."""
+        """Register this broker's session and follow what other brokers append."""
         session = await self._log.session(broker_id)
         if isinstance(session, Conflict):
             raise Fenced(f"another process is running as broker {broker_id}")
@@ -90,7 +91,7 @@ class CatalogHost:
         self._following.spawn(self._follow())
 
     async def stop(self) -> None:
-        """Let a change that is under way end, and take no more."""
+        """Finish the change in progress and accept no more."""
         self._is_stopping = True
         await self._following.stop()
         async with self._turn:
@@ -100,17 +101,19 @@ class CatalogHost:
     def _fail(self, error: BrokerError) -> None:
         if self._failure is None:
             self._failure = error
-            logger.critical("metadata log is offline; nothing can be created or changed: %s", error)
+            logger.critical(
+                "metadata log is offline; topics and settings cannot be changed until a restart: %s", error
+            )
 
-    # -- changing
+    # -- changes
 
     async def change(self, decide: Decide) -> None:
-        """Decide on the present state and make the outcome durable before it takes effect.
+        """Decide on the current state; the events are durable before they are applied.
 
-        Both may take slices: nobody else decides meanwhile. A change that was begun ends even if its caller is
-        cancelled; otherwise the log could hold events that the catalog never saw.
+        Deciding and applying may take several slices; one change runs at a time. A change runs to completion even if
+        its caller is cancelled; otherwise the log could contain events that the catalog never applied.
         """
-        await self._changes.to_the_end(self._change(decide))
+        await self._changes.run_to_completion(self._change(decide))
 
     async def _change(self, decide: Decide) -> None:
         async with self._turn:
@@ -137,7 +140,7 @@ class CatalogHost:
         return tuple(decided)
 
     async def _append(self, events: tuple[Event, ...], unanswered: list[tuple[Event, ...]]) -> int | Conflict:
-        """An append without an answer is taken for a conflict: the log tells what became of it."""
+        """Treats an append without a reply as a conflict: reading the log shows whether it took effect."""
         try:
             return await self._log.append(self.index, events)
         except TimedOut:
@@ -151,10 +154,10 @@ class CatalogHost:
             raise
 
     async def _catch_up(self, unanswered: list[tuple[Event, ...]]) -> bool:
-        """Apply what was appended meanwhile. True if the first of it is an append of ours whose answer was lost.
+        """Apply what was appended meanwhile. True if the first entry is an append of ours whose reply was lost.
 
-        Equal events at the same index have the same effect, whoever appended them, so they need no author. Once the
-        index has moved on, an append that is still on its way there can no longer take effect.
+        Equal events at the same index have the same effect, so entries need no author. Once the log has grown past
+        that index, an append still in flight for it can no longer take effect.
         """
         is_ours = False
         for entry in await self._log.read(self.index):
@@ -164,14 +167,14 @@ class CatalogHost:
             await self._take(entry)
             if is_unknown:
                 raise TimedOut(
-                    "whether the change took effect cannot be told any more: look before you try again"
+                    "the outcome of the change is unknown: check the current state before retrying"
                 )
         return is_ours
 
-    # -- applying
+    # -- apply
 
     async def _follow(self) -> None:
-        """Apply what other brokers append; what this one appends is applied by `change`, before it is answered."""
+        """Apply what other brokers append. Own appends are applied by `change` before it returns."""
         while self._failure is None:
             try:
                 async for entry in self._log.follow(self.index):

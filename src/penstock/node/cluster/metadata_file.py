@@ -1,7 +1,7 @@
-"""The metadata log of a broker that is alone: an ordinary compacted log in a directory beside the topics.
+"""The metadata log of a single broker: an ordinary compacted log in a directory beside the topics.
 
-Each record is one event and each append is one batch, so a batch that a crash has torn leaves nothing of its append.
-The file has one owner; sessions therefore live as long as the log takes appends.
+Each record is one event and each append is one batch, so a batch torn by a crash drops its whole append. The file has
+one owner, so sessions live as long as the log accepts appends.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ DIRECTORY = "metadata"
 SEGMENT_BYTES = 4 << 20
 INDEX_INTERVAL_BYTES = 4096
 RECENT_ENTRIES = 16
-"""The last appends stay at hand, so that who follows the log need not decode them again."""
+"""The last appends stay in memory, so that followers need not decode them again."""
 EVENT_UNITS = 2
-"""What it costs to encode or decode one event, see SLICE_UNITS."""
+"""Cost of encoding or decoding one event, see SLICE_UNITS."""
 _FOREVER_MS = 2**62
 
 LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
@@ -41,7 +41,7 @@ logger = logging.getLogger("penstock.metadata")
 
 
 class _Compaction(NamedTuple):
-    """How the metadata log is compacted: as an ordinary compacted topic would be."""
+    """Compaction settings of the metadata log: the defaults of a compacted topic."""
 
     dirty_ratio_min: float = 0.5
     compaction_lag_ms_min: int = 0
@@ -71,21 +71,22 @@ class LocalSession:
 
 
 class MetadataFile:
-    """The ground of a cluster of one broker. Indexes are the offsets of its log."""
+    """MetadataLog of a cluster of one broker. Indexes are offsets of its log."""
 
     is_shared = False
-    """Whether other brokers append to this log, too."""
+    """Whether other brokers append to this log as well."""
 
     def __init__(self, log: Log, runtime: Runtime, epoch: int) -> None:
         self._log = log
         self._runtime = runtime
         self.epoch = epoch
-        """Stamped into the batches as their leader epoch; nobody else ever leads this log."""
+        """Stamped into the batches as their leader epoch; no other broker ever leads this log."""
         self._failure: BrokerError | None = None
         self._appending = asyncio.Lock()
         self._appends = Tasks()
         self._files_turn = asyncio.Lock()
-        """Whoever reads the segments in slices needs them to stay: compaction waits, and the other way round."""
+        """Held while segments are read in slices, so that compaction cannot replace them, and while compaction
+        runs."""
         self._recent: deque[Entry] = deque(maxlen=RECENT_ENTRIES)
         self._followers: list[asyncio.Future[None]] = []
         self._sessions: dict[int, LocalSession] = {}
@@ -95,11 +96,11 @@ class MetadataFile:
         return self._log.high_watermark
 
     async def open(self) -> None:
-        """What recovery found must be durable before anybody acts on it."""
+        """Sync what recovery found before anything relies on it."""
         await self._sync()
 
     def close(self) -> None:
-        """Save what makes the next start quick; an append that failed leaves nothing worth saving."""
+        """Save the log's state, which makes the next start faster; skipped after a failed append."""
         try:
             if self._failure is None:
                 self._log.save_state()
@@ -118,14 +119,14 @@ class MetadataFile:
             raise Offline(f"the metadata log is offline: {self._failure}")
 
     async def _sync(self) -> None:
-        """What is on disk counts: there is no other copy of it."""
+        """Sync, then commit: without other replicas, what is on disk is committed."""
         await sync_log(self._runtime, self._log)
         self._log.advance(self._log.synced_offset)
 
     # -- the four verbs
 
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
-        return await self._appends.to_the_end(self._append(index, tuple(events)))
+        return await self._appends.run_to_completion(self._append(index, tuple(events)))
 
     async def _append(self, index: int, events: tuple[Event, ...]) -> int | Conflict:
         assert events, "an append has at least one event"
@@ -175,7 +176,7 @@ class MetadataFile:
                     continue
                 if first < from_index and not is_snapshot:
                     raise TornSegment(
-                        f"no append to the metadata log ended at {from_index}: this is another log"
+                        f"no append to the metadata log ended at index {from_index}: the log was replaced"
                     )
                 events = [decode(one.key, one.value) for one in open_batch(found.raw, found.header)]
                 entries.append(Entry(next_index, tuple(events)))
@@ -212,13 +213,13 @@ class MetadataFile:
     # -- upkeep
 
     async def compact(self) -> None:
-        """Drop events that later ones of the same key replace."""
+        """Drop events that a later event of the same key replaces."""
         async with self._files_turn:
             await compact(self._runtime, self._log, _Compaction(), self.end_index, logger.warning)
 
 
 def _encoded(events: Sequence[Event], now_ms: int) -> Sliced[bytearray]:
-    """The events as one batch, however many they are: the batch is the unit that a crash leaves whole or not at all."""
+    """Encodes the events as one batch, however many there are: a crash leaves a batch whole or drops it."""
     payload, count = bytearray(), 0
     for some in chunks(events):
         payload += encode_records([NewRecord(*encode(event)) for event in some], now_ms, count)

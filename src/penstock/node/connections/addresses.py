@@ -1,4 +1,4 @@
-"""Which address clients are told to use. Never opens a connection: it only asks the routing table."""
+"""The address that clients are told to connect to. Opens no connection: it only consults the routing table."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from penstock.core.model import Address as Address
 from penstock.node.connections.server_settings import ServerSettings
 
 _ANY_ADDRESS_OUTSIDE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
-"""Addresses reserved for documentation: a datagram socket 'connected' to them learns its own side, sends nothing."""
+"""Addresses reserved for documentation: a datagram socket 'connected' to one learns its local address and sends
+nothing."""
 
 
 def is_wildcard(host: str) -> bool:
-    """Does listening on this mean listening on every address of the machine?"""
+    """Whether listening on this host means listening on every address of the machine."""
     address = _address(host)
     return address is not None and address.is_unspecified
 
 
 def is_loopback(host: str) -> bool:
-    """Can only this machine reach it?"""
+    """Whether only this machine can reach it."""
     address = _address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def advertised_address(settings: ServerSettings, port_bound: int) -> Address:
-    """What metadata tells clients: what was set, else what is listened on, else this machine's own address."""
+    """The address in metadata: the configured one, else the listening address, else this machine's own address."""
     port = settings.advertised_port or port_bound
     if settings.advertised_host:
         return Address(settings.advertised_host, port)
@@ -35,7 +36,7 @@ def advertised_address(settings: ServerSettings, port_bound: int) -> Address:
 
 
 def own_address() -> str:
-    """The address that other machines most likely reach this one by; its name when there is no route at all."""
+    """The address by which other machines most likely reach this one; its host name if there is no route."""
     for family, outside in _ANY_ADDRESS_OUTSIDE.items():
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             try:

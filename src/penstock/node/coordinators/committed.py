@@ -1,7 +1,7 @@
-"""Committed offsets of all groups: commit, fetch, remove, expire; and those that a transaction commits when it ends.
+"""Committed offsets of all groups: commit, fetch, remove, expire; including offsets pended in transactions.
 
-The group says who may commit; the topics' existence is the caller's to check. Every call is answered exactly once,
-through its callback, when what it did is durable. Never raises.
+The group decides who may commit; the caller checks that topics exist. Every call invokes its callback exactly once,
+when its effect is durable. Does not raise.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ logger = logging.getLogger("penstock.groups")
 NO_RETENTION = -1
 
 Outcomes = list[BrokerError | None]
-"""For each offset of a call None, or why it was refused."""
+"""One entry per offset of a call: None, or the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Who commits: a member at its generation or member epoch, or (-1, "", None) somebody outside of the group."""
+    """Who commits: a member at its generation or member epoch, or ("", -1, None) for a client outside the group."""
 
     member_id: str = ""
     epoch: int = -1
@@ -68,7 +68,7 @@ class CommittedOffsets:
         retention_ms: int,
         answered: Answered[Outcomes],
     ) -> None:
-        """Answered with a list: for each offset None, or why it was not taken."""
+        """Answered with one entry per offset: None, or the error."""
         try:
             shard = self._groups.shard_of(group_id)
             moment = shard.moment()
@@ -84,12 +84,12 @@ class CommittedOffsets:
         def decide(one: NewOffset) -> Event:
             return machine.decide_commit(group_id, one.place, _committed(one, moment, expire_ms))
 
-        shard.carry_out(group_id, _each(offsets, decide, seen), answered)
+        shard.commit(group_id, _each(offsets, decide, seen), answered)
 
     def _check_committer(
         self, shard: GroupShard, group_id: str, by: Committer, moment: Moment, *, transactional: bool
     ) -> list[object]:
-        """Raises unless this one may commit; returns the events that note that the member lives."""
+        """Raises unless the committer may commit; returns the events that renew the member's session."""
         group = shard.roster.find(group_id)
         if group is None:
             if by.epoch >= 0:
@@ -107,7 +107,7 @@ class CommittedOffsets:
         *,
         require_stable: bool,
     ) -> Sliced[None]:
-        """Answered with {place: Committed, None or UnstableOffset}; `wanted` None asks for all there are."""
+        """Answered with {partition: Committed, None or UnstableOffset}; `wanted` None fetches all."""
         try:
             shard = self._groups.shard_of(group_id)
             group = shard.roster.find(group_id)
@@ -122,19 +122,21 @@ class CommittedOffsets:
         for some in chunks(places):
             for place in some:
                 if require_stable and machine.is_unstable(group_id, place):
-                    found[place] = UnstableOffset(f"a transaction is about to commit an offset of {place}")
+                    found[place] = UnstableOffset(f"an open transaction has a pending offset for {place}")
                 else:
                     found[place] = machine.find(group_id, place)
             yield len(some) // 4
         if shard.roster.offsets is not machine:
             answered(
-                NotCoordinator(f"{shard.partition} was taken over while offsets of {group_id!r} were read")
+                NotCoordinator(
+                    f"{shard.partition} was replayed again while offsets of group {group_id!r} were read"
+                )
             )
             return
-        shard.carry_out(group_id, Decision(answer=found), answered)
+        shard.commit(group_id, Decision(answer=found), answered)
 
     def remove(self, group_id: str, wanted: Sequence[TopicPartition], answered: Answered[Outcomes]) -> None:
-        """Answered with a list: for each place None, or why its offset has to stay."""
+        """Answered with one entry per partition: None, or the error."""
         try:
             shard = self._groups.shard_of(group_id)
             group = shard.roster.find(group_id)
@@ -148,12 +150,14 @@ class CommittedOffsets:
         outcomes: Outcomes = []
         for place in wanted:
             if group.is_subscribed(place.topic):
-                outcomes.append(GroupSubscribed(f"members of group {group_id!r} read {place.topic!r}"))
+                outcomes.append(
+                    GroupSubscribed(f"group {group_id!r} has members subscribed to {place.topic!r}")
+                )
             else:
                 decision.events += shard.roster.offsets.decide_remove(group_id, place)
                 outcomes.append(None)
         decision.answer = outcomes
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
     # -- for transactions
 
@@ -165,9 +169,10 @@ class CommittedOffsets:
         offsets: Sequence[NewOffset],
         answered: Answered[Outcomes],
     ) -> None:
-        """Keep offsets until the transaction of this (producer id, epoch) ends. Answered like `commit`.
+        """Persist offsets that are committed if the transaction of this (producer id, epoch) commits. Answered like
+        `commit`.
 
-        The caller has made sure that the producer's transaction is open and includes this group.
+        The caller has checked that the transaction is open and includes this group.
         """
         try:
             shard = self._groups.shard_of(group_id)
@@ -181,12 +186,13 @@ class CommittedOffsets:
         def decide(one: NewOffset) -> Event:
             return machine.decide_pend(group_id, *producer, one.place, _committed(one, moment, NO_EXPIRY))
 
-        shard.carry_out(group_id, _each(offsets, decide, seen), answered)
+        shard.commit(group_id, _each(offsets, decide, seen), answered)
 
     def settle(self, index: int, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
-        """The producer's transaction has ended: its offsets on one partition of the groups' topic count, or are gone.
+        """Commit or drop the offsets that an ended transaction has pended on one partition of the groups' topic.
 
-        Called back once that is durable, or with what stood in its way: then repeat it. May be repeated after a crash.
+        Calls back once that is durable, or with an error; then the caller retries. Idempotent, so it may be repeated
+        after a crash.
         """
         shards = self._groups.host.shards
         if not 0 <= index < len(shards):
@@ -200,10 +206,10 @@ class CommittedOffsets:
             return
         shard.persist_all(shard.roster.offsets.decide_settle(producer_id, is_commit=is_commit), settled)
 
-    # -- what ends by itself
+    # -- expiry
 
     def forget_topics(self, topics: Collection[str]) -> Sliced[None]:
-        """Topics were deleted: later ones of these names start without readers."""
+        """Drop the offsets of deleted topics: new topics of the same names start without committed offsets."""
         for shard in self._groups.host.shards:
             if shard.stage is Stage.REPLAYING:
                 shard.gone_topics.update(topics)
@@ -222,7 +228,7 @@ class CommittedOffsets:
             yield len(group_ids) // 2 + len(events)
 
     def expire(self, shard: GroupShard, group_id: str) -> None:
-        """Drop a group's offsets that are due, and the group itself if it is empty and has none left."""
+        """Remove a group's expired offsets, and the group itself if it is empty and has none left."""
         group = shard.roster.find(group_id)
         if group is None:
             return
@@ -247,7 +253,7 @@ def _committed(one: NewOffset, moment: Moment, expire_ms: int) -> Committed:
 def _each(
     offsets: Sequence[NewOffset], decide: Callable[[NewOffset], Event], seen: list[object]
 ) -> Decision[Outcomes]:
-    """One decision for many offsets, of which some may be refused."""
+    """One decision for many offsets, some of which may be rejected."""
     decision: Decision[Outcomes] = Decision(seen)
     outcomes: Outcomes = []
     for one in offsets:
@@ -262,4 +268,4 @@ def _each(
 
 def _logged(error: BrokerError | None) -> None:
     if error is not None:
-        logger.warning("offsets that are over could not be dropped now: %s", error)
+        logger.warning("cannot persist the removal of expired offsets; the next check retries: %s", error)

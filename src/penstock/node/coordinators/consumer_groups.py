@@ -1,6 +1,6 @@
-"""What members of consumer groups ask of the coordinator: heartbeats, which are all; and what tools ask: describe.
+"""The consumer group protocol (KIP-848): heartbeats for members, describe for tools.
 
-Every call is answered exactly once, through its callback, with the machine's answer or a BrokerError. Never raises.
+Every call invokes its callback exactly once, with the machine's answer or a BrokerError. Does not raise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.node.coordinators.groups import Groups, check_group_id
 
 
 class ConsumerGroups:
-    """The consumer protocol, on the groups of one node. `topics` tells which topics there are now."""
+    """The consumer protocol for the groups of one node. `topics` returns the current topics."""
 
     def __init__(self, groups: Groups, rng: Rng, topics: Callable[[], Topics]) -> None:
         self._groups = groups
@@ -29,7 +29,7 @@ class ConsumerGroups:
         self._topics = topics
 
     def fresh_member_id(self) -> str:
-        """An id that nobody had, for clients that let the broker choose."""
+        """A unique member id, for clients that let the broker choose."""
         return str(UUID(bytes=self._rng.bytes(16), version=4))
 
     def heartbeat(self, group_id: str, beat: MemberHeartbeat, answered: Answered[HeartbeatAnswer]) -> None:
@@ -41,10 +41,10 @@ class ConsumerGroups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
     def _decide(self, shard: GroupShard, group_id: str, beat: MemberHeartbeat) -> Decision[HeartbeatAnswer]:
-        """A classic group of consumers becomes a consumer group; any other makes room only once it is empty."""
+        """A classic group of consumers is upgraded; any other group is replaced only if it is empty."""
         group, topics, moment = shard.roster.find(group_id), self._topics(), shard.moment()
         if isinstance(group, ConsumerGroup):
             return group.decide_heartbeat(beat, topics, moment)
@@ -62,12 +62,13 @@ class ConsumerGroups:
         return decision
 
     def describe(self, group_id: str, answered: Answered[ConsumerGroup]) -> None:
-        """Answered with the ConsumerGroup, to be read at once and not kept; UnknownGroup if it is not of this kind."""
+        """Answered with the ConsumerGroup, which is valid during the callback only; UnknownGroup if it is of another
+        kind."""
         self._groups.describe(group_id, GroupKind.CONSUMER, answered)
 
 
 def _cleared(group: GroupMachine | None, topics: Topics, moment: Moment) -> Decision[None]:
-    """What becomes of the group that stands where a consumer group is wanted."""
+    """Removes or upgrades the group that has the id of the wanted consumer group."""
     if group is None:
         return Decision()
     if group.is_empty:

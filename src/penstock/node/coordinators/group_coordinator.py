@@ -1,4 +1,4 @@
-"""All that coordinates groups on a node, put together: groups, offsets, and what ends by itself. Speaks no protocol."""
+"""The group coordinator of a node: groups, committed offsets, and their expiry. Speaks no protocol."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from penstock.node.runtime.slices import Sliced
 
 STOPPING = "the broker is stopping"
 GROUPS_AT_ONCE = 200
-"""How many groups are looked over before requests get their turn."""
+"""Groups checked for expiry before requests get their turn."""
 
 
-class Coordination:
-    """What the broker and the doors hold. `open` before use; until then nobody is coordinated here."""
+class GroupCoordinator:
+    """The group coordinator. Call `open` before use; until then it coordinates no groups."""
 
     def __init__(
         self,
@@ -45,20 +45,20 @@ class Coordination:
         return self.groups.is_open
 
     async def open(self) -> None:
-        """Make room for groups if there is none, and start to read what is there. Once it is open this costs nothing.
+        """Create the groups' topic if it is missing, and start to replay it. Does nothing if it is open.
 
-        Until a partition is read, calls for its groups are answered with Loading; `loaded` waits for all of them.
+        Until a partition is replayed, calls for its groups fail with Loading; `loaded` waits for all partitions.
         """
         await self.groups.open()
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep_forever(), name="offsets")
 
     async def loaded(self) -> None:
-        """Wait until every partition that is being read has been."""
+        """Wait until every running replay has ended."""
         await self.groups.host.loaded()
 
     def _forget_lost_topics(self, shard: GroupShard) -> Sliced[None]:
-        """Drop the offsets of topics that were deleted while this partition was not coordinated or being read."""
+        """Drop the offsets of topics that were deleted while this partition was not coordinated or being replayed."""
         yield from self.committed.forget_topics_of(
             shard, _LostTopics(self._topics().catalog, shard.gone_topics)
         )
@@ -69,7 +69,7 @@ class Coordination:
             await self.sweep()
 
     async def sweep(self) -> None:
-        """Let go of offsets and groups that nobody has used for long enough."""
+        """Remove expired offsets and empty groups."""
         for shard in self.groups.shards:
             for count, group_id in enumerate(shard.roster.ids, start=1):
                 self.committed.expire(shard, group_id)
@@ -77,7 +77,7 @@ class Coordination:
                     await asyncio.sleep(0)
 
     def release_waiting(self) -> None:
-        """Answer every call that waits for other members, because the door is closing."""
+        """Answer every call that waits for other members: the doors are closing."""
         self.groups.release(STOPPING)
 
     async def stop(self) -> None:
@@ -88,7 +88,7 @@ class Coordination:
 
 
 class _LostTopics(Container[str]):
-    """The topics that are not there, and those that were deleted a moment ago, whatever has their names now."""
+    """Topics that do not exist, and those deleted during the replay, even if their names are in use again."""
 
     def __init__(self, catalog: TopicCatalog, gone: Container[str]) -> None:
         self._catalog = catalog

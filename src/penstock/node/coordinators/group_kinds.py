@@ -1,4 +1,4 @@
-"""Which kinds of groups this node knows: how each is made and how its events are kept. The one list of them."""
+"""The registry of group kinds: how each is created and how its events are encoded."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from penstock.core.resource_config import HEARTBEAT_MS, SESSION_MS
 from penstock.node.coordinators.group_settings import GroupSettings
 
 GroupOverrides = Callable[[str], Mapping[str, str]]
-"""Looks up the settings that a group has of its own, by Kafka's names."""
+"""Returns the settings that override the defaults for one group, by Kafka's names."""
 
 
 def group_kinds(
     settings: GroupSettings, overrides: GroupOverrides
 ) -> tuple[Mapping[GroupKind, MakeGroup], Records]:
-    """How to make a group of each kind, and the record forms of all their events and of offsets."""
+    """Factories of each kind of group, and the codecs of all their events and of offsets."""
     limits = GroupLimits(
         session_ms_min=settings.group_session_ms_min,
         session_ms_max=settings.group_session_ms_max,
@@ -40,7 +40,7 @@ def group_kinds(
 
 
 def consumer_group_terms(settings: GroupSettings, overrides: Mapping[str, str]) -> ConsumerGroupTerms:
-    """What is asked of the members of one group: its own settings go before the node's."""
+    """The terms of one consumer group: its own settings override the node's."""
     return ConsumerGroupTerms(
         session_ms=int(overrides.get(SESSION_MS, settings.consumer_group_session_ms)),
         heartbeat_ms=int(overrides.get(HEARTBEAT_MS, settings.consumer_group_heartbeat_ms)),

@@ -1,7 +1,7 @@
-"""One partition of the groups' topic, live: its roster, the calls that wait, the timers. Knows no kind of group.
+"""One partition of the groups' topic: its roster, waiting calls and timers. Independent of the kinds of groups.
 
-Every change goes through `carry_out`: persist and apply, file the caller if it has to wait, and answer once everything
-that was persisted of the group so far is durable. A timer per group calls its `decide_tick`.
+Every change goes through `commit`: persist and apply the events, park the caller if it must wait, and answer once
+everything persisted for the group so far is durable. A timer per group calls its `decide_tick`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from penstock.node.runtime.slices import Sliced
 logger = logging.getLogger("penstock.groups")
 
 TICK_UNITS = 12
-"""What it costs to carry out what a group's timer asks for, see SLICE_UNITS."""
+"""Cost of committing a group's timeout, see SLICE_UNITS."""
 
 RETRY_MS = 1_000
-"""When time's work could not be written, it is tried again this much later."""
+"""Delay before a timeout that could not be persisted is retried."""
 
 Answered = Callable[[AnswerT | BrokerError], None]
 """Called once, with the machine's answer or with a BrokerError."""
@@ -55,9 +55,9 @@ class GroupShard(Shard[Roster]):
     ) -> None:
         super().__init__(partition, make_roster, records, runtime)
         self._settle_offsets = settle_offsets
-        """Called before this shard serves: drops what is left of topics that are gone."""
+        """Runs before this shard serves calls: drops the offsets of deleted topics."""
         self.gone_topics: set[str] = set()
-        """Topics that were deleted while the partition was being read."""
+        """Topics that were deleted during the replay."""
         self._loop = asyncio.get_running_loop()
         self._waiting_calls: dict[str, dict[Waiter, Answered[Any]]] = {}
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
@@ -70,7 +70,7 @@ class GroupShard(Shard[Roster]):
     # -- leading
 
     def _resume(self) -> Sliced[None]:
-        """Members that were known get a whole session to show up. No timer runs before all of them have it."""
+        """Known members get a full session timeout to reconnect. Timers start only after all members have theirs."""
         groups = self.roster.groups
         for group in groups:
             self._apply(group.decide_revive(self.moment()).events)
@@ -81,12 +81,12 @@ class GroupShard(Shard[Roster]):
             self._arm(group)
             yield 1
 
-    def _let_go(self, error: NotCoordinator) -> None:
+    def _on_resign(self, error: NotCoordinator) -> None:
         self.gone_topics.clear()
         self.release(error)
 
     def release(self, error: NotCoordinator) -> None:
-        """Answer every call that waits for other members, and stop the timers that they wait for."""
+        """Answer every waiting call with the error, and stop the timers."""
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -99,12 +99,13 @@ class GroupShard(Shard[Roster]):
     def moment(self) -> Moment:
         return Moment(int(self._loop.time() * 1000), self._runtime.clock.now_ms())
 
-    # -- changing
+    # -- changes
 
-    def carry_out(
+    def commit(
         self, group_id: str, decision: Decision[AnswerT], answered: Answered[AnswerT] | None = None
     ) -> None:
-        """Make a decision happen and answer whom it concerns; if it cannot be persisted, only that is answered."""
+        """Persist and apply a decision, then answer its callers; if it cannot be persisted, only the caller is
+        answered, with the error."""
         try:
             self.persist(decision.events, group_id)
         except BrokerError as error:
@@ -114,15 +115,16 @@ class GroupShard(Shard[Roster]):
             return
         if decision.waits is not None:
             assert answered is not None, decision
-            self._file(group_id, decision.waits, answered)
+            self._park(group_id, decision.waits, answered)
         elif answered is not None:
-            self._tell(group_id, answered, decision.answer)
+            self._answer(group_id, answered, decision.answer)
         for waiter, answer in decision.replies:
             self._reply(group_id, waiter, answer)
         self._settle_timer(group_id)
 
     def persist_all(self, events: Sequence[Any], settled: Settled) -> None:
-        """Make events happen that no member asked for, of any number of groups; call back once they are durable."""
+        """Persist and apply events that no member requested, of any number of groups; call back once they are
+        durable."""
         try:
             end_offset = self.persist(events, *{event.group_id: None for event in events})
         except BrokerError as error:
@@ -130,13 +132,14 @@ class GroupShard(Shard[Roster]):
             return
         self.when_persisted(end_offset, settled)
 
-    def _file(self, group_id: str, waiter: Waiter, answered: Answered[Any]) -> None:
-        """A call that repeats one still waiting takes its place; the earlier one, whose client gave up, is let go."""
+    def _park(self, group_id: str, waiter: Waiter, answered: Answered[Any]) -> None:
+        """Park a call until its reply is decided. A repeated call replaces the waiting one, whose client has given
+        up."""
         calls = self._waiting_calls.setdefault(group_id, {})
         earlier = calls.pop(waiter, None)
         calls[waiter] = answered
         if earlier is not None:
-            earlier(Rebalancing("the member has asked again meanwhile"))
+            earlier(Rebalancing("superseded by a newer request of the same member"))
 
     def _reply(self, group_id: str, waiter: Waiter, answer: Any) -> None:
         calls = self._waiting_calls.get(group_id, {})
@@ -144,10 +147,10 @@ class GroupShard(Shard[Roster]):
         if not calls:
             self._waiting_calls.pop(group_id, None)
         if answered is not None:
-            self._tell(group_id, answered, answer)
+            self._answer(group_id, answered, answer)
 
-    def _tell(self, group_id: str, answered: Answered[Any], answer: Any) -> None:
-        """Answer once all that was persisted of the group is durable: what is said must survive."""
+    def _answer(self, group_id: str, answered: Answered[Any], answer: Any) -> None:
+        """Answer once everything persisted for the group is durable: a reply must not precede the state it reports."""
         self.when_persisted(group_id, lambda error: answered(answer if error is None else error))
 
     # -- time
@@ -159,7 +162,7 @@ class GroupShard(Shard[Roster]):
             self._arm(group)
 
     def _arm(self, group: GroupMachine) -> None:
-        """Wake the group when it wants to be woken. An earlier timer is left alone: waking early does no harm."""
+        """Schedule the group's next tick. An earlier timer is kept: an early tick is harmless."""
         wake_ms = group.wake_ms
         if wake_ms == NEVER_MS:
             return
@@ -172,7 +175,7 @@ class GroupShard(Shard[Roster]):
         self._timers[group.id] = wake_ms, timer
 
     def _wake(self, group_id: str) -> None:
-        """A timer fired. Thousands may fire in one turn of the loop: what they ask for is done in slices."""
+        """A timer fired. Thousands may fire in one loop iteration, so ticks run in slices."""
         self._due.append(group_id)
         if len(self._due) == 1:
             self._runtime.slices.queue(self._tick_due(), _ignore)
@@ -190,10 +193,15 @@ class GroupShard(Shard[Roster]):
         if group is None:
             return
         try:
-            self.carry_out(group_id, group.decide_tick(self.moment()))
+            self.commit(group_id, group.decide_tick(self.moment()))
         except BrokerError as error:
             if error.retriable:
-                logger.warning("cannot persist group timeout; retrying: %s", error, extra={"group": group_id})
+                logger.warning(
+                    "cannot persist group timeout, retrying in %.0f s: %s",
+                    RETRY_MS / 1000,
+                    error,
+                    extra={"group": group_id, "partition": str(self.partition)},
+                )
                 again_ms = self.moment().now_ms + RETRY_MS
                 self._timers[group_id] = (
                     again_ms,
@@ -201,12 +209,12 @@ class GroupShard(Shard[Roster]):
                 )
             else:
                 logger.error(
-                    "groups are no longer coordinated here: %s",
+                    "cannot persist group timeout; stopped coordinating the groups of this partition: %s",
                     error,
-                    extra={"partition": str(self.partition)},
+                    extra={"group": group_id, "partition": str(self.partition)},
                 )
                 self.release(NotCoordinator(f"{self.partition} is no longer coordinated here"))
 
 
 def _ignore(outcome: object) -> None:
-    """The timers of a shard answer nobody."""
+    """Ticks have no caller to answer."""

@@ -1,8 +1,8 @@
-"""The group coordinator of a node: which groups there are, of any kind, and where each lives. Speaks no protocol.
+"""The groups of a node, of any kind, and the shards that they live on. Speaks no protocol.
 
-Groups live on the partitions of the internal topic `__consumer_offsets`, by a hash of their id. The topic is made when
-the first client looks for a coordinator. What one kind of group can do is in its own module beside this one
-(`classic_groups`, …), as are committed offsets (`committed`); all of them go through a shard's `carry_out`.
+Groups live on the partitions of the internal topic `__consumer_offsets`, by a hash of their id. The topic is created
+when the first client looks up a coordinator. Each group protocol has its own module (`classic_groups`, …), as have
+committed offsets (`committed`); all of them go through a shard's `commit`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.shard_host import ShardHost
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import Sliced, chunks, finish
+from penstock.node.runtime.slices import Sliced, chunks, run_unsliced
 
 TOPIC = "__consumer_offsets"
 TOPIC_CONFIG: Mapping[str, str] = {
@@ -42,7 +42,7 @@ OpenTopic = Callable[[str, int, Mapping[str, str]], Awaitable[list[Partition]]]
 
 
 class ListedGroup(NamedTuple):
-    """One line of a list of groups."""
+    """One entry of a group listing."""
 
     group_id: str
     kind: GroupKind
@@ -51,7 +51,7 @@ class ListedGroup(NamedTuple):
 
 
 class Groups:
-    """Every group of this node. `open` before use; until then there is no coordinator."""
+    """Every group of this node. Call `open` before use; until then there is no coordinator."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class Groups:
         return self.host.is_open
 
     async def open(self) -> None:
-        """Make the topic if it is not there, and start to read it. Once it is open this costs nothing."""
+        """Create the topic if it is missing, and start to replay it. Does nothing if it is open."""
         await self.host.open()
 
     def configure(self, group_id: str) -> None:
-        """Let a group follow its settings, which have changed; members hear of it with their next heartbeat."""
+        """Apply changed settings to a group; members learn of them with their next heartbeat."""
         if not self.host.is_open:
             return
         group = self.host.at(group_id).roster.find(group_id)
@@ -102,21 +102,21 @@ class Groups:
         return self.host.ready
 
     def shard_of(self, group_id: str) -> GroupShard:
-        """Where a group lives, whether or not it is there. Raises unless that is coordinated here and read."""
+        """The shard of a group id, whether or not the group exists. Raises unless the shard serves calls."""
         if not self.host.is_open:
             raise CoordinatorUnavailable("the group coordinator is not running yet")
         return self.host.of(group_id)
 
     def find(self, group_id: str) -> GroupMachine | None:
-        """The group of that id, of whatever kind."""
+        """The group with this id, of any kind."""
         return self.shard_of(group_id).roster.find(group_id)
 
     def list(self) -> list[ListedGroup]:
-        """Every group there is, sorted by id."""
-        return [*finish(self.list_sliced())]
+        """Every group, sorted by id."""
+        return [*run_unsliced(self.list_sliced())]
 
     def list_sliced(self) -> Sliced[Sequence[ListedGroup]]:
-        """The same in slices; groups that come or go meanwhile may be missing."""
+        """The same in slices; groups that are created or removed meanwhile may be missing."""
         listed = []
         for shard in self.host.shards:
             shard.check_ready()
@@ -131,7 +131,8 @@ class Groups:
         return sorted(listed)
 
     def describe(self, group_id: str, kind: GroupKind, answered: Answered[Any]) -> None:
-        """Answered with the group, to be read at once and not kept; UnknownGroup if there is none of this kind."""
+        """Answered with the group, which is valid during the callback only; UnknownGroup if there is none of this
+        kind."""
         try:
             shard = self.shard_of(group_id)
             group = shard.roster.find(group_id)
@@ -142,10 +143,10 @@ class Groups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, Decision(answer=group), answered)
+        shard.commit(group_id, Decision(answer=group), answered)
 
     def remove(self, group_id: str, answered: Answered[None]) -> None:
-        """Remove a group that has no members, with its offsets."""
+        """Delete a group without members, with its offsets."""
         try:
             shard = self.shard_of(check_group_id(group_id))
             group = shard.roster.find(group_id)
@@ -155,7 +156,7 @@ class Groups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, Decision(events), answered)
+        shard.commit(group_id, Decision(events), answered)
 
 
 def check_group_id(group_id: str) -> str:

@@ -1,6 +1,6 @@
-"""Carrying out a decision: markers to the partitions of a transaction, and its offsets to their groups. Never decides.
+"""Completes decided transactions: writes markers to the partitions and settles offsets in the groups. Decides nothing.
 
-May be repeated at any time: what was done before is left as it is, so a broker that died half way goes on where it was.
+Idempotent: after a crash it is repeated, and skips what was done before.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ FindPartition = Callable[[str, int], Partition]
 
 
 class Markers:
-    """Writes the markers of one node."""
+    """Writes transaction markers on one node."""
 
     def __init__(self, find_partition: FindPartition, committed: CommittedOffsets) -> None:
         self._find_partition = find_partition
         self._committed = committed
 
     def enlist(self, place: TopicPartition) -> Enlisted:
-        """The partition that has this name now, to be added to a transaction. Raises UnknownTopic."""
+        """The partition with its current topic id, for adding to a transaction. Raises UnknownTopic."""
         return Enlisted(*place, self._find_partition(*place).topic_id)
 
     async def write(self, one: Transaction, coordinator_epoch: int) -> None:
-        """Write what is missing and wait until it is on disk. Raises if some could not be; the rest is done then."""
+        """Write the missing markers and wait until they are synced. Attempts all of them; raises the first error."""
         marker = Marker(one.is_commit, coordinator_epoch)
         work = [
             self.settle_offsets(place.partition, one.producer_id, is_commit=one.is_commit)
@@ -50,10 +50,11 @@ class Markers:
     async def _write_one(
         self, at: Enlisted, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> BrokerError | None:
-        """End the transaction in one partition. One that is gone, or where a later epoch wrote, has none open.
+        """End the transaction in one partition. Nothing to do if the partition was deleted or a later epoch wrote to
+        it.
 
-        A marker in a topic that was re-created would also make the producer known there, and without any batch: its
-        next sequence number would be refused.
+        A marker in a re-created topic would register the producer there without any batch, and its next sequence
+        number would be rejected.
         """
         place = TopicPartition(at.topic, at.partition)
         try:
@@ -63,7 +64,11 @@ class Markers:
         except UnknownTopic:
             return None
         except (StaleProducer, StaleCoordinator) as error:
-            logger.warning("a marker came too late: %s", error)
+            logger.warning(
+                "transaction marker is obsolete, skipping it: %s",
+                error,
+                extra={"topic": at.topic, "partition": at.partition, "producer_id": producer_id},
+            )
             return None
         except BrokerError as error:
             return error
@@ -72,13 +77,14 @@ class Markers:
     async def end(
         self, place: TopicPartition, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> None:
-        """End what a producer has open in one partition and wait until that is on disk. Raises whatever forbids it."""
+        """End a producer's open transaction in one partition and wait until the marker is synced. Raises
+        BrokerError."""
         partition = self._find_partition(*place)
         appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
         await partition.sync_to(partition.end_offset if appended is None else appended.end_offset)
 
     async def settle_offsets(self, index: int, producer_id: int, *, is_commit: bool) -> BrokerError | None:
-        """End what a producer has pending on one partition of the groups' topic; returns what stood in the way."""
+        """Settle a producer's pending offsets on one partition of the groups' topic; returns the error, if any."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
         self._committed.settle(index, producer_id, is_commit=is_commit, settled=resolver(done))
         return await done

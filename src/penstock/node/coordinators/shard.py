@@ -1,10 +1,11 @@
-"""One partition of an internal topic and the machine on it: persists events, replays them, tells when they are durable.
+"""One partition of an internal topic and its machine: persists events, replays them, and calls back once they are
+durable.
 
     RESIGNED ── lead(epoch) ──▶ REPLAYING ──▶ RESUMING ──▶ LEADING ── resign() ──▶ RESIGNED
 
-The order of a change is always the same: the machine decides, the shard appends the events, the machine applies them,
-and the answer goes out once they are durable. Recovery is replay. There is no rollback: a shard that resigns throws
-its machine away. Deciding and answering are left to the subclasses, one for each kind of machine.
+Every change takes the same steps: the machine decides, the shard appends the events, the machine applies them, and the
+caller is answered once they are durable. Recovery is replay. There is no rollback: a shard that resigns discards its
+machine. Subclasses decide and answer, one for each kind of machine.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.runtime.tasks import resolver
 
 REPLAY_BYTES = 1 << 16
-"""How much of the partition is read at a time while it is replayed."""
+"""Bytes of the partition read at a time during replay."""
 READ_UNITS = 16
-"""What it costs to read and check so much, see SLICE_UNITS."""
+"""Cost of reading and verifying that many bytes, see SLICE_UNITS."""
 RECORD_UNITS = 2
-"""What it costs to decode and apply one record."""
+"""Cost of decoding and applying one record."""
 
 
 class Machine(Protocol):
-    """What a shard hosts."""
+    """A state machine that a shard hosts."""
 
     def apply(self, event: Any) -> None: ...
 
@@ -44,17 +45,17 @@ MachineT = TypeVar("MachineT", bound=Machine)
 
 
 class Stage(IntEnum):
-    """How far a shard has come; see the module."""
+    """Lifecycle of a shard; see the diagram above."""
 
     RESIGNED = 0
     REPLAYING = 1
     RESUMING = 2
-    """The machine is whole and work that was left undone is taken up; nobody else is served yet."""
+    """The replay is complete and unfinished work is resumed; calls are not served yet."""
     LEADING = 3
 
 
 class Shard(Generic[MachineT]):
-    """Made for each partition of the topic. Serves nobody until it is told to lead."""
+    """Created for each partition of the topic. Serves no calls until `lead`."""
 
     def __init__(
         self, partition: Partition, make_machine: Callable[[], MachineT], records: Records, runtime: Runtime
@@ -62,35 +63,36 @@ class Shard(Generic[MachineT]):
         self.partition = partition
         self.machine = make_machine()
         self.epoch = NO_EPOCH
-        """The coordinator epoch: it is written into transaction markers, and fences those of earlier coordinators."""
+        """The coordinator epoch: stamped on transaction markers, it fences those of earlier coordinators."""
         self.stage = Stage.RESIGNED
         self.end_offset = 0
-        """What must be durable before all that was persisted so far is."""
+        """The offset that must be committed for everything persisted so far to be durable."""
         self._make_machine = make_machine
         self._records = records
         self._runtime = runtime
         self._term = 0
-        """Goes up with every change of leadership: work of an earlier term must not touch the present machine."""
+        """Incremented with every change of leadership: work of an earlier term must not touch the current machine."""
         self._offsets: dict[str, int] = {}
-        """Key → the offset that must be durable before anything more is said about what the key names."""
+        """Key → the offset that must be durable before a reply may report the state of that key."""
         self._waiting: dict[int, Settled] = {}
         self._waits_made = 0
         self._loads: list[asyncio.Future[None]] = []
 
-    # -- leading
+    # -- leadership
 
     def lead(self, epoch: int) -> None:
-        """Coordinate what lives on this partition: replay it in slices, then serve. Until then callers get Loading.
+        """Take over this partition: replay it in slices, then serve. Until then callers get Loading.
 
-        An order that was overtaken, with an epoch before the present one, changes nothing.
+        A stale call, with an epoch below the current one, changes nothing.
         """
         if epoch < self.epoch or (epoch == self.epoch and self.stage is not Stage.RESIGNED):
             return
-        self.resign(f"{self.partition} is being read again by the coordinator of epoch {epoch}")
+        self.resign(f"{self.partition} is being replayed for coordinator epoch {epoch}")
         self.epoch = epoch
         self.stage = Stage.REPLAYING
         self._term += 1
-        # What an earlier term appended counts once it is durable: replaying before that would miss it for good.
+        # Events that an earlier term appended may still become durable after this. The replay reads up to the high
+        # watermark only, so starting before they are committed would leave them out of this machine for good.
         self.partition.when_committed(self.partition.end_offset, partial(self._start, self._term))
 
     def _start(self, term: int, error: BrokerError | None) -> None:
@@ -100,6 +102,7 @@ class Shard(Generic[MachineT]):
             self._runtime.slices.go(self._take_over(term), partial(self._taken_over, term))
 
     def _take_over(self, term: int) -> Sliced[None]:
+        # The term is checked after every slice: resign() and a newer lead() swap the machine while this is suspended.
         for work, stage in ((self._replay, Stage.RESUMING), (self._resume, Stage.LEADING)):
             for units in work():
                 yield units
@@ -108,7 +111,8 @@ class Shard(Generic[MachineT]):
             self.stage = stage
 
     def _taken_over(self, term: int, outcome: object) -> None:
-        """Bytes that cannot be understood take the partition offline: state half read must not be served."""
+        """End the replay. Undecodable records take the partition offline: partially replayed state must not be
+        served."""
         if self._term != term:
             return
         if isinstance(outcome, BrokerError):
@@ -118,9 +122,9 @@ class Shard(Generic[MachineT]):
         self._end_loads()
 
     def _replay(self) -> Sliced[None]:
-        """Bring the machine to the high watermark.
+        """Replay the partition up to the high watermark.
 
-        Read by offset, chunk by chunk: compaction may replace segments while this waits for its next turn.
+        Reads by offset, one chunk at a time: compaction may replace segments between two slices.
         """
         offset = self.partition.start_offset
         while (found := self.partition.read(offset, REPLAY_BYTES)) is not None:
@@ -141,11 +145,11 @@ class Shard(Generic[MachineT]):
             offset = found.end_offset
 
     def _resume(self) -> Sliced[None]:
-        """Take up what an earlier coordinator left undone, before anybody is served. For subclasses."""
+        """Resume what an earlier coordinator left unfinished, before calls are served. For subclasses."""
         yield 0
 
     async def loaded(self) -> None:
-        """Wait until the replay has ended, well or not; returns at once when none is under way."""
+        """Wait until the replay has ended, successfully or not; returns immediately if none is running."""
         if self.is_loading:
             self._loads.append(asyncio.get_running_loop().create_future())
             await self._loads[-1]
@@ -159,16 +163,16 @@ class Shard(Generic[MachineT]):
         return self.stage is Stage.LEADING and self.partition.failure is None
 
     def check_ready(self) -> None:
-        """Raises unless calls can be served here now."""
+        """Raises NotCoordinator, Loading or Offline unless the shard serves calls."""
         if self.stage is Stage.LEADING and self.partition.failure is None:
             return
         if self.stage is Stage.RESIGNED:
             raise NotCoordinator(f"{self.partition} is not coordinated here")
         self.partition.check_online()
-        raise Loading(f"{self.partition} is still being read")
+        raise Loading(f"{self.partition} is still being replayed")
 
     def resign(self, why: str = "") -> None:
-        """Stop at once: whoever waits is told NotCoordinator, and the machine is thrown away."""
+        """Stop immediately: waiting callers get NotCoordinator, and the machine is discarded."""
         if self.stage is Stage.RESIGNED:
             return
         self.stage = Stage.RESIGNED
@@ -177,14 +181,14 @@ class Shard(Generic[MachineT]):
         waiting, self._waiting = self._waiting, {}
         self._offsets.clear()
         self.end_offset = 0
-        self._let_go(error)
+        self._on_resign(error)
         self.machine = self._make_machine()
         for settled in waiting.values():
             settled(error)
         self._end_loads()
 
-    def _let_go(self, error: NotCoordinator) -> None:
-        """Answer every call that the subclass holds, and end its timers and tasks. For subclasses."""
+    def _on_resign(self, error: NotCoordinator) -> None:
+        """Answer every call that the subclass holds, and cancel its timers and tasks. For subclasses."""
 
     def _end_loads(self) -> None:
         loads, self._loads = self._loads, []
@@ -192,13 +196,13 @@ class Shard(Generic[MachineT]):
             if not load.done():
                 load.set_result(None)
 
-    # -- changing
+    # -- changes
 
     def persist(self, events: Sequence[Any], *keys: str) -> int:
-        """Append the events that have a record form as one batch, then apply all of them.
+        """Append the persistent events as one batch, then apply all events.
 
-        Returns the offset that must be durable before anything is said about them; `when_persisted` knows it by each of
-        the keys. Raises, with nothing applied, when they cannot be appended.
+        Returns the offset that must be durable before a caller is answered; `when_persisted` accepts it or any of the
+        keys. Raises, with nothing applied, if they cannot be appended.
         """
         end_offset = self._append(events, keys)
         self._apply(events)
@@ -216,7 +220,7 @@ class Shard(Generic[MachineT]):
         return self.end_offset
 
     def _check_whole(self) -> None:
-        """Raises unless the machine may be changed: only a shard that leads, or is about to, writes."""
+        """Raises unless the machine may be changed: only a shard that leads or resumes writes."""
         if self.stage < Stage.RESUMING:
             self.check_ready()
         self.partition.check_online()
@@ -226,10 +230,10 @@ class Shard(Generic[MachineT]):
         for event in events:
             apply(event)
 
-    # -- waiting
+    # -- waits
 
     def when_persisted(self, what: str | int, settled: Settled) -> None:
-        """Call back once all that was persisted under a key, or before an offset, is durable; at once, if it is."""
+        """Call back once everything persisted under a key, or before an offset, is durable; immediately if it is."""
         if self.stage is Stage.RESIGNED:
             settled(NotCoordinator(f"{self.partition} is not coordinated here"))
             return
@@ -244,13 +248,13 @@ class Shard(Generic[MachineT]):
     def _settle(self, number: int, what: str | int, offset: int, error: BrokerError | None) -> None:
         settled = self._waiting.pop(number, None)
         if settled is None:
-            return  # it was answered when the shard resigned
+            return  # already answered when the shard resigned
         if error is None and isinstance(what, str) and self._offsets.get(what) == offset:
             del self._offsets[what]
         settled(error)
 
     async def persisted(self, what: str | int) -> None:
-        """Wait for the same; raises what went wrong."""
+        """Like `when_persisted`, for coroutines; raises the error."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
         self.when_persisted(what, resolver(done))
         error = await done

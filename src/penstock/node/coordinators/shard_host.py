@@ -1,7 +1,6 @@
-"""The shards of one internal topic: makes the topic, leads and resigns shard by shard, finds the shard of a name.
+"""The shards of one internal topic: creates the topic, leads and resigns shards, finds the shard of a name.
 
-Each shard leads by itself: one may serve while another is still being read or is coordinated elsewhere. Knows no
-machine.
+Shards are independent: one may serve while another is being replayed or is coordinated elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ ShardT = TypeVar("ShardT", bound=Shard[Any])
 
 
 class ShardHost(Generic[ShardT]):
-    """`open` before use; until then there are no shards."""
+    """Call `open` before use; until then there are no shards."""
 
     def __init__(
         self, open_topic: Callable[[], Awaitable[list[Partition]]], make_shard: Callable[[Partition], ShardT]
@@ -25,16 +24,16 @@ class ShardHost(Generic[ShardT]):
         self._open_topic = open_topic
         self._make_shard = make_shard
         self.shards: list[ShardT] = []
-        """One for each partition, by index, whether or not it leads."""
+        """One per partition, by index, whether or not it leads."""
 
     @property
     def is_open(self) -> bool:
         return bool(self.shards)
 
     async def open(self) -> None:
-        """Make the topic if it is not there, and start to lead all of it. Once it is open this costs nothing.
+        """Create the topic if it is missing, and start to lead all of its partitions. Does nothing if it is open.
 
-        Does not wait until the partitions are read: `loaded` does.
+        Does not wait for the replay: `loaded` does.
         """
         if self.shards:
             return
@@ -46,11 +45,11 @@ class ShardHost(Generic[ShardT]):
             self.lead(index, partition.leader_epoch)
 
     def lead(self, index: int, epoch: int) -> None:
-        """Coordinate one partition, under this coordinator epoch."""
+        """Lead one partition in this coordinator epoch."""
         self.shards[index].lead(epoch)
 
     def resign(self, index: int, why: str = "") -> None:
-        """Coordinate one partition no longer: whoever waits there is told NotCoordinator at once."""
+        """Stop leading one partition: waiting callers get NotCoordinator immediately."""
         self.shards[index].resign(why)
 
     def resign_all(self, why: str) -> None:
@@ -58,7 +57,7 @@ class ShardHost(Generic[ShardT]):
             shard.resign(why)
 
     async def loaded(self) -> None:
-        """Wait until every replay that is under way has ended."""
+        """Wait until every running replay has ended."""
         for shard in self.shards:
             await shard.loaded()
 
@@ -68,11 +67,11 @@ class ShardHost(Generic[ShardT]):
         return [shard for shard in self.shards if shard.is_ready]
 
     def at(self, name: str) -> ShardT:
-        """Where something of this name lives, whether or not that shard serves. There must be shards."""
+        """The shard of a name, whether or not it serves calls. Requires `open`."""
         return self.shards[crc32(name.encode()) % len(self.shards)]
 
     def of(self, name: str) -> ShardT:
-        """The same; raises NotCoordinator, Loading or Offline unless it serves calls now."""
+        """The shard of a name; raises NotCoordinator, Loading or Offline unless it serves calls."""
         shard = self.at(name)
         shard.check_ready()
         return shard

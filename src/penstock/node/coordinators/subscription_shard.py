@@ -1,7 +1,6 @@
-"""One partition of the subscriptions' topic and the book that lives on it. Never decides.
+"""One partition of the subscriptions' topic and its book of subscriptions. Decides nothing.
 
-What members settle is appended many at a time and flushed with all else that waits; nobody is made to wait for it who
-did not ask to be told.
+Acknowledgements are appended in batches and share flushes; only members that request a confirmation wait for them.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Sliced
 
 REVIVE_UNITS = 24
-"""What it costs to put one subscription to work, see SLICE_UNITS."""
+"""Cost of activating one subscription, see SLICE_UNITS."""
 
 Revive = Callable[["SubscriptionShard", SubscriptionDefinition], None]
 Close = Callable[["SubscriptionShard", NotCoordinator], None]
 
 
 class SubscriptionShard(Shard[SubscriptionBook]):
-    """Owns the subscriptions whose names hash to its partition. They are revived before it serves anybody, and closed
+    """Owns the subscriptions whose names hash to its partition. They are activated before it serves calls, and closed
     when it resigns."""
 
     def __init__(self, partition: Partition, runtime: Runtime, revive: Revive, close: Close) -> None:
@@ -40,13 +39,13 @@ class SubscriptionShard(Shard[SubscriptionBook]):
     def _resume(self) -> Sliced[None]:
         for name in [definition.name for definition in self.book.definitions]:
             definition = self.book.find(name)
-            if definition is not None:  # else its topic was deleted a moment ago
+            if definition is not None:  # otherwise its topic has just been deleted
                 self._revive(self, definition)
             yield REVIVE_UNITS
 
-    def _let_go(self, error: NotCoordinator) -> None:
+    def _on_resign(self, error: NotCoordinator) -> None:
         self._close(self, error)
 
     def apply(self, events: Iterable[Any]) -> None:
-        """Make events happen of which nothing is persisted."""
+        """Apply volatile events."""
         self._apply(events)

@@ -1,7 +1,7 @@
-"""One partition of the transactions' topic, live: its machine, and decisions on their way to the partitions.
+"""One partition of the transactions' topic: its machine, and decided transactions whose markers are being written.
 
-A decision that is durable is carried out until all its markers stand; whoever leads next goes on with it. Deciding is
-left to `transactions`.
+A durable decision is completed until all its markers are written; the next leader of the shard resumes it.
+`transactions` makes the decisions.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from penstock.node.runtime.tasks import Tasks
 logger = logging.getLogger("penstock.transactions")
 
 RETRY_S, RETRY_S_MAX = 0.2, 5.0
-"""Markers that could not be written are tried again this much later, and then less and less often."""
+"""Initial and maximum delay between attempts to write markers."""
 FINISH_UNITS = 8
-"""What it costs to start to carry out one decision, see SLICE_UNITS."""
+"""Cost of starting to finish one transaction, see SLICE_UNITS."""
 
 Attempt = asyncio.Future[BrokerError | None]
-"""The first attempt at the markers of a transaction: done once it has ended, well or not; an error if nobody goes on
-with it here."""
+"""The first attempt to write a transaction's markers: resolved when it ends, successfully or not; with an error if the
+shard has resigned."""
 
 
 class TransactionShard(Shard[Transactions]):
@@ -41,18 +41,19 @@ class TransactionShard(Shard[Transactions]):
         self._markers = markers
         self._tasks = Tasks()
         self._attempts: dict[str, Attempt] = {}
-        """Transactional id → its attempt."""
+        """Attempts by transactional id."""
         self._later: list[Event] = []
-        """Applied, and written with what comes next: nobody waits for it, and a restart would decide the same again."""
+        """Events that are applied and appended with the next batch: no caller waits for them, and a replay would
+        decide them again."""
 
-    # -- leading
+    # -- leadership
 
     def _resume(self) -> Sliced[None]:
         for one in self.machine.prepared:
             self.finish(one.transactional_id)
             yield FINISH_UNITS
 
-    def _let_go(self, error: NotCoordinator) -> None:
+    def _on_resign(self, error: NotCoordinator) -> None:
         self._tasks.cancel()
         self._later.clear()
         attempts, self._attempts = self._attempts, {}
@@ -61,25 +62,29 @@ class TransactionShard(Shard[Transactions]):
                 attempt.set_result(error)
 
     async def stop(self, why: str) -> None:
-        """Write what was put off, then resign."""
+        """Append the deferred events, then resign."""
         await self._tasks.stop()
         try:
             self.persist_rest()
         except BrokerError as error:
-            logger.warning("ended transactions are completed once more at the next start: %s", error)
+            logger.warning(
+                "cannot persist completed transactions; the next start completes them again: %s",
+                error,
+                extra={"partition": str(self.partition)},
+            )
         self.resign(why)
 
-    # -- changing
+    # -- changes
 
     def persist(self, events: Sequence[Event], *keys: str) -> int:
-        """What was put off goes first, in the same batch."""
+        """Append the deferred events first, in the same batch."""
         end_offset = self._append([*self._later, *events], keys)
         self._later.clear()
         self._apply(events)
         return end_offset
 
     def persist_later(self, events: Sequence[Event]) -> None:
-        """Apply now, append with the next batch or when `persist_rest` is called: a flush less for every commit."""
+        """Apply now, append with the next batch or in `persist_rest`: saves one flush per transaction."""
         self._check_whole()
         self._apply(events)
         self._later += events
@@ -88,27 +93,29 @@ class TransactionShard(Shard[Transactions]):
         if self._later:
             self.persist(())
 
-    # -- carrying out decisions
+    # -- completion
 
     def finish(self, transactional_id: str) -> Attempt:
-        """Have the markers of a decided transaction written, however long it takes; done after the first attempt."""
+        """Write the markers of a decided transaction, retrying until they are durable; resolves after the first
+        attempt."""
         attempt = self._attempts.get(transactional_id)
         if attempt is None:
             attempt = self._attempts[transactional_id] = asyncio.get_running_loop().create_future()
-            self._tasks.spawn(self._carry_out(transactional_id, attempt, self._attempts), self._crashed)
+            self._tasks.spawn(self._finish(transactional_id, attempt, self._attempts), self._crashed)
         return attempt
 
     def _crashed(self, bug: BaseException) -> None:
-        """Work on this shard crashed: nothing that it holds can be trusted any more."""
+        """A task of this shard crashed: take the partition offline, because its state can no longer be trusted."""
         self.partition.fail(Offline(f"defect: {bug!r}"))
 
-    async def _carry_out(self, transactional_id: str, attempt: Attempt, attempts: dict[str, Attempt]) -> None:
-        """Until it is done: a disk may have room again, and an offline partition's topic may be deleted."""
+    async def _finish(self, transactional_id: str, attempt: Attempt, attempts: dict[str, Attempt]) -> None:
+        """Retries until it succeeds: disk space may be freed, and the topic of an offline partition may be deleted."""
         pause_s = RETRY_S
         try:
             while (error := await self._try(transactional_id)) is not None:
                 logger.warning(
-                    "cannot write transaction markers; retrying: %s",
+                    "cannot write transaction markers, retrying in %.1f s: %s",
+                    pause_s,
                     error,
                     extra={"transactional_id": transactional_id},
                 )
@@ -120,7 +127,7 @@ class TransactionShard(Shard[Transactions]):
             _mark_done(attempt)
 
     async def _try(self, transactional_id: str) -> BrokerError | None:
-        """One attempt; returns what stood in its way."""
+        """One attempt; returns the error, if any."""
         one = self.machine.get(transactional_id)
         assert one.state in PREPARED, one
         try:

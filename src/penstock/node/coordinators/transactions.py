@@ -1,8 +1,9 @@
-"""The transaction coordinator of a node: what producers ask of it, and what ends by itself. No protocol here.
+"""The transaction coordinator of a node: producer calls, timeouts and expiry. Speaks no protocol.
 
-Transactional ids live on the partitions of the internal topic `__transaction_state`, by a hash. A decision to commit or
-abort is durable before the first marker is written, and is carried out until all markers stand, over restarts if need
-be. What is said to a producer is durable; what a partition takes from a producer is vouched for by what is durable.
+Transactional ids live on the partitions of the internal topic `__transaction_state`, by a hash. A decision to commit
+or abort is durable before the first marker is written, and is completed until all markers are written, across restarts
+if needed. Replies to producers report durable state only, and a partition accepts transactional batches only if
+durable state vouches for them.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "penstock.durability": "fsync",
 }
 EXPIRY_CHECK_MS = 60_000
-"""How often, at most, ids are looked over for those that nobody uses."""
+"""Minimum interval between checks for expired transactional ids."""
 EXPIRED_AT_ONCE = 500
-"""How many transactional ids are forgotten with one batch."""
+"""Transactional ids expired per batch."""
 
 
 class TransactionCoordinator:
-    """Every transactional id of this node. `open` before use."""
+    """Every transactional id of this node. Call `open` before use."""
 
     def __init__(
         self,
@@ -69,19 +70,19 @@ class TransactionCoordinator:
         self._sweeping: asyncio.Task[None] | None = None
         self._expired_ms = 0
 
-    # -- life
+    # -- lifecycle
 
     async def open(self) -> None:
-        """Make the topic if it is not there, start to read it, and go on with what was left undone.
+        """Create the topic if it is missing, start to replay it, and finish decided transactions.
 
-        Free when it is open. Until a partition is read, calls for its ids are answered with Loading.
+        Does nothing if it is open. Until a partition is replayed, calls for its ids fail with Loading.
         """
         await self.host.open()
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep_forever(), name="transactions")
 
     async def loaded(self) -> None:
-        """Wait until every partition that is being read has been."""
+        """Wait until every running replay has ended."""
         await self.host.loaded()
 
     async def stop(self) -> None:
@@ -103,12 +104,12 @@ class TransactionCoordinator:
     # -- producers
 
     async def init(self, transactional_id: str, timeout_ms: int, expected: Claim | None) -> tuple[int, int]:
-        """A producer id and epoch for a producer, all before it fenced; its open transaction, if any, is aborted."""
+        """Assign a producer id and epoch; fences all earlier producers and aborts the open transaction, if any."""
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
         if not 0 < timeout_ms <= self._settings.transaction_ms_max:
             raise InvalidTransactionTimeout(
-                f"a transaction may take from 1 to {self._settings.transaction_ms_max} ms, not {timeout_ms}"
+                f"the transaction timeout must be from 1 to {self._settings.transaction_ms_max} ms, not {timeout_ms}"
             )
         await self.open()
         shard = self._shard_of(transactional_id)
@@ -131,7 +132,7 @@ class TransactionCoordinator:
     async def add(
         self, transactional_id: str, by: Claim, places: Sequence[TopicPartition], *, is_v2: bool
     ) -> None:
-        """Take partitions into the producer's transaction."""
+        """Add partitions to the producer's transaction."""
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
@@ -163,11 +164,11 @@ class TransactionCoordinator:
 
     def _known_shard(self, transactional_id: str) -> TransactionShard:
         if not self.host.is_open:
-            raise WrongProducer(f"there is no transactional id {transactional_id!r}")
+            raise WrongProducer(f"transactional id {transactional_id!r} does not exist")
         return self._shard_of(transactional_id)
 
     def check(self, transactional_id: str, by: Claim, places: Sequence[TopicPartition]) -> None:
-        """Are these partitions in the open transaction of this producer? Raises if not."""
+        """Raises unless these partitions are in the open transaction of this producer."""
         self._known_shard(transactional_id).machine.check_partitions(transactional_id, by, places)
 
     def admit(
@@ -179,12 +180,13 @@ class TransactionCoordinator:
         *,
         may_add: bool,
     ) -> None:
-        """May this producer write to these partitions? Answered, maybe at once, when what vouches for it is durable.
+        """Check that this producer may write to these partitions; answered, possibly before this returns, once the
+        entries are durable.
 
-        With `may_add` partitions that are not in the transaction are taken into it, as protocol V2 has it; otherwise
-        only those of a topic that was re-created since its name was added. A topic may even be re-created while this
-        is being written, and then it is written again: a batch in a partition that the entry does not name by its id
-        would stay open for ever. Those who ask one after the other are answered one after the other.
+        With `may_add` missing partitions are added to the transaction, as in protocol V2; otherwise only those of a
+        topic that was re-created since it was added. If a topic is re-created while the entry is being written, the
+        entry is written again: a batch in a partition whose topic id is not in the entry would never get its marker.
+        Calls are answered in the order in which they were made.
         """
 
         def settled(error: BrokerError | None) -> None:
@@ -211,9 +213,10 @@ class TransactionCoordinator:
         return self._known_shard(transactional_id).machine.are_enlisted(transactional_id, enlisted)
 
     async def end(self, transactional_id: str, by: Claim, *, commit: bool, is_v2: bool) -> tuple[int, int]:
-        """Commit or abort. Returns the producer id and epoch to go on with, once the decision is durable.
+        """Commit or abort. Returns the producer id and epoch for the next transaction, once the decision is durable.
 
-        If all goes well the markers stand by then, too, so what was committed can be read at once.
+        Waits for the first attempt to write the markers, so that committed records are normally readable when it
+        returns.
         """
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
@@ -233,7 +236,7 @@ class TransactionCoordinator:
             await _attempted(shard.finish(transactional_id))
         return one.for_producer
 
-    # -- what ends by itself
+    # -- timeouts and expiry
 
     async def _sweep_forever(self) -> None:
         while True:
@@ -241,7 +244,7 @@ class TransactionCoordinator:
             self.sweep()
 
     def sweep(self) -> None:
-        """Abort what took too long; forget what nobody uses."""
+        """Abort timed-out transactions and remove expired transactional ids."""
         now_ms, expiry_ms = self._runtime.clock.now_ms(), self._settings.transactional_id_expiry_ms
         is_expiry_due = now_ms - self._expired_ms >= min(expiry_ms, EXPIRY_CHECK_MS)
         if is_expiry_due:
@@ -253,7 +256,7 @@ class TransactionCoordinator:
                 shard.persist_rest()
                 for one in shard.machine.timed_out(now_ms):
                     logger.info(
-                        "aborting a transaction that took too long",
+                        "transaction timed out, aborting it",
                         extra={"transactional_id": one.transactional_id, "producer_id": one.producer_id},
                     )
                     fenced = shard.machine.decide_fence(one.transactional_id, now_ms)
@@ -264,9 +267,13 @@ class TransactionCoordinator:
                     for at in range(0, len(forgotten), EXPIRED_AT_ONCE):
                         shard.persist(forgotten[at : at + EXPIRED_AT_ONCE])
             except BrokerError as error:
-                logger.warning("cannot abort or expire transactions; retrying: %s", error)
+                logger.warning(
+                    "cannot persist timed-out or expired transactions; the next check retries: %s",
+                    error,
+                    extra={"partition": str(shard.partition)},
+                )
 
-    # -- looking
+    # -- lookup
 
     def all(self) -> list[Transaction]:
         """Every transactional id, sorted."""
@@ -277,14 +284,14 @@ class TransactionCoordinator:
         return sorted(found, key=lambda one: one.transactional_id)
 
     def get(self, transactional_id: str) -> Transaction:
-        """What is known of one id; raises UnknownTransaction."""
+        """The state of one transactional id; raises UnknownTransaction."""
         if not self.host.is_open:
             return Transactions().get(transactional_id)
         return self._shard_of(transactional_id).machine.get(transactional_id)
 
 
 async def _attempted(attempt: Attempt) -> None:
-    """Wait for the first attempt at a transaction's markers; raises when nobody goes on with it here."""
+    """Wait for the first attempt to write a transaction's markers; raises if the shard has resigned."""
     error = await attempt
     if error is not None:
         raise error

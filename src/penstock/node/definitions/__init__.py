@@ -1,1 +1,1 @@
-"""The vocabulary of settings: kinds, bounds, units, and the parsing of values."""
+"""Definitions of settings: kinds, bounds, units, and parsing of values."""

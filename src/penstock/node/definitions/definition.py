@@ -1,4 +1,5 @@
-"""What there is to know about a setting besides its value. Never holds a value; the sections list the settings."""
+"""The definition of a setting: name, kind, default, bounds, meaning. Holds no values; the sections list the
+settings."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ INT64_MAX = 2**63 - 1
 TOPIC_DEFAULT, NODE = "topic default", "node"
 
 
-class Kind(Enum):
-    """What a setting's value is, and so how it is read and shown."""
+class SettingKind(Enum):
+    """The type of a setting's value, which decides how it is parsed and shown."""
 
     TEXT = "text"
     HOST = "host"
@@ -27,12 +28,12 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """What there is to know about one setting besides its value."""
+class SettingDefinition:
+    """Everything about one setting except its value."""
 
     name: str
     section: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     meaning: str
     low: int = 0
@@ -40,18 +41,19 @@ class Definition:
     special: int | None = None
     choices: type[StrEnum] | None = None
     aliases: tuple[str, ...] = ()
-    """Other keys for it in files, in snake case; `storage.dir` is understood inside `storage:` only."""
+    """Alternative keys in files, in snake case; `storage.dir` is accepted inside `storage:` only."""
     kafka: str | None = None
     may_be_empty: bool = False
 
     @property
     def unit(self) -> str:
-        """The unit of a stored value; empty where there is none."""
-        return {Kind.BYTES: "bytes", Kind.MS: "ms"}.get(self.kind, "")
+        """The unit of a stored value; empty if there is none."""
+        return {SettingKind.BYTES: "bytes", SettingKind.MS: "ms"}.get(self.kind, "")
 
     @property
     def scope(self) -> str:
-        """Whose setting it is. A topic default belongs to the cluster: the node only gives its value at a start."""
+        """Who owns the setting. A topic default belongs to the cluster: the node only contributes its value at
+        start."""
         return TOPIC_DEFAULT if self.kafka in BROKER_SETTINGS else NODE
 
     @property
@@ -64,24 +66,24 @@ class Definition:
 
     @property
     def allowed(self) -> str:
-        """One phrase that says which values are accepted."""
+        """A phrase that describes the accepted values."""
         if self.choices is not None:
             return " or ".join(member.value for member in self.choices)
-        if self.kind is Kind.SWITCH:
+        if self.kind is SettingKind.SWITCH:
             return "on or off"
-        if self.kind is Kind.TEXT:
+        if self.kind is SettingKind.TEXT:
             return "printable text" + ("" if self.may_be_empty else ", not empty")
-        if self.kind is Kind.HOST:
+        if self.kind is SettingKind.HOST:
             return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
-        if self.kind is Kind.PORT:
+        if self.kind is SettingKind.PORT:
             return f"a port from {self.low} to {self.high}, 0 for a free one, or off"
         return self._allowed_number()
 
     def _allowed_number(self) -> str:
         noun = {
-            Kind.COUNT: "a whole number",
-            Kind.BYTES: "a size such as 65536, 64k or 1 GiB,",
-            Kind.MS: "a time such as 500ms, 30s or 7d,",
+            SettingKind.COUNT: "a whole number",
+            SettingKind.BYTES: "a size such as 65536, 64k or 1 GiB,",
+            SettingKind.MS: "a time such as 500ms, 30s or 7d,",
         }[self.kind]
         bounds = f"at least {self.low}" if self.high == INT64_MAX else f"from {self.low} to {self.high}"
         unit = f" {self.unit}" if self.unit else ""
@@ -89,23 +91,23 @@ class Definition:
         return f"{noun} {bounds}{unit}{special}"
 
 
-def setting(kind: Kind, section: str, default: Any, meaning: str, **more: Any) -> Any:
-    """A dataclass field that carries its definition; the name is filled in when the class is read."""
+def define_setting(kind: SettingKind, section: str, default: Any, meaning: str, **more: Any) -> Any:
+    """A dataclass field that carries its definition; the name is filled in from the class."""
     return field(default=default, metadata={"kind": kind, "section": section, "meaning": meaning, **more})
 
 
-def count(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return setting(Kind.COUNT, section, default, meaning, **more)
+def count_setting(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return define_setting(SettingKind.COUNT, section, default, meaning, **more)
 
 
-def port_of(default: int, protocol: str) -> Any:
+def port_setting(default: int, protocol: str) -> Any:
     meaning = f"Port of the {protocol} protocol; 0 picks a free port, off disables it."
-    return setting(Kind.PORT, "server", default, meaning, high=65535)
+    return define_setting(SettingKind.PORT, "server", default, meaning, high=65535)
 
 
-def size(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return setting(Kind.BYTES, section, default, meaning, **more)
+def size_setting(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return define_setting(SettingKind.BYTES, section, default, meaning, **more)
 
 
-def duration(section: str, default: int, meaning: str, **more: Any) -> Any:
-    return setting(Kind.MS, section, default, meaning, **more)
+def duration_setting(section: str, default: int, meaning: str, **more: Any) -> Any:
+    return define_setting(SettingKind.MS, section, default, meaning, **more)

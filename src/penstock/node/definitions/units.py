@@ -1,4 +1,4 @@
-"""Sizes and times as people write them (`64k`, `1 GiB`, `500ms`, `7d`) and back. Never guesses at a unit."""
+"""Parses and formats sizes and durations (`64k`, `1 GiB`, `500ms`, `7d`). Rejects unknown units."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def parse_ms(text: str) -> int:
 
 
 def show_bytes(value: int) -> str:
-    """1073741824 → `1 GiB`; what is no round number of a unit stays in bytes."""
+    """1073741824 → `1 GiB`; values that are not whole multiples of a unit stay in bytes."""
     return _show(value, _BYTES_SHOWN, "B")
 
 
 def show_ms(value: int) -> str:
-    """604800000 → `7 d`; what is no round number of a unit stays in milliseconds."""
+    """604800000 → `7 d`; values that are not whole multiples of a unit stay in milliseconds."""
     return _show(value, _MS_SHOWN, "ms")
 
 

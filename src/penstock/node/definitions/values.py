@@ -1,14 +1,14 @@
-"""One written value of a setting to its typed value, and back to words. Never knows where the value came from."""
+"""Parses the written value of a setting and formats it back. Independent of where the value came from."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from penstock.node.definitions.definition import Definition, Kind
+from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.definitions.units import parse_bytes, parse_ms, show_bytes, show_ms
 
-_SWITCH_WORDS = {
+_SWITCH_VALUES = {
     "on": True,
     "true": True,
     "yes": True,
@@ -19,42 +19,42 @@ _SWITCH_WORDS = {
     "0": False,
 }
 OFF = "off"
-"""How a port is written that is not opened; YAML reads the bare word as a switch."""
+"""The value of a disabled port; YAML parses the bare word as a boolean."""
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
-def read_value(definition: Definition, raw: object) -> Any:
-    """The typed value of what was written in a file, a variable or a flag. Raises ValueError."""
+def read_value(definition: SettingDefinition, raw: object) -> Any:
+    """Parse a value from a file, a variable or a flag. Raises ValueError."""
     if definition.choices is not None:
         return definition.choices(_text(raw).strip().lower())
-    if definition.kind is Kind.SWITCH:
+    if definition.kind is SettingKind.SWITCH:
         return _switch(raw)
-    if definition.kind is Kind.TEXT:
+    if definition.kind is SettingKind.TEXT:
         return _printable(raw, definition.may_be_empty)
-    if definition.kind is Kind.HOST:
+    if definition.kind is SettingKind.HOST:
         return _host(raw, definition.may_be_empty)
-    if definition.kind is Kind.PORT and _is_off(raw):
+    if definition.kind is SettingKind.PORT and _is_off(raw):
         return None
     return _within(definition, _number(definition.kind, raw))
 
 
-def show_value(definition: Definition, value: Any) -> str:
-    """A typed value as a person would write it: `1 GiB`, `7 d`, `on`."""
+def show_value(definition: SettingDefinition, value: Any) -> str:
+    """Format a value for people: `1 GiB`, `7 d`, `on`."""
     if definition.special is not None and value == definition.special:
         return str(value)
-    if definition.kind is Kind.PORT and value is None:
+    if definition.kind is SettingKind.PORT and value is None:
         return OFF
-    if definition.kind is Kind.BYTES:
+    if definition.kind is SettingKind.BYTES:
         return show_bytes(value)
-    if definition.kind is Kind.MS:
+    if definition.kind is SettingKind.MS:
         return show_ms(value)
-    if definition.kind is Kind.SWITCH:
+    if definition.kind is SettingKind.SWITCH:
         return "on" if value else "off"
     return str(value)
 
 
 def plain_value(value: Any) -> str | int | bool:
-    """A typed value as JSON holds it."""
+    """Format a value for JSON."""
     if value is None:
         return OFF
     return value if isinstance(value, bool | int) else str(value)
@@ -85,28 +85,28 @@ def _host(raw: object, may_be_empty: bool) -> str:
 def _switch(raw: object) -> bool:
     if isinstance(raw, bool):
         return raw
-    word = str(raw).strip().lower()
-    if word not in _SWITCH_WORDS:
+    text = str(raw).strip().lower()
+    if text not in _SWITCH_VALUES:
         raise ValueError("not a switch")
-    return _SWITCH_WORDS[word]
+    return _SWITCH_VALUES[text]
 
 
 def _is_off(raw: object) -> bool:
     return raw is False or (isinstance(raw, str) and raw.strip().lower() == OFF)
 
 
-def _number(kind: Kind, raw: object) -> int:
+def _number(kind: SettingKind, raw: object) -> int:
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
     text = _text(raw)
-    if kind is Kind.BYTES:
+    if kind is SettingKind.BYTES:
         return parse_bytes(text)
-    if kind is Kind.MS:
+    if kind is SettingKind.MS:
         return parse_ms(text)
     return int(text)
 
 
-def _within(definition: Definition, value: int) -> int:
+def _within(definition: SettingDefinition, value: int) -> int:
     if value != definition.special and not definition.low <= value <= definition.high:
         raise ValueError("out of bounds")
     return value

@@ -1,6 +1,6 @@
-"""Every metric there is: name, kind, labels, meaning, where its values come from. docs/metrics.md derives from here.
+"""The registry of metrics: name, kind, labels, meaning, and how to read the values. docs/metrics.md derives from it.
 
-Values are read when somebody asks; nothing here is on the path of a request.
+Values are read when metrics are scraped; nothing here is on the path of a request.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from penstock.core.version import __version__
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
 from penstock.node.replicas.partition import Partition
-from penstock.node.runtime.meters import ERRORS_TOLD, Histogram
+from penstock.node.runtime.meters import ERRORS_SENT, Histogram
 
 Value = int | float | Histogram | None
 Samples = Iterator[tuple[tuple[str, ...], Value]]
-"""The values of the labels, in the order in which the family names them, and the value; None where there is none."""
+"""Label values, in the order of the family's labels, and the sample; None if there is no value."""
 
 _STATM = Path("/proc/self/statm")
 
 
-class Kind(StrEnum):
-    """Prometheus' kinds of metrics."""
+class MetricKind(StrEnum):
+    """Prometheus metric types."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -40,7 +40,7 @@ class Family(NamedTuple):
     """One metric."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...]
     meaning: str
     samples: Callable[[Broker], Samples]
@@ -64,7 +64,7 @@ def _cpu(broker: Broker) -> Samples:
 
 
 def _resident(broker: Broker) -> Samples:
-    """Where the system does not say what is resident now, the most that ever was."""
+    """Current resident memory, or its peak where the system does not report the current value."""
     if _STATM.exists():
         yield (), int(_STATM.read_text().split()[1]) * resource.getpagesize()
     else:
@@ -89,10 +89,10 @@ def _per_partition(read: Callable[[Partition], int]) -> Callable[[Broker], Sampl
 
 
 def _groups(broker: Broker) -> Samples:
-    """A coordinator that is offline has nothing to say; its partitions are shown as offline."""
+    """Omitted while the coordinator is offline; its partitions are reported as offline."""
     counts: dict[tuple[str, ...], int] = {}
     try:
-        for group in broker.coordination.groups.list():
+        for group in broker.group_coordinator.groups.list():
             labels = (group.kind.value, group.state_name)
             counts[labels] = counts.get(labels, 0) + 1
     except BrokerError:
@@ -101,12 +101,12 @@ def _groups(broker: Broker) -> Samples:
 
 
 def _per_group(read: Callable[[Lag], int | None]) -> Callable[[Broker], Samples]:
-    """What a coordinator whose partition is offline would say is left out, as above, and what is beyond the limit:
-    groups times partitions may be far more than any scraper takes."""
+    """Omits groups of offline coordinators, as above, and samples beyond the limit: groups times partitions may be
+    more than a scraper can handle."""
 
     def samples(broker: Broker) -> Samples:
         left = GROUP_SAMPLES_MAX
-        for shard in broker.coordination.groups.shards:
+        for shard in broker.group_coordinator.groups.shards:
             for group_id in list(shard.roster.offsets.group_ids):
                 try:
                     for lag in lag_of(broker, group_id):
@@ -136,7 +136,7 @@ def _connections_refused(broker: Broker) -> Samples:
 
 
 def _requests(broker: Broker) -> Samples:
-    """Calls that nobody has made yet are left out: there are many, and each has many lines."""
+    """Calls that were never made are left out: there are many, and each has many lines."""
     for name, door in sorted(broker.runtime.meters.doors.items()):
         for call, histogram in sorted(door.calls.items()):
             if any(histogram.counts):
@@ -144,7 +144,7 @@ def _requests(broker: Broker) -> Samples:
 
 
 def _errors(broker: Broker) -> Samples:
-    yield from sorted(ERRORS_TOLD.items())
+    yield from sorted(ERRORS_SENT.items())
 
 
 def _fsyncs(broker: Broker) -> Samples:
@@ -159,34 +159,40 @@ _DOOR = ("door",)
 FAMILIES = (
     Family(
         "penstock_build_info",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         ("version", "python", "node"),
         "Always 1; the labels are the versions in use and the node id.",
         _build,
     ),
-    Family("penstock_uptime_seconds", Kind.GAUGE, (), "Time since the node was created.", _uptime),
+    Family("penstock_uptime_seconds", MetricKind.GAUGE, (), "Time since the node was created.", _uptime),
     Family(
-        "process_start_time_seconds", Kind.GAUGE, (), "When the node was created, as Unix time.", _start_time
+        "process_start_time_seconds",
+        MetricKind.GAUGE,
+        (),
+        "When the node was created, as Unix time.",
+        _start_time,
     ),
-    Family("process_cpu_seconds_total", Kind.COUNTER, (), "CPU time used, user and system.", _cpu),
-    Family("process_resident_memory_bytes", Kind.GAUGE, (), "Resident memory of the process.", _resident),
+    Family("process_cpu_seconds_total", MetricKind.COUNTER, (), "CPU time used, user and system.", _cpu),
+    Family(
+        "process_resident_memory_bytes", MetricKind.GAUGE, (), "Resident memory of the process.", _resident
+    ),
     Family(
         "penstock_topic_records_in_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _TOPIC,
         "Records appended since the start, including transaction markers.",
         _per_topic(lambda one: one.traffic.in_records),
     ),
     Family(
         "penstock_topic_bytes_in_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _TOPIC,
         "Bytes of batches appended since the start, as they are stored.",
         _per_topic(lambda one: one.traffic.in_bytes),
     ),
     Family(
         "penstock_topic_bytes_out_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _TOPIC,
         "Bytes sent to readers since the start: batches as they are stored, or keys, values and headers where a"
         " protocol sends single messages.",
@@ -194,86 +200,86 @@ FAMILIES = (
     ),
     Family(
         "penstock_partition_start_offset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
         "First offset that is still available.",
         _per_partition(lambda one: one.start_offset),
     ),
     Family(
         "penstock_partition_high_watermark",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
         "High watermark: readers see everything before this offset.",
         _per_partition(lambda one: one.high_watermark),
     ),
     Family(
         "penstock_partition_end_offset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
         "Offset of the next record.",
         _per_partition(lambda one: one.end_offset),
     ),
     Family(
         "penstock_partition_size_bytes",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
         "Size of all segments.",
         _per_partition(lambda one: one.log.size()),
     ),
     Family(
         "penstock_partition_online",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
         "1 if online, 0 after a disk failure.",
         _per_partition(lambda one: int(one.failure is None)),
     ),
-    Family("penstock_groups", Kind.GAUGE, ("kind", "state"), "Groups by kind and state.", _groups),
+    Family("penstock_groups", MetricKind.GAUGE, ("kind", "state"), "Groups by kind and state.", _groups),
     Family(
         "penstock_group_committed_offset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _GROUP,
         "Committed offset of a group.",
         _per_group(lambda lag: lag.committed_offset),
     ),
     Family(
         "penstock_group_lag_records",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _GROUP,
         "Lag of a group, in every partition of the topics in which it has committed offsets.",
         _per_group(lambda lag: lag.records),
     ),
-    Family("penstock_connections", Kind.GAUGE, _DOOR, "Open connections.", _connections),
+    Family("penstock_connections", MetricKind.GAUGE, _DOOR, "Open connections.", _connections),
     Family(
         "penstock_connections_opened_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _DOOR,
         "Connections accepted.",
         _connections_opened,
     ),
     Family(
         "penstock_connections_refused_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _DOOR,
         "Connections closed because of a limit.",
         _connections_refused,
     ),
     Family(
         "penstock_request_seconds",
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         ("door", "call"),
         "Time from the last byte of a request to its response, including waits for the disk and for data.",
         _requests,
     ),
     Family(
         "penstock_errors_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         ("door", "error"),
         "Errors sent to clients, by Penstock's name of the error.",
         _errors,
     ),
     Family(
         "penstock_fsync_seconds",
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         (),
         "Duration of one flush of a partition; all requests that wait for it share it.",
         _fsyncs,

@@ -1,1 +1,1 @@
-"""Partitions and what they are built on: appends, flushes, waits, reads, upkeep."""
+"""Partitions: appends, flushes, waits, reads and maintenance."""

@@ -1,6 +1,6 @@
-"""What a produced batch passes before a partition appends it: header, checksum, size, every record. Never writes.
+"""Validates a produced batch before a partition appends it: header, checksum, size, every record. Writes nothing.
 
-A batch that would hold up the loop is admitted in a worker: `work` makes a function that touches no broker state.
+A batch that would block the loop is validated in a worker: `work` returns a function that touches no broker state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.core.records.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader
 from penstock.core.topic_config import TopicConfig
 
 REPLICAS = 1
-"""How many copies of a partition there are in sync: this one."""
+"""Number of in-sync replicas of a partition: this one."""
 
 
 _UNUSUAL = CODEC_MASK | LOG_APPEND_TIME
@@ -25,7 +25,7 @@ _new = tuple.__new__
 
 
 class Admitted(NamedTuple):
-    """A batch that may be appended, as its topic wants it."""
+    """A validated batch, in the form that its topic requires."""
 
     batch: memoryview
     header: BatchHeader
@@ -33,7 +33,7 @@ class Admitted(NamedTuple):
 
 
 class Admission:
-    """The checks of one partition under its present settings."""
+    """Validation for one partition under its current settings."""
 
     __slots__ = ("_clock", "_config", "_has_fast_path", "_name", "_needs_keys")
 
@@ -45,7 +45,7 @@ class Admission:
         self._needs_keys = config.cleanup_compact
 
     def now(self, batch: memoryview, acks: int) -> Admitted | None:
-        """Admit the batch on the loop; None when it is to be admitted in a worker. Stamps it in place."""
+        """Validate the batch on the loop; None if it must be validated in a worker. Stamps it in place."""
         header = self._check(batch, acks)
         now_ms = self._clock.now_ms()
         if self._has_fast_path and not header.attributes & _UNUSUAL:
@@ -67,7 +67,7 @@ class Admission:
         return self._sized(admitted[0], admitted[1], now_ms)
 
     def work(self, batch: memoryview, acks: int) -> Callable[[], Admitted]:
-        """What a worker has to do for this batch, which nobody else may change meanwhile."""
+        """The validation as a function for a worker. The batch must not be changed meanwhile."""
         now_ms = self._clock.now_ms()
 
         def run() -> Admitted:
@@ -80,7 +80,7 @@ class Admission:
         config = self._config
         if acks == Acks.ALL and config.insync_replicas_min > REPLICAS:
             raise NotEnoughReplicas(
-                f"{self._name}: min.insync.replicas is {config.insync_replicas_min}, this node keeps {REPLICAS} replica"
+                f"{self._name}: min.insync.replicas is {config.insync_replicas_min}, this node has {REPLICAS} replica"
             )
         header = check_produced(batch)
         if len(batch) > config.message_bytes_max:
@@ -88,11 +88,11 @@ class Admission:
         return header
 
     def _sized(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Admitted:
-        """A batch that was compressed again may have grown."""
+        """Checks the size again: a recompressed batch may have grown."""
         if len(batch) > self._config.message_bytes_max:
             raise self._too_large(batch)
         return Admitted(batch, header, now_ms)
 
     def _too_large(self, batch: memoryview) -> TooLarge:
         bytes_max = self._config.message_bytes_max
-        return TooLarge(f"{self._name}: a batch of {len(batch)} bytes is over max.message.bytes {bytes_max}")
+        return TooLarge(f"{self._name}: a batch of {len(batch)} bytes exceeds max.message.bytes {bytes_max}")

@@ -1,7 +1,7 @@
-"""Records of a partition, some at a time. Never waits, never decodes more than was asked for, never stops at damage.
+"""Reads the records of a partition in bounded steps. Does not wait, and skips damaged batches.
 
-A batch that would take long to unfold is opened in a worker; the read ends before it, and the reader is called once it
-can go on. What cannot be opened is reported once and skipped.
+A batch that takes long to decompress is opened in a worker; the read ends before it, and the reader is called once it
+can continue. A batch that cannot be opened is reported once and skipped.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.payloads import Opened
 
 STEP_BYTES = 1 << 17
-"""How much of the log is read at a time: what is wanted may be the first record of many."""
+"""Bytes of the log read at a time: the reader may want only the first of many records."""
 
 SCAN_BYTES_MAX = 8 << 20
-"""How much of the log is looked through in one turn of the loop where nothing in it may be shown."""
+"""Bytes of the log scanned in one loop iteration if no record in them is visible to the reader."""
 
 RECORDS_MAX = 1_000
-"""Records that are decoded in one turn of the loop, unless the reader wants fewer."""
+"""Records decoded in one loop iteration, unless the reader wants fewer."""
 
 
-class Found(NamedTuple):
-    """What was read; the next read starts at `next_offset`. `is_opening`: the reader is called when it can go on."""
+class FoundRecords(NamedTuple):
+    """Result of a read; the next one starts at `next_offset`. `is_opening`: the reader is called when it can
+    continue."""
 
     records: list[Record]
     next_offset: int
@@ -58,7 +59,7 @@ class _Read:
         return not is_full and not self.is_opening
 
     def take(self, slice_: Slice, isolation: Isolation) -> None:
-        """The records of a run of batches, as far as they are wanted."""
+        """Take the wanted records from a run of batches."""
         content = memoryview(slice_.read())
         position = 0
         while position < len(content) and self.wants_more:
@@ -111,8 +112,8 @@ def read_records(
     *,
     records_max: int = RECORDS_MAX,
     bytes_max: int = STEP_BYTES,
-) -> Found:
-    """Records from an offset on that such a reader may see; the first one even if it is larger than `bytes_max`."""
+) -> FoundRecords:
+    """Visible records from an offset on; the first one even if it is larger than `bytes_max`."""
     read = _Read(partition, offset, records_max, bytes_max, when_opened)
     scanned_bytes = 0
     while read.wants_more and scanned_bytes < SCAN_BYTES_MAX:
@@ -120,17 +121,17 @@ def read_records(
         scanned_bytes += _step(read, isolation)
         if read.offset == before:
             break
-    return Found(read.records, read.offset, read.is_opening)
+    return FoundRecords(read.records, read.offset, read.is_opening)
 
 
 def _step(read: _Read, isolation: Isolation) -> int:
-    """Read on by one run of batches, or past damage; returns how many bytes were looked through."""
+    """Read one run of batches, or skip damage; returns the number of bytes scanned."""
     partition, offset = read.partition, read.offset
     for step_bytes in (min(read.left_bytes, STEP_BYTES), 1):
         try:
             slice_ = partition.read(offset, step_bytes, isolation)
         except CorruptBatch as error:
-            failure = error  # it may lie behind batches that are whole: those are read one by one
+            failure = error  # intact batches may precede it: read those one by one
             continue
         if slice_ is None:
             return 0
@@ -148,7 +149,7 @@ def read_committed(
     bytes_max: int,
     when_opened: Opened = lambda: None,
     records_max: int = RECORDS_MAX,
-) -> Found:
+) -> FoundRecords:
     """Records from an offset on, without those of aborted transactions."""
     return read_records(
         partition,
@@ -161,7 +162,7 @@ def read_committed(
 
 
 async def every_committed(partition: Partition, offset: int, bytes_max: int) -> AsyncIterator[Record]:
-    """Every record from an offset up to the end there is, in steps that let others have their turn."""
+    """Every committed record from an offset to the current end; yields to other tasks between steps."""
     while True:
         found = await read_opened(partition, max(offset, partition.start_offset), bytes_max)
         for record in found.records:
@@ -174,8 +175,8 @@ async def every_committed(partition: Partition, offset: int, bytes_max: int) -> 
 
 async def read_opened(
     partition: Partition, offset: int, bytes_max: int, records_max: int = RECORDS_MAX
-) -> Found:
-    """Some committed records from an offset on; waits where a batch has to be opened in a worker."""
+) -> FoundRecords:
+    """Some committed records from an offset on; waits if a batch must be opened in a worker."""
     while True:
         opened = asyncio.Event()
         found = read_committed(partition, offset, bytes_max, opened.set, records_max)
@@ -186,14 +187,14 @@ async def read_opened(
 
 
 def end_of(partition: Partition, isolation: Isolation) -> int:
-    """The offset behind the last record that such a reader may see."""
+    """The offset after the last record visible at this isolation level."""
     if isolation is Isolation.READ_COMMITTED:
         return partition.last_stable_offset
     return partition.high_watermark
 
 
 def is_aborted(partition: Partition, header: BatchHeader) -> bool:
-    """Does this batch belong to a transaction that was aborted?"""
+    """Whether this batch belongs to an aborted transaction."""
     return header.is_transactional and any(
         one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
         for one in partition.aborted_between(header.base_offset, header.next_offset)

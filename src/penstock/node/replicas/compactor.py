@@ -1,4 +1,4 @@
-"""One round of compaction of one log, beside the loop. Never decides what a topic wants: its config says."""
+"""One compaction round of one log. The rewrite runs in a worker thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("penstock.compaction")
 async def compact(
     runtime: Runtime, log: Log, config: CompactionConfig, limit_offset: int, report: Report
 ) -> bool:
-    """Compact what is worth it; True when something was. The rewriting happens in a worker thread."""
+    """Compact the log if it is dirty enough; True if it was compacted."""
     plan = choose(log, config, runtime.clock.now_ms(), limit_offset)
     if plan is None:
         return False
@@ -28,7 +28,7 @@ async def compact(
     if not install(log, plan, result):
         return False
     logger.info(
-        "compacted",
+        "log compacted",
         extra={
             "directory": log.directory,
             "records_dropped": result.records_dropped,

@@ -1,4 +1,4 @@
-"""Reports places of a log that cannot be read, each once. Never decides what a reader does about one."""
+"""Logs unreadable parts of a partition, each once. Readers decide how to continue."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import logging
 logger = logging.getLogger("penstock.partition")
 
 REPORTED_MAX = 1_000
-"""Places of one partition that are remembered; beyond it the oldest may be reported again."""
+"""Reported parts remembered per partition; beyond it the oldest may be reported again."""
 
 
 class Damage:
-    """The unreadable places of one partition that were reported."""
+    """The unreadable parts of one partition that were reported."""
 
     __slots__ = ("_partition", "_reported", "_topic")
 
@@ -21,10 +21,10 @@ class Damage:
         self._reported: dict[object, None] = {}
 
     def skip(self, offset: int, next_offset: int, why: object) -> None:
-        """A reader passes over records because their batch cannot be opened."""
+        """A reader skips records because their batch cannot be decoded."""
         if self._is_new(offset):
             logger.error(
-                "records %d to %d cannot be read, readers skip them: %s",
+                "cannot decode records %d to %d, readers skip them: %s",
                 offset,
                 next_offset - 1,
                 why,
@@ -32,14 +32,20 @@ class Damage:
             )
 
     def refuse(self, offset: int, why: object) -> None:
-        """A read of whole batches is refused because one does not match its checksum."""
+        """A read of whole batches fails because a batch does not match its checksum."""
         if self._is_new(("checksum", offset)):
-            logger.error("a damaged batch was not served: %s", why, extra=self._fields(offset))
+            logger.error(
+                "batch does not match its checksum, reads of it fail: %s", why, extra=self._fields(offset)
+            )
 
     def retain(self, why: str) -> None:
-        """Compaction leaves something as it is because it cannot be opened."""
+        """Compaction retains a batch unchanged because it cannot be decoded."""
         if self._is_new(why):
-            logger.warning("compaction: %s", why, extra={"topic": self._topic, "partition": self._partition})
+            logger.warning(
+                "compaction retained a damaged batch: %s",
+                why,
+                extra={"topic": self._topic, "partition": self._partition},
+            )
 
     def _fields(self, offset: int) -> dict[str, str | int]:
         return {"topic": self._topic, "partition": self._partition, "offset": offset}

@@ -1,4 +1,4 @@
-"""Who wants to be told of a change. Each is called once per turn of the loop, however often something changed in it."""
+"""Change listeners. Each is called at most once per loop iteration, however many changes it brings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Listeners:
         self._loop = asyncio.get_running_loop()
         self._is_due = False
         self.listening: dict[Callable[[], None], None] = {}
-        """In the order in which they came; empty: nobody need be told."""
+        """In the order of registration."""
 
     def add(self, listener: Callable[[], None]) -> None:
         self.listening[listener] = None
@@ -24,13 +24,13 @@ class Listeners:
         self.listening.pop(listener, None)
 
     def notify_soon(self) -> None:
-        """Something changed: everybody is called in the next turn of the loop."""
+        """Call all listeners in the next loop iteration."""
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self.notify)
 
     def notify(self) -> None:
-        """Call everybody now."""
+        """Call all listeners now."""
         self._is_due = False
         for listener in list(self.listening):
             listener()

@@ -1,7 +1,7 @@
-"""Callbacks that wait for an offset to be reached: told so, told of a failure, or timed out. Never moves an offset.
+"""Callbacks that wait for an offset: called when it is reached, on failure, or on timeout.
 
-One timer serves all of them: it is armed for the earliest deadline that it has seen and left alone when a callback is
-settled before, so that a request which is answered in time costs no timer of its own.
+One timer serves all of them: it is set for the earliest deadline and not changed when a callback is settled earlier,
+so that a request answered in time costs no timer of its own.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from math import inf
 from penstock.core.errors import BrokerError, TimedOut
 
 Settled = Callable[[BrokerError | None], None]
-"""Called once: None when the records are as safe as was asked for, else what went wrong."""
+"""Called once: with None when the records are as durable as requested, or with the error."""
 
 EXPIRY_STEP_S = 0.01
-"""Time-outs are looked for at most this often, so that many different deadlines cost little. They may be late by it."""
+"""Minimum interval between checks for timeouts, so that many deadlines cost little. Timeouts may be late by it."""
 
 _NOBODY: deque[tuple[int, float, Settled]] = deque(maxlen=0)
-"""What everybody has who never waited: a deque takes 600 bytes, and most of a node's partitions are idle."""
+"""Shared by all instances without waits: a deque takes 600 bytes, and most partitions of a node are idle."""
 
 
 class OffsetWaits:
-    """Who waits for one offset of one partition to be reached."""
+    """The callbacks that wait for offsets of one partition."""
 
     __slots__ = ("_expires_s", "_goal", "_loop", "_name", "_now_s", "_timer", "pending")
 
@@ -37,7 +37,7 @@ class OffsetWaits:
         self._expires_s = inf
         """When the timer fires."""
         self.pending: deque[tuple[int, float, Settled]] = _NOBODY
-        """(offset, deadline, callback), in the order in which they came: mostly that of their offsets."""
+        """(offset, deadline, callback) in order of arrival, which is mostly offset order."""
 
     def add(self, offset: int, settled: Settled, timeout_ms: int) -> None:
         """Call back once `offset` is reached, or with TimedOut after `timeout_ms`; 0 or less sets no deadline."""
@@ -51,18 +51,18 @@ class OffsetWaits:
         self.pending.append((offset, deadline_s, settled))
 
     def settle(self, reached_offset: int) -> None:
-        """Everything before an offset counts now."""
+        """Call the callbacks for offsets up to `reached_offset`."""
         pending = self.pending
         while pending and pending[0][0] <= reached_offset:
             pending.popleft()[2](None)
 
     def fail(self, error: BrokerError, after_offset: int = -1) -> None:
-        """Tell those who wait for more than `after_offset` that it will not come."""
+        """Call the callbacks for offsets after `after_offset` with the error."""
         for _, _, settled in self._take([one[0] > after_offset for one in self.pending]):
             settled(error)
 
     def close(self) -> None:
-        """No more timers."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._expires_s = None, inf
@@ -73,7 +73,7 @@ class OffsetWaits:
         self._timer = self._loop.call_at(deadline_s, self._expire)
 
     def _expire(self) -> None:
-        """Time out those whose deadline has passed and arm the timer for the rest."""
+        """Time out the callbacks whose deadline has passed, and set the timer for the rest."""
         now_s = self._now_s()
         self._timer, self._expires_s = None, inf
         late = self._take([one[1] <= now_s for one in self.pending])
@@ -89,7 +89,8 @@ class OffsetWaits:
             )
 
     def _take(self, is_taken: list[bool]) -> list[tuple[int, float, Settled]]:
-        """Remove some and return them. The deque stays the same: `settle` may be at work on it further up."""
+        """Remove the selected entries and return them. Modifies the deque in place: `settle` may be iterating over it
+        further up the stack."""
         pending = list(self.pending)
         self.pending.clear()
         self.pending.extend(one for one, taken in zip(pending, is_taken, strict=True) if not taken)

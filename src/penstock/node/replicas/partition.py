@@ -1,6 +1,6 @@
-"""The waist's view of a partition: what producers append, what readers are given. Never decides about topics.
+"""A partition as the waist uses it: appends of producers, reads of consumers.
 
-Everything that replicas have in common (role, flushing, committing, waiting) is in `replicas/replica`.
+What all replicas share (role, flushing, committing, waiting) is in `replicas/replica`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from penstock.node.runtime.workers import run_blocking
 
 
 class Appended(NamedTuple):
-    """Where a batch went. It is acknowledged once `end_offset` is flushed or committed, as the producer asked for."""
+    """Offsets of an appended batch. It is acknowledged once `end_offset` is flushed or committed, depending on
+    acks."""
 
     base_offset: int
     end_offset: int
@@ -59,36 +60,34 @@ class Partition(Replica):
         self.admission = Admission(repr(self), config, self._runtime.clock)
 
     def check_epoch(self, epoch: int) -> None:
-        """A caller that states an epoch must state the current one."""
+        """Raise unless the caller's epoch, if it states one, is the current leader epoch."""
         if epoch == NO_EPOCH or epoch == self.leader_epoch:
             return
         if epoch < self.leader_epoch:
-            raise Fenced(f"{self}: epoch {epoch} is over, the leader epoch is {self.leader_epoch}")
-        raise UnknownEpoch(
-            f"{self}: epoch {epoch} is not known here yet, the leader epoch is {self.leader_epoch}"
-        )
+            raise Fenced(f"{self}: epoch {epoch} is stale, the leader epoch is {self.leader_epoch}")
+        raise UnknownEpoch(f"{self}: epoch {epoch} is not known yet, the leader epoch is {self.leader_epoch}")
 
-    # -- appending
+    # -- append
 
     def append(self, batch: memoryview, acks: int = Acks.ALL, *, in_transaction: bool = False) -> Appended:
-        """Check one producer's batch and write it. The bytes are stamped in place and not needed afterwards.
+        """Validate a producer's batch and append it. The bytes are stamped in place and not needed afterwards.
 
-        However long the checks take: for batches that are not compressed. Others are admitted first, apart.
+        Validates on the loop however long that takes, so only for uncompressed batches.
         """
         self.check_leading()
         admitted = self.admission.now(batch, acks) or self.admission.work(batch, acks)()
         return self.append_admitted(admitted, in_transaction=in_transaction)
 
     def append_admitted(self, admitted: Admitted, *, in_transaction: bool = False) -> Appended:
-        """Write a batch that was checked.
+        """Append a validated batch.
 
-        `in_transaction`: the coordinator has vouched for the transaction that the batch says it belongs to.
+        `in_transaction`: the coordinator has vouched for the transaction of the batch.
         """
         if self.failure is not None or not self.is_leader:
             self.check_leading()
         batch, header, now_ms = admitted
         if header.attributes & TRANSACTIONAL and not in_transaction:
-            raise NoTransactionalId(f"{self}: a batch of a transaction came without its transactional id")
+            raise NoTransactionalId(f"{self}: a transactional batch was produced without a transactional id")
         if header.producer_id >= 0:
             repeated = self.log.producers.check(header)
             if repeated is not None:
@@ -98,7 +97,7 @@ class Partition(Replica):
         return Appended(offset, offset + header.last_offset_delta + 1, append_time_ms)
 
     def append_own(self, batch: bytearray) -> Appended:
-        """Write a batch that the broker has just made for itself: there is nothing to prove or to refuse in it."""
+        """Append a batch that the broker itself has built, without validation."""
         self.check_leading()
         header = decode_header(batch)
         offset = self._write(self.log.append, memoryview(batch), header, self._runtime.clock.now_ms())
@@ -107,9 +106,9 @@ class Partition(Replica):
     def append_marker(
         self, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool = False
     ) -> Appended | None:
-        """End the transaction that a producer has open here, and fence its older epochs; None if that was done before.
+        """End the open transaction of a producer and fence its older epochs; None if the marker was written before.
 
-        A marker of an old epoch is refused: it must not touch a newer transaction.
+        A marker of an old epoch is rejected: it must not end a newer transaction.
         """
         self.check_leading()
         log = self.log
@@ -120,17 +119,17 @@ class Partition(Replica):
         offset = self._write(log.append, memoryview(batch), decode_header(batch), now_ms)
         return Appended(offset, offset + 1, NO_TIMESTAMP)
 
-    # -- reading
+    # -- read
 
     @property
     def last_stable_offset(self) -> int:
-        """Readers of committed records see everything before it."""
+        """read_committed readers see everything before it."""
         return self.log.stable().offset
 
     def read(
         self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> Slice | None:
-        """Whole batches from `offset` on that readers may see; None when there are none yet."""
+        """Whole visible batches from `offset` on; None if there are none yet."""
         if self.failure is not None:
             self.check_online()
         try:
@@ -145,7 +144,8 @@ class Partition(Replica):
     def open_payload(
         self, place: tuple[File, int], raw: memoryview, header: BatchHeader, when_opened: Opened
     ) -> Payload | None:
-        """The records of a batch that lies there, or None until a worker has unfolded them; then one is called."""
+        """The decompressed records of the batch at `place`; None while a worker decompresses it, then `when_opened` is
+        called."""
         runtime, bytes_max = self._runtime, self.config.message_bytes_max
         return runtime.payloads.open(runtime.workers, place, raw, header, bytes_max, when_opened)
 
@@ -153,13 +153,13 @@ class Partition(Replica):
         return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.high_watermark_mark
 
     def aborted_between(self, start: int, end: int) -> list[Aborted]:
-        """The aborted transactions that a reader of the offsets from `start` up to `end` has to leave out."""
+        """The aborted transactions that overlap the offsets from `start` up to `end`."""
         return self.log.transactions.aborted_between(start, end)
 
     def find_time(
         self, time_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> TimedOffset | None:
-        """The first record at or after a time."""
+        """The first record at or after a timestamp."""
         self.check_online()
         return find_time(self.log, time_ms, self._limit(isolation), self.config.message_bytes_max)
 
@@ -177,10 +177,10 @@ class Partition(Replica):
         self.check_online()
         return self.log.epochs.end_of(epoch, self.log.end_offset)
 
-    # -- deleting
+    # -- delete
 
     async def delete_records(self, before_offset: int) -> int:
-        """Forget everything before an offset (-1: before the high watermark); returns the new start offset."""
+        """Delete all records before an offset (-1: before the high watermark); returns the new start offset."""
         if self.config.cleanup_compact and not self.config.cleanup_delete:
             raise AgainstPolicy(
                 f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"

@@ -1,9 +1,9 @@
-"""One copy of a partition on this node: its log, its role, and who waits on it. Never decides which role or epoch.
+"""One replica of a partition on this node: its log, role, waits and listeners. Others decide its role and epoch.
 
-Two offsets follow the end of the log. Before `flushed_offset` records are as durable on this node as the topic
-promises; before the high watermark they are committed: readers see them. A leader without other replicas commits what
-it has flushed; a follower is told what its leader has committed. The loop never waits for the disk; what waits are
-callbacks, in the order of their offsets.
+Two offsets follow the end of the log. Records before `flushed_offset` are as durable on this node as the topic
+requires; records before the high watermark are committed, so readers see them. A leader without other replicas commits
+what it has flushed; a follower gets the high watermark from its leader. The loop never blocks on the disk: callbacks
+wait for offsets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Append = Callable[[memoryview, BatchHeader, int, int], int]
 
 
 class Replica:
-    """A log with a role, waiters and listeners. It takes no records before `lead` or `follow` gives it a role."""
+    """A log with a role, waits and listeners. Accepts no records before `lead` or `follow`."""
 
     def __init__(self, topic: Topic, index: int, log: Log, config: TopicConfig, runtime: Runtime) -> None:
         self.topic = topic.name
@@ -42,7 +42,7 @@ class Replica:
         self.is_leader = False
         self.failure: BrokerError | None = None
         self.flushed_offset = log.synced_offset
-        """Everything before it is as durable on this node as the topic promises."""
+        """Everything before it is as durable on this node as the topic requires."""
         self._is_full = False
         self._flusher = Flusher(log, runtime, self._synced, self._sync_failed)
         self._flush_waits = OffsetWaits(repr(self), "flushed")
@@ -59,7 +59,7 @@ class Replica:
         return f"{self.topic}-{self.index}"
 
     def configure(self, config: TopicConfig) -> None:
-        """Adopt new settings of the topic; they count from the next batch on, and for flushing at once."""
+        """Apply new topic settings; they affect the next batch, and flushing immediately."""
         self._adopt(config)
         self._flusher.unschedule()
         if not self.log.is_dirty:
@@ -75,17 +75,17 @@ class Replica:
         segment_ms = max(1, config.segment_ms - jitter_ms)
         self.log.limits = LogLimits(config.segment_bytes, segment_ms, config.index_interval_bytes)
 
-    # -- the role
+    # -- role
 
     def lead(self, epoch: int) -> None:
-        """Take records from producers, in this epoch. Whoever decides the epoch has made it durable before."""
+        """Accept records from producers in this epoch, which the caller has made durable before."""
         assert epoch >= self.leader_epoch, (self, epoch, self.leader_epoch)
         self.leader_epoch, self.is_leader = epoch, True
         self.log.begin_epoch(epoch)
         self.advance_high_watermark(self.flushed_offset)
 
     def follow(self, epoch: int) -> None:
-        """Take batches from the replica that leads in this epoch. Whoever waits here is told to look for it."""
+        """Accept batches from the leader of this epoch. Pending waits fail with NotLeader."""
         assert epoch >= self.leader_epoch, (self, epoch, self.leader_epoch)
         self.leader_epoch, self.is_leader = epoch, False
         moved = NotLeader(f"{self}: another broker leads this partition since epoch {epoch}")
@@ -97,7 +97,7 @@ class Replica:
             raise Offline(f"{self} is offline: {self.failure}")
 
     def check_leading(self) -> None:
-        """Only a leader that is online takes records from producers."""
+        """Raise unless this replica is online and leads."""
         self.check_online()
         if not self.is_leader:
             raise NotLeader(f"{self}: this broker does not lead the partition")
@@ -118,17 +118,17 @@ class Replica:
 
     @property
     def recovery_point(self) -> int:
-        """What the next start may rely on. Not more than what is committed: a follower may have to truncate the rest,
-        and a log that is shorter than its recovery point refuses to open."""
+        """Everything before it is synced and committed. Uncommitted records are excluded: a follower may have to
+        truncate them, and a log shorter than its recovery point fails to open."""
         return min(self.log.synced_offset, self.log.high_watermark)
 
-    # -- writing
+    # -- append
 
     def append_replicated(self, batch: memoryview) -> int:
-        """Write a batch as the leader wrote it: same bytes, same offset, same epoch. It must be the next one; returns
-        the offset behind it.
+        """Append a batch exactly as the leader wrote it: same bytes, offset and epoch. It must be the next one;
+        returns the offset after it.
 
-        Nothing but damage is refused: the leader has decided about everything else, also the producer's sequence.
+        Only damaged batches are rejected: the leader has validated everything else, including producer sequences.
         """
         self.check_online()
         assert not self.is_leader, f"{self} leads in epoch {self.leader_epoch} and follows nobody"
@@ -147,7 +147,7 @@ class Replica:
             raise
         if self._is_full:
             self._is_full = False
-            logger.info("disk space is available again, writes are accepted", extra=self._names)
+            logger.info("disk space is available again, accepting writes", extra=self._names)
         if self._append_listeners.listening:
             self._append_listeners.notify_soon()
         config = self.config
@@ -155,24 +155,26 @@ class Replica:
             if not self._flusher.is_pending:
                 self._flusher.request()
         else:
-            self._flushed(self.log.end_offset)
+            if self._flush_waits.pending or not self.is_leader:
+                self._flushed(self.log.end_offset)
+            else:
+                self.flushed_offset = self.log.end_offset
+                self.advance_high_watermark(self.flushed_offset)
             if config.durability is Durability.INTERVAL:
                 self._flusher.schedule(header.count, config.flush_ms, config.flush_messages)
         return offset
 
     def _note_full(self, error: DiskFull) -> None:
-        """Say so once, not for every write that is refused."""
+        """Log it once, not for every rejected write."""
         if not self._is_full:
             self._is_full = True
-            logger.error(
-                "disk is full, writes are refused until there is space: %s", error, extra=self._names
-            )
+            logger.error("disk is full, rejecting writes until space is freed: %s", error, extra=self._names)
 
-    # -- flushing
+    # -- flush
 
     def when_flushed(self, offset: int, settled: Settled, timeout_ms: int = 0) -> None:
-        """Call back once everything before `offset` is as durable on this node as the topic promises; with TimedOut
-        after `timeout_ms`, unless that is 0 or less. The records stay in the log then, and may become durable."""
+        """Call back once everything before `offset` is flushed; with TimedOut after `timeout_ms`, unless that is 0 or
+        less. After a timeout the records stay in the log and may still become durable."""
         if self.failure is not None:
             settled(Offline(f"{self} is offline: {self.failure}"))
         elif self.flushed_offset >= offset:
@@ -181,15 +183,15 @@ class Replica:
             self._flush_waits.add(offset, settled, timeout_ms)
 
     def start_sync(self) -> None:
-        """Sync what is dirty, whatever the topic's durability; a sync that is under way is followed by another."""
+        """Sync what is dirty, whatever the topic's durability; if a sync is running, another one follows it."""
         self._flusher.start()
 
     async def sync_dirty(self) -> None:
-        """Wait until everything that is dirty now is on disk, or the partition has failed."""
+        """Wait until everything that is dirty now is synced, or the partition has failed."""
         await self._flusher.sync_dirty()
 
     async def sync_to(self, offset: int) -> None:
-        """Wait until everything before `offset` is on disk, whatever the topic's durability; raises if it cannot be."""
+        """Wait until everything before `offset` is synced, whatever the topic's durability; raises if that fails."""
         while self.failure is None and self.log.synced_offset < offset:
             if offset > self.log.end_offset:
                 raise self._truncated()
@@ -197,13 +199,14 @@ class Replica:
         self.check_online()
 
     async def sync_recovered(self) -> None:
-        """What recovery found must be as durable as it will be called, before anyone reads it."""
+        """Sync what recovery found before it becomes readable."""
         await self._flusher.sync_dirty()
         if self.failure is None:
             self._flushed(self.log.synced_offset)
 
     def _synced(self) -> None:
-        """A sync is done. If the log was truncated meanwhile, `synced_offset` has not moved and the next one counts."""
+        """A sync has ended. If the log was truncated meanwhile, `synced_offset` has not moved and the next sync
+        counts."""
         if self.failure is not None:
             return
         if self.log.synced_offset > self.flushed_offset:
@@ -212,7 +215,7 @@ class Replica:
             self._flusher.start()
 
     def _flushed(self, offset: int) -> None:
-        """Everything before `offset` is as durable here as promised. Without other replicas that commits it.
+        """Everything before `offset` is flushed. Without other replicas that commits it.
 
         It is committed before anybody is told: an answer to the producer lets the next request of its connection start,
         and that may read the record.
@@ -224,17 +227,17 @@ class Replica:
             self._flush_waits.settle(offset)
 
     def _sync_failed(self, outcome: BaseException) -> None:
-        """Whatever kept the sync from ending well, a later one cannot make up for it."""
+        """Take the partition offline: a later sync cannot make up for one that failed."""
         if isinstance(outcome, BrokerError):
             self.fail(outcome)
             return
         self.fail(DiskFailed(f"the flush of {self} crashed: {outcome!r}"))
         raise outcome
 
-    # -- committing
+    # -- commit
 
     def when_committed(self, offset: int, settled: Settled, timeout_ms: int = 0) -> None:
-        """As `when_flushed`, once the high watermark has reached `offset`."""
+        """Like `when_flushed`, once the high watermark has reached `offset`."""
         if self.failure is not None:
             settled(Offline(f"{self} is offline: {self.failure}"))
         elif self.log.high_watermark >= offset:
@@ -243,13 +246,19 @@ class Replica:
             self._commit_waits.add(offset, settled, timeout_ms)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Commit everything before `offset`, a batch boundary: readers may see it, and whoever waits for it is told."""
+        """Commit everything before `offset`, a batch boundary: it becomes readable, and waiting callbacks are
+        called."""
         log = self.log
         try:
             log.advance(offset)
-        except BrokerError as error:  # the boundary had to be searched for in a file
+        except BrokerError as error:  # the boundary had to be looked up in a file
             if error.retriable:
-                logger.warning("high watermark stays at %d: %s", log.high_watermark, error, extra=self._names)
+                logger.warning(
+                    "cannot advance the high watermark from %d; the next flush retries: %s",
+                    log.high_watermark,
+                    error,
+                    extra=self._names,
+                )
             else:
                 self.fail(error)
             return
@@ -261,26 +270,26 @@ class Replica:
     # -- listeners
 
     def add_listener(self, listener: Callable[[], None]) -> None:
-        """Call back, once per turn of the loop, when readers may see more: the high watermark has moved."""
+        """Call back, once per loop iteration, when the high watermark has advanced."""
         self._watermark_listeners.add(listener)
 
     def remove_listener(self, listener: Callable[[], None]) -> None:
         self._watermark_listeners.remove(listener)
 
     def add_append_listener(self, listener: Callable[[], None]) -> None:
-        """The same when the log has grown: other replicas copy records before readers see them."""
+        """The same when the log has grown: other replicas fetch records before they are committed."""
         self._append_listeners.add(listener)
 
     def remove_append_listener(self, listener: Callable[[], None]) -> None:
         self._append_listeners.remove(listener)
 
-    # -- shrinking and ending
+    # -- truncate and close
 
     def truncate(self, offset: int) -> None:
-        """Cut the log at the batch that reaches behind `offset`, because the leader's log differs from there on.
+        """Truncate the log at the batch that contains `offset`, because it diverges from the leader's log there.
 
-        Whoever waits for a record that is cut is told so. Blocks on the disk. Below the recovery point that was last
-        saved the owner of that file lowers it first.
+        Waits for truncated records fail. Blocks on the disk. The caller lowers a saved recovery point above `offset`
+        first.
         """
         self.check_online()
         try:
@@ -299,11 +308,11 @@ class Replica:
         )
 
     def fail(self, error: BrokerError) -> None:
-        """Take the partition offline. What was not durable is never acknowledged and never read."""
+        """Take the partition offline. Records that were not durable are never acknowledged and never served."""
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical("partition is offline: %s", error, extra=self._names)
+        logger.critical("partition is offline until a restart: %s", error, extra=self._names)
         self._settle_all(Offline(f"{self} is offline: {error}"))
 
     def _settle_all(self, error: BrokerError) -> None:
@@ -315,19 +324,23 @@ class Replica:
         self._watermark_listeners.notify()
 
     async def settle(self) -> bool:
-        """Before a clean stop: sync everything, save what spares the next start work. False when a sync failed."""
+        """Before a clean shutdown: sync everything and save the log's state. False if a sync failed."""
         await self.sync_dirty()
         if self.failure is None:
             try:
                 self.log.save_state()
             except (DiskFull, DiskFailed, OutOfDescriptors) as error:
-                logger.warning("%r: the next start has to rebuild its state: %s", self, error)
+                logger.warning(
+                    "cannot save the state of the log; the next start rebuilds it: %s",
+                    error,
+                    extra=self._names,
+                )
             except BrokerError as error:
                 self.fail(error)
         return self.failure is None
 
     def close(self, error: BrokerError) -> None:
-        """No more work: whoever still waits is told `error`."""
+        """Close the log; pending waits fail with `error`."""
         self.failure = error
         self._settle_all(error)
         self.log.close()

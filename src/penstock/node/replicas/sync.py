@@ -1,7 +1,6 @@
-"""Runs a log's sync plan: data first, then the names. Never retries a sync that failed: it is not a sync.
+"""Runs a log's sync plan: data first, then directory entries. Never retries a failed sync: the data may be lost.
 
-Not being able to *open* a file or directory is something else: nothing was synced and nothing is lost, so the plan
-waits until there is a descriptor again.
+Failing to *open* a file or directory is different: nothing is lost, so the plan waits until a descriptor is free.
 """
 
 from __future__ import annotations
@@ -20,38 +19,38 @@ from penstock.node.runtime.workers import run_blocking
 logger = logging.getLogger("penstock.sync")
 
 OPEN_RETRY_S = 0.1
-"""How long a sync waits for a descriptor before it tries again."""
+"""Delay between attempts to open a file for its sync."""
 
 
 def run_sync(files: Files, plan: SyncPlan, pause: Callable[[float], None] = sleep) -> float:
-    """Blocks until all of the plan is on stable storage; returns the seconds it took. Runs in a worker thread."""
+    """Blocks until the whole plan is on stable storage; returns the seconds it took. Runs in a worker thread."""
     started_s = perf_counter()
     for file in plan.files:
-        _once_open(file.sync, pause)
+        _sync_when_open(file.sync, pause)
     for directory in plan.directories:
-        _once_open(partial(files.sync_dir, directory), pause)
+        _sync_when_open(partial(files.sync_dir, directory), pause)
     return perf_counter() - started_s
 
 
-def _once_open(sync: Callable[[], None], pause: Callable[[float], None]) -> None:
-    """Sync; wait for a descriptor as long as there is none."""
-    is_told = False
+def _sync_when_open(sync: Callable[[], None], pause: Callable[[float], None]) -> None:
+    """Sync; waits while no descriptor is free."""
+    is_logged = False
     while True:
         try:
             sync()
         except OutOfDescriptors as error:
-            if not is_told:
+            if not is_logged:
                 logger.warning(
                     "sync delayed until a file descriptor is free; acknowledgements wait for it: %s", error
                 )
-                is_told = True
+                is_logged = True
             pause(OPEN_RETRY_S)
         else:
             return
 
 
 async def sync_log(runtime: Runtime, log: Log) -> None:
-    """Sync what is dirty. What readers may see is up to the caller."""
+    """Sync what is dirty. The caller advances the high watermark."""
     plan = log.take_dirty()
     if plan.files or plan.directories:
         took_s = await run_blocking(runtime.workers, partial(run_sync, runtime.files, plan))

@@ -1,4 +1,5 @@
-"""Records of a log by their time. Never unfolds a large batch on the loop: it returns what a worker has to do."""
+"""Looks up records by timestamp. Large batches are not decompressed on the loop: it returns a function for a
+worker."""
 
 from __future__ import annotations
 
@@ -14,17 +15,18 @@ from penstock.core.records.lookup import first_at_or_after
 
 
 class TimedOffset(NamedTuple):
-    """A record found by its time."""
+    """A record found by its timestamp."""
 
     offset: int
     timestamp_ms: int
     leader_epoch: int
     search: Callable[[], TimedOffset] | None = None
-    """Finds the exact record, in a worker. Until then this is its batch: a reader starts early and misses nothing."""
+    """Finds the exact record, in a worker. Without it the offset is that of the batch: a reader starts early and
+    misses nothing."""
 
 
 def find_time(log: Log, time_ms: int, limit: BatchBoundary, batch_bytes_max: int) -> TimedOffset | None:
-    """The first record at or after a time, of those before `limit`."""
+    """The first record at or after a timestamp, before `limit`."""
     found = log.find_time(time_ms, limit)
     if found is None:
         return None
@@ -40,7 +42,7 @@ def _look(
     decompressed_bytes_max: int,
     search: Callable[[], TimedOffset] | None = None,
 ) -> TimedOffset:
-    # Not a closure over its own search: such a cycle would hold the batch until the garbage is collected.
+    # Not a closure over its own search: the reference cycle would hold the batch until the garbage collector runs.
     nearest = first_at_or_after(found.raw, found.header, time_ms, start_offset, decompressed_bytes_max)
     return TimedOffset(
         nearest.offset,

@@ -1,4 +1,4 @@
-"""What the janitor does to one partition: retention and compaction. Never runs on a request's path."""
+"""Retention and compaction of one partition, called by the janitor. Never on the path of a request."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.node.runtime.runtime import Runtime
 
 
 def retain_partition(runtime: Runtime, partition: Partition, producer_expiry_ms: int) -> None:
-    """Drop segments that are too old or too much.
+    """Delete expired segments.
 
-    A last segment that is too old is closed first and goes the next time.
+    An expired active segment is rolled first and deleted in the next round.
     """
     log, config, now_ms = partition.log, partition.config, runtime.clock.now_ms()
     log.producers.expire(now_ms, producer_expiry_ms)
@@ -33,7 +33,7 @@ def retain_partition(runtime: Runtime, partition: Partition, producer_expiry_ms:
 
 
 async def compact_partition(runtime: Runtime, partition: Partition) -> bool:
-    """Compact what is worth it, if the topic wants that; True when something was. One round at a time."""
+    """Compact the log if the topic is compacted and dirty enough; True if it was. One round at a time."""
     log, config, now_ms = partition.log, partition.config, runtime.clock.now_ms()
     if not config.cleanup_compact:
         return False

@@ -1,1 +1,1 @@
-"""What every part of a node stands on: files, clock, worker threads, time slices of the loop, meters."""
+"""Services used by every part of a node: files, clock, worker threads, loop slices, meters."""

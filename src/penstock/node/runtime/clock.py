@@ -1,4 +1,4 @@
-"""The real world's time and chance. Never used by the core, which is given them."""
+"""System clock and entropy. The core gets both as arguments."""
 
 from __future__ import annotations
 

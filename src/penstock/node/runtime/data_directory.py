@@ -1,7 +1,7 @@
-"""The data directory as a whole: makes it durable and private before anything is written. Never looks into a log.
+"""Creates the data directory, durable and private, before anything is written to it.
 
-Only the user that runs the broker may read what it stores: directories are 0700 and files 0600. A directory that was
-there before keeps its own mode, because the operator chose it; what Penstock made inside is tightened.
+Only the user that runs the broker can read its data: directories are 0700 and files 0600. An existing data directory
+keeps its mode, because the operator chose it; what Penstock created inside is restricted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_root(root: Path) -> None:
-    """Create the data directory and its missing parents, with names that survive a power loss. Raises OSError."""
+    """Create the data directory and its missing parents, and sync their directory entries. Raises OSError."""
     missing = []
     at = root.absolute()
     while not at.exists():
@@ -39,7 +39,8 @@ def _sync(directory: Path) -> None:
 
 
 def make_private(root: Path, names: tuple[str, ...]) -> None:
-    """Tighten what an earlier version made readable for others. Closed directories protect everything below them."""
+    """Restrict files that an earlier version created readable for others. A private directory protects everything
+    below it."""
     for name in names:
         path = root / name
         try:
@@ -50,8 +51,9 @@ def make_private(root: Path, names: tuple[str, ...]) -> None:
             continue
         except OSError as error:
             logger.warning(
-                "%s is readable for other users and cannot be changed: %s; run `chmod -R go= %s` as its owner",
+                "cannot restrict %s, other users can read it: %s; run `chmod -R go= %s` as its owner",
                 path,
                 error.strerror,
                 root,
+                extra={"path": str(path)},
             )

@@ -1,4 +1,4 @@
-"""Files on a real disk, with a bounded number of descriptors. Never buffers: what is appended is in the page cache."""
+"""Files on disk with a bounded number of descriptors. Unbuffered: appends go to the page cache directly."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def _disk_error(error: OSError, doing: str, path: str) -> BrokerError:
-    words = f"{doing} {path}: {error.strerror or error}"
+    message = f"{doing} {path}: {error.strerror or error}"
     if error.errno in _NO_DESCRIPTORS:
         return OutOfDescriptors(
-            f"{words}; raise the limit of open files (ulimit -n) or lower connections_max"
+            f"{message}; raise the limit of open files (ulimit -n) or lower connections_max"
         )
-    return DiskFull(words) if error.errno in _FULL else DiskFailed(words)
+    return DiskFull(message) if error.errno in _FULL else DiskFailed(message)
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -48,10 +48,11 @@ def _make_private_dir(full_path: str) -> None:
 
 
 class DiskFile:
-    """One file whose descriptor comes and goes. One thread at a time uses it; `sync` alone may come from another.
+    """One file whose descriptor may be closed and reopened. Used by one thread at a time, except for `sync`.
 
-    The descriptor may be taken away by any thread that needs room. Whoever uses it counts himself in first and looks at
-    it then; whoever takes it hides it first and looks at the count then. So one of the two always sees the other.
+    Any thread that needs a descriptor may evict this one. A user first increments the pin count, then reads the
+    descriptor; the evicting thread first hides the descriptor, then reads the pin count. So at least one of the two
+    always notices the other.
     """
 
     __slots__ = (
@@ -108,12 +109,12 @@ class DiskFile:
         self._size = end
 
     def _undo(self, fd: int) -> None:
-        """Take back a write that failed half way. If even that fails, the half batch is cut at the next start."""
+        """Undo a partial write. If that fails too, recovery truncates the partial batch at the next start."""
         try:
             os.ftruncate(fd, self._size)
         except OSError as error:
             raise DiskFailed(
-                f"cannot cut {self._full_path} back after a failed write: {error.strerror}"
+                f"cannot truncate {self._full_path} after a failed write: {error.strerror}"
             ) from error
 
     def read(self, position: int, length: int) -> bytes:
@@ -142,7 +143,7 @@ class DiskFile:
                 fd = self._files.reopen(self)
             os.ftruncate(fd, size)
         except OSError as error:
-            raise _disk_error(error, "cannot cut", self._full_path) from error
+            raise _disk_error(error, "cannot truncate", self._full_path) from error
         finally:
             self._pins -= 1
         self._size = size
@@ -155,7 +156,7 @@ class DiskFile:
                 os.fdatasync(fd)
             self._synced = max(self._synced, written)
         except OSError as error:
-            raise DiskFailed(f"cannot flush {self._full_path}: {error.strerror or error}") from error
+            raise DiskFailed(f"cannot sync {self._full_path}: {error.strerror or error}") from error
         finally:
             self._files.release(self)
 
@@ -177,14 +178,14 @@ class DiskFile:
             self._files.forget(self)
 
     def close(self) -> None:
-        """Done with it: the descriptor goes as soon as nobody has it pinned."""
+        """Close the file: the descriptor is closed as soon as it is not pinned."""
         self._gone = True
         if not self._pins:
             self._files.forget(self)
 
 
 class DiskFiles:
-    """A directory tree. Keeps at most `open_files_max` descriptors, closing the least recently opened idle ones."""
+    """A directory tree. Holds at most `open_files_max` descriptors; evicts the least recently opened idle ones."""
 
     def __init__(self, root: Path, open_files_max: int, *, read_only: bool = False) -> None:
         self._root = str(root)
@@ -216,12 +217,12 @@ class DiskFiles:
             self._make_room(len(self._open))
             return self._reserve.run(partial(os.open, full_path, flags, FILE_MODE))
         except FileNotFoundError as error:
-            raise TornSegment(f"{full_path} is not there") from error
+            raise TornSegment(f"{full_path} does not exist") from error
         except OSError as error:
             raise _disk_error(error, "cannot open", full_path) from error
 
     def _make_room(self, open_max: int) -> None:
-        """Close some idle descriptors when `open_max` are open; those without unflushed writes first."""
+        """Evict some idle descriptors if `open_max` are open; those without unsynced writes first."""
         with self._lock:
             if len(self._open) < open_max:
                 return
@@ -246,17 +247,17 @@ class DiskFiles:
             os.close(fd)
 
     def reopen(self, file: DiskFile) -> int:
-        """Give a file its descriptor back."""
+        """Reopen the descriptor of a file."""
         with self._lock:
             if file._fd is None:
                 if file._gone:
-                    raise TornSegment(f"{file._full_path} was closed and may be another file by now")
+                    raise TornSegment(f"{file._full_path} was closed and may have been replaced")
                 file._fd = self._open_fd(file._full_path, create=False)
                 self._open[file] = None
             return file._fd
 
     def hold(self, file: DiskFile) -> tuple[int | None, int]:
-        """Keep the descriptor open while another thread flushes it. A file that is gone needs no flush."""
+        """Hold the descriptor open while another thread syncs it. A closed file needs no sync."""
         with self._lock:
             file._busy += 1
             if file._gone and file._fd is None:
@@ -294,9 +295,9 @@ class DiskFiles:
         try:
             return os.stat(self._full(path)).st_size
         except FileNotFoundError as error:
-            raise TornSegment(f"{self._full(path)} is not there") from error
+            raise TornSegment(f"{self._full(path)} does not exist") from error
         except OSError as error:
-            raise _disk_error(error, "cannot look at", self._full(path)) from error
+            raise _disk_error(error, "cannot stat", self._full(path)) from error
 
     def make_dir(self, path: str) -> None:
         try:
@@ -330,7 +331,7 @@ class DiskFiles:
         try:
             usage = shutil.disk_usage(self._root)
         except OSError as error:
-            raise _disk_error(error, "cannot look at", self._root) from error
+            raise _disk_error(error, "cannot stat", self._root) from error
         return usage.total, usage.free
 
     def sync_dir(self, path: str) -> None:
@@ -341,11 +342,11 @@ class DiskFiles:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _disk_error(error, "cannot flush the directory", full_path) from error
+            raise _disk_error(error, "cannot sync the directory", full_path) from error
         try:
             os.fsync(fd)
         except OSError as error:
-            raise DiskFailed(f"cannot flush the directory {full_path}: {error.strerror}") from error
+            raise DiskFailed(f"cannot sync the directory {full_path}: {error.strerror}") from error
         finally:
             os.close(fd)
 
@@ -379,7 +380,7 @@ class DiskFiles:
 
 
 class _Reserve:
-    """A few descriptors set aside: with them files and directories can be opened when there are none left."""
+    """Reserved descriptors, for opening files and directories when the process has none left."""
 
     SIZE = 8
 
@@ -389,9 +390,9 @@ class _Reserve:
         self._fill()
 
     def run(self, opening: Callable[[], T]) -> T:
-        """Do what opens a file; if there is no descriptor left, again with those of the reserve.
+        """Run `opening`; if no descriptor is left, release the reserve and run it again.
 
-        The reserve is filled up again as soon as there are descriptors.
+        The reserve is refilled as soon as descriptors are available.
         """
         try:
             return opening()
@@ -415,7 +416,7 @@ class _Reserve:
 
 
 class DirectoryLock:
-    """Keeps a second broker out of the same data directory, for as long as this process lives."""
+    """Prevents a second broker from using the same data directory, as long as this process lives."""
 
     def __init__(self, root: Path) -> None:
         self._fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)

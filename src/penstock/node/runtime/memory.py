@@ -1,4 +1,4 @@
-"""Files in memory, for tests, notebooks and data that may be lost. Never touches a disk; gone with the process."""
+"""Files in memory, for tests, notebooks and data that may be lost with the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.core.errors import DiskFailed, TornSegment
 
 
 class MemoryFile:
-    """A growing run of bytes. Readers keep it alive after its name is gone."""
+    """A growing byte array. References keep it alive after its name is removed."""
 
     __slots__ = ("_content", "path")
 
@@ -34,19 +34,19 @@ class MemoryFile:
             self._content += bytes(size - len(self._content))
 
     def sync(self) -> None:
-        """Memory is as durable as it gets."""
+        """Nothing to sync."""
 
     def handle(self) -> int | None:
         return None
 
     def pin(self) -> None:
-        """Holding the object keeps the bytes."""
+        """Nothing to pin: the reference keeps the bytes."""
 
     def unpin(self) -> None:
         """See pin."""
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
 
 class MemoryFiles:
@@ -60,7 +60,7 @@ class MemoryFiles:
         content = self._contents.get(path)
         if content is None:
             if not create:
-                raise TornSegment(f"{path} is not there")
+                raise TornSegment(f"{path} does not exist")
             content = self._contents[path] = bytearray()
             self._enter(path)
         return MemoryFile(path, content)
@@ -88,7 +88,7 @@ class MemoryFiles:
         if source in self._directories:
             self._rename_dir(source, target)
         elif source not in self._contents:
-            raise DiskFailed(f"cannot rename {source}: it is not there")
+            raise DiskFailed(f"cannot rename {source}: it does not exist")
         elif source != target:
             self._contents[target] = self._contents[source]
             self._enter(target)
@@ -121,7 +121,7 @@ class MemoryFiles:
         return -1, -1
 
     def sync_dir(self, path: str) -> None:
-        """Memory is as durable as it gets."""
+        """Nothing to sync."""
 
     def read_whole(self, path: str) -> bytes | None:
         content = self._contents.get(path)

@@ -1,6 +1,6 @@
-"""The instruments that the node writes into: plain numbers, changed in place on the loop. Never locks, never renders.
+"""Counters and histograms that the node updates in place, on the loop, without locks.
 
-One observation costs less than half a microsecond; who observes often holds on to its histogram.
+An observation takes less than half a microsecond; hot paths cache their histogram.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ FSYNC_BOUNDS_S = (
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
 )  # fmt: skip
 
-ERRORS_TOLD: Counter[tuple[str, str]] = Counter()
-"""(door, error) → how often clients were told of it since the process started. A door's translation table is a
-function of the process and not of one node, and so is this."""
+ERRORS_SENT: Counter[tuple[str, str]] = Counter()
+"""(door, error) → how often it was sent to clients since the process started. Global like the doors' translation
+tables, not per node."""
 
 
 def count_error(door: str, error: BrokerError) -> None:
-    """A client is being told of this error. Called where a door translates errors, and nowhere else."""
-    ERRORS_TOLD[door, error.code] += 1
+    """Count an error sent to a client. Called only where a door translates errors."""
+    ERRORS_SENT[door, error.code] += 1
 
 
 class Histogram:
-    """How many observations fell below each bound, and their sum."""
+    """Counts of observations by bucket, and their sum."""
 
     __slots__ = ("bounds_s", "counts", "sum_s")
 
     def __init__(self, bounds_s: tuple[float, ...]) -> None:
         self.bounds_s = bounds_s
         self.counts = [0] * (len(bounds_s) + 1)
-        """Per bucket, not cumulative; the last one is for all beyond the last bound."""
+        """Per bucket, not cumulative; the last bucket is unbounded."""
         self.sum_s = 0.0
 
     def observe(self, seconds: float) -> None:
@@ -45,7 +45,8 @@ class Histogram:
 
 
 class Traffic:
-    """What one partition took in and gave out since it was opened. Taking in costs nothing: the log counts already."""
+    """Bytes and records in and out of one partition since it was opened. Input is derived from the log's own
+    counters."""
 
     __slots__ = ("_log", "_opened_bytes", "_opened_offset", "out_bytes")
 
@@ -61,12 +62,12 @@ class Traffic:
 
     @property
     def in_records(self) -> int:
-        """Offsets given out; the markers that end transactions are among them."""
+        """Assigned offsets, including transaction markers."""
         return self._log.end_offset - self._opened_offset
 
 
 class DoorMeter:
-    """One door's connections and the times of its calls."""
+    """Connections and request times of one door."""
 
     __slots__ = ("calls", "connections", "opened", "refused")
 
@@ -77,7 +78,7 @@ class DoorMeter:
         self.calls: dict[str, Histogram] = {}
 
     def call(self, name: str) -> Histogram:
-        """The histogram of one kind of call; to be looked up once and kept."""
+        """The histogram of one kind of call; look it up once and cache it."""
         found = self.calls.get(name)
         if found is None:
             found = self.calls[name] = Histogram(REQUEST_BOUNDS_S)
@@ -85,7 +86,7 @@ class DoorMeter:
 
 
 class Meters:
-    """All instruments of one node."""
+    """All meters of one node."""
 
     def __init__(self) -> None:
         self.fsyncs = Histogram(FSYNC_BOUNDS_S)

@@ -1,7 +1,7 @@
-"""What compressed batches unfold to, for readers of records. Small batches are unfolded at once, others in a worker.
+"""Decompresses batches for readers of records. Small batches are decompressed on the loop, others in a worker.
 
-What a worker has unfolded stays for a while, within a bound: a reader that takes a batch record by record opens it
-once. Never decodes a record.
+The results of workers are cached, so that a reader that takes a batch record by record decompresses it once. Decodes
+no records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.core.records.compression import decompress, stored_decompressed_by
 from penstock.node.runtime.workers import Workers
 
 CACHE_BYTES_MAX = 64 * 2**20
-"""What all readers together keep unfolded, and one batch more."""
+"""Maximum bytes in the cache, plus one batch."""
 
 CACHE_COUNT_MAX = 256
 
@@ -36,7 +36,7 @@ class Payload(NamedTuple):
 
 
 class Payloads:
-    """The unfolded batches of one node."""
+    """The decompressed batches of one node."""
 
     __slots__ = ("_cache", "_cached_bytes", "_opening")
 
@@ -54,9 +54,9 @@ class Payloads:
         batch_bytes_max: int,
         when_opened: Opened,
     ) -> Payload | None:
-        """The records of a batch; None when a worker opens it, and `when_opened` is called once it has.
+        """The records of a batch; None while a worker decompresses it, and then `when_opened` is called.
 
-        Raises why it cannot be opened.
+        Raises if it cannot be decompressed.
         """
         if not header.codec:
             return Payload(raw, BATCH_HEADER_BYTES)
@@ -64,14 +64,14 @@ class Payloads:
         if cached is not None:
             self._cache.move_to_end(place)
             if isinstance(cached, BrokerError):
-                raise copy(cached)  # each raise of the same object would lengthen its traceback
+                raise copy(cached)  # raising the same object again would extend its traceback
             return Payload(cached, 0)
         packed = raw[BATCH_HEADER_BYTES:]
         if len(packed) <= LOOP_COMPRESSED_BYTES_MAX:
             try:
                 return Payload(decompress(header.codec, packed, LOOP_DECOMPRESSED_BYTES_MAX), 0)
             except TooLarge:
-                pass  # a worker may unfold more
+                pass  # the limit of workers is higher
         waiting = self._opening.get(place)
         if waiting is None:
             self._opening[place] = waiting = {}

@@ -1,7 +1,6 @@
-"""What the node takes from the world.
+"""The dependencies of a node on the outside world.
 
-Clock, chance, files, worker threads; and the instruments that it is watched by. Never created inside the node; mains
-and simulators do that.
+Clock, entropy, files, worker threads, meters. Programs and simulators create it, never the node itself.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from penstock.node.runtime.workers import Workers
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """One node's way to the outside."""
+    """The runtime of one node."""
 
     clock: Clock
     rng: Rng

@@ -1,7 +1,7 @@
-"""Long work on the loop, cut in slices: one slice of one work per turn of the loop, all works in turn.
+"""Runs long work on the loop in slices: one slice per loop iteration, round robin over all works.
 
-A work is a generator that yields what it has cost in units (see SLICE_UNITS) wherever others may come in between.
-Units are counted, not timed, so that a simulated node behaves the same in every run.
+A work is a generator that yields its cost in units (see SLICE_UNITS) wherever it can be interrupted. Units are
+counted, not timed, so that simulated runs are deterministic.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ logger = logging.getLogger("penstock.slices")
 T = TypeVar("T")
 Sliced = Generator[int, None, T]
 CHUNK = 64
-"""Entries between two yields where an entry costs about one unit."""
+"""Entries between two yields if an entry costs about one unit."""
 
 
 class Slices:
-    """The works of one node that are under way."""
+    """The sliced works of one node that are running."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Sliced[Any], Callable[[Any], None]]] = deque()
         self._is_scheduled = False
 
     def start(self, steps: Sliced[T], done: Callable[[T | Exception], None]) -> bool:
-        """Do the first slice now. True if that was all: `done` got the result, or the exception as a value."""
+        """Run the first slice now. True if that completed the work: `done` got the result, or the exception as a
+        value."""
         return _advance(steps, done, FIRST_SLICE_UNITS)
 
     def go(self, steps: Sliced[T], done: Callable[[T | Exception], None]) -> None:
-        """Do the first slice now and the rest, if there is any, in the coming turns of the loop."""
+        """Run the first slice now and the rest, if any, in later loop iterations."""
         if not self.start(steps, done):
             self.queue(steps, done)
 
     def queue(self, steps: Sliced[T], done: Callable[[T | Exception], None]) -> None:
-        """Do it in the coming turns of the loop."""
+        """Run it in later loop iterations."""
         self._waiting.append((steps, done))
         self._schedule()
 
     async def run(self, steps: Sliced[T]) -> T:
-        """The result of a sliced work, for coroutines: they wait for their slices as everybody does."""
+        """Await the result of a sliced work."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def settle(outcome: T | Exception) -> None:
@@ -71,11 +72,11 @@ class Slices:
             if not _advance(steps, done, SLICE_UNITS):
                 self._waiting.append((steps, done))
         finally:
-            self._schedule()  # a defect in one callback must not keep the others waiting
+            self._schedule()  # a defect in one callback must not block the others
 
 
 def _advance(steps: Sliced[T], done: Callable[[T | Exception], None], units: int) -> bool:
-    """Spend some units; True when the work has ended."""
+    """Run the work for some units; True if it has ended."""
     outcome: T | Exception
     try:
         while units > 0:
@@ -86,14 +87,14 @@ def _advance(steps: Sliced[T], done: Callable[[T | Exception], None], units: int
     except BrokerError as error:
         outcome = error
     except Exception as error:
-        logger.critical("a sliced work crashed: this is a defect in Penstock", exc_info=error)
+        logger.critical("sliced work crashed: this is a defect in Penstock", exc_info=error)
         outcome = error
     done(outcome)
     return True
 
 
 class Pace:
-    """For coroutines that do not wait for anything: gives way to others after every slice."""
+    """Yields to other tasks after every slice, for coroutines that do not await anything else."""
 
     __slots__ = ("_left",)
 
@@ -108,13 +109,13 @@ class Pace:
 
 
 def once(work: Callable[[], None]) -> Sliced[None]:
-    """A work that cannot be cut and takes milliseconds: it gets a turn of the loop for itself."""
+    """Indivisible work that takes milliseconds: it gets a loop iteration of its own."""
     yield SLICE_UNITS
     work()
 
 
-def finish(steps: Sliced[T]) -> T:
-    """All of a sliced work at once, where it is known to be short."""
+def run_unsliced(steps: Sliced[T]) -> T:
+    """Run a whole sliced work now, where it is known to be short."""
     while True:
         try:
             next(steps)
@@ -124,7 +125,7 @@ def finish(steps: Sliced[T]) -> T:
 
 
 def chunks(entries: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
-    """The entries in runs of at most `size`; one empty run if there are none."""
+    """The entries in chunks of at most `size`; one empty chunk if there are none."""
     if len(entries) <= size:
         yield entries
         return

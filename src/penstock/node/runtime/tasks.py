@@ -1,4 +1,4 @@
-"""Tasks that are not awaited by anyone: kept alive, and reported if they crash. Nobody below catches a bug."""
+"""Background tasks: holds references to them and logs crashes. Code below does not catch defects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def resolver(future: asyncio.Future[T]) -> Callable[[T], None]:
-    """A callback that gives the future its result, unless whoever waited for it was cancelled meanwhile."""
+    """A callback that sets the future's result, unless the waiter was cancelled."""
 
     def settled(result: T) -> None:
         if not future.done():
@@ -23,7 +23,7 @@ def resolver(future: asyncio.Future[T]) -> Callable[[T], None]:
 
 
 class Tasks:
-    """A set of running tasks that belong together."""
+    """A group of running tasks."""
 
     def __init__(self) -> None:
         self._running: dict[asyncio.Task[Any], None] = {}
@@ -31,25 +31,25 @@ class Tasks:
     def spawn(
         self, work: Coroutine[Any, Any, Any], crashed: Callable[[BaseException], None] | None = None
     ) -> None:
-        """Run it. A crash is logged with its trace, and whoever depends on the work is told."""
+        """Start a task. A crash is logged with its traceback and passed to `crashed`."""
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = None
         task.add_done_callback(lambda done: self._ended(done, crashed))
 
-    async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """The outcome of work that goes on to its end even if whoever waits for it is cancelled.
+    async def run_to_completion(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await work that runs to completion even if the caller is cancelled.
 
-        Then nobody hears of its outcome: an error that it raises is an answer, not a defect.
+        In that case its outcome is dropped: an error that it raises is a result, not a defect.
         """
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = None
-        task.add_done_callback(self._ended_unheard)
+        task.add_done_callback(self._ended_unawaited)
         return await asyncio.shield(task)
 
-    def _ended_unheard(self, task: asyncio.Task[Any]) -> None:
+    def _ended_unawaited(self, task: asyncio.Task[Any]) -> None:
         self._running.pop(task, None)
         if not task.cancelled():
-            task.exception()  # marks it as seen: the loop would report it otherwise
+            task.exception()  # marks it as retrieved: asyncio would log it otherwise
 
     def _ended(self, task: asyncio.Task[Any], crashed: Callable[[BaseException], None] | None) -> None:
         self._running.pop(task, None)
@@ -57,17 +57,17 @@ class Tasks:
             return
         error = task.exception()
         if error is not None:
-            logger.critical("a task crashed: this is a defect in Penstock", exc_info=error)
+            logger.critical("background task crashed: this is a defect in Penstock", exc_info=error)
             if crashed is not None:
                 crashed(error)
 
     def cancel(self) -> None:
-        """Cancel what still runs, without waiting for it to end."""
+        """Cancel all tasks without waiting for them."""
         for task in list(self._running):
             task.cancel()
 
     async def stop(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancel all tasks and wait until they have ended."""
         running = list(self._running)
         self.cancel()
         await asyncio.gather(*running, return_exceptions=True)

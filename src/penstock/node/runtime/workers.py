@@ -1,6 +1,6 @@
-"""Threads for work that blocks on the disk.
+"""Worker threads for blocking and CPU-heavy work.
 
-Never touches broker state: work runs apart, its outcome comes back to the loop.
+Work must not touch broker state; its outcome is passed back to the loop.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class Workers(Protocol):
 
 
 class _Worker:
-    """One thread with a queue of its own, so that a job wakes just one thread."""
+    """One thread with its own queue, so that a job wakes only one thread."""
 
     __slots__ = ("jobs", "load", "thread")
 
     def __init__(self, number: int, run: Callable[[_Worker], None]) -> None:
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.load = 0
-        """Jobs given and not yet handed back. Only the loop's thread touches it."""
+        """Jobs submitted and not yet returned. Only the loop's thread changes it."""
         self.thread = Thread(target=run, args=(self,), name=f"penstock-worker-{number}", daemon=True)
         self.thread.start()
 
 
 class ThreadWorkers:
-    """A few threads; outcomes are handed to the loop in bunches, one wake-up for many."""
+    """A few threads; outcomes are passed to the loop in batches, one wake-up for many."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
         self._loop = loop
@@ -47,7 +47,7 @@ class ThreadWorkers:
         self._workers = [_Worker(number, self._run) for number in range(threads)]
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Give the work to the first of the least busy threads: the same one again and again while there is little."""
+        """Submit to the first of the least busy threads: under light load always the same one."""
         worker = min(self._workers, key=_load_of)
         worker.load += 1
         worker.jobs.put((work, done))
@@ -58,14 +58,14 @@ class ThreadWorkers:
             outcome: Any
             try:
                 outcome = work()
-            except BaseException as error:  # noqa: BLE001 - handed over whole to whoever asked for the work
+            except BaseException as error:  # noqa: BLE001 - passed on to the caller as a value
                 forget_variables(error)
                 outcome = error
             self._finished.append((worker, done, outcome))
             if not self._is_woken:
                 self._is_woken = True
                 self._loop.call_soon_threadsafe(self._drain)
-            del job, work, done, outcome  # a thread that waits for its next job keeps nothing of the last one
+            del job, work, done, outcome  # an idle thread must not reference its last job
 
     def _drain(self) -> None:
         self._is_woken = False
@@ -74,13 +74,13 @@ class ThreadWorkers:
             worker.load -= 1
             try:
                 done(outcome)
-            except Exception as error:  # noqa: BLE001 - a defect in one callback must not keep the others waiting
+            except Exception as error:  # noqa: BLE001 - a defect in one callback must not block the others
                 self._loop.call_exception_handler(
-                    {"message": "a worker's callback failed", "exception": error}
+                    {"message": "callback of a worker failed", "exception": error}
                 )
 
     def close(self) -> None:
-        """Let queued work finish and end the threads."""
+        """Finish the queued work and stop the threads."""
         for worker in self._workers:
             worker.jobs.put(None)
         for worker in self._workers:
@@ -88,7 +88,7 @@ class ThreadWorkers:
 
 
 def forget_variables(error: BaseException | None) -> None:
-    """An error must not hold in memory what the work had at hand, nor do the errors that led to it."""
+    """Clear the frames of an error and its causes, so that it does not keep their local variables in memory."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__context__
@@ -99,7 +99,7 @@ def _load_of(worker: _Worker) -> int:
 
 
 async def run_blocking(workers: Workers, work: Callable[[], T]) -> T:
-    """Await a piece of blocking work."""
+    """Run blocking work in a worker and await its result."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def settle(outcome: T | BaseException) -> None:

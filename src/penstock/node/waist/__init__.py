@@ -1,1 +1,1 @@
-"""THE WAIST: what doors call, and nothing else of the node. Verbs by family; every verb is told who calls."""
+"""The waist: the only part of the node that doors call. Verbs by family; every verb takes the caller's Session."""

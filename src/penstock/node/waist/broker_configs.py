@@ -1,4 +1,4 @@
-"""The settings of this broker as clients read them, by Kafka's names. Changes none."""
+"""The settings of this broker as config entries, by Kafka's names. Read-only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from penstock.core.config_entry import ConfigEntry, Source, Synonym
 from penstock.core.setting import INT32_MAX, Kind
 from penstock.core.topic_config import BROKER_SETTINGS, describe_coarse
 from penstock.node.connections.addresses import Address
-from penstock.node.definitions.definition import Definition
-from penstock.node.definitions.definition import Kind as NodeKind
+from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
 from penstock.node.topic_defaults import kafka_text
 from penstock.node.waist.broker_facts import Fact, broker_facts
@@ -18,7 +17,7 @@ _PROTOCOL = "PLAINTEXT"
 
 
 def fixed_entries(settings: Settings, data_directory: str, advertised: Address) -> list[ConfigEntry]:
-    """Settings of the broker that stay as they are while it runs."""
+    """Settings of the broker that cannot be changed at run time."""
     entries = [
         _node_entry(one.kafka, one, data_directory if one.name == "data_dir" else getattr(settings, one.name))
         for one in DEFINITIONS
@@ -37,12 +36,12 @@ def fixed_entries(settings: Settings, data_directory: str, advertised: Address) 
 
 
 def logger_entries(levels: Mapping[str, str]) -> list[ConfigEntry]:
-    """Loggers of the broker and their levels."""
+    """Config entries of the broker's loggers and their levels."""
     return [ConfigEntry(name, level, "logger", None, "", ()) for name, level in levels.items()]
 
 
 def changed_for_one(entry: ConfigEntry) -> ConfigEntry:
-    """What was changed for all brokers was changed for this one, too: there is no other."""
+    """A setting changed for all brokers, shown as changed for this broker, which is the only one."""
     synonyms = tuple(one._replace(source=_for_one(one.source)) for one in entry.synonyms)
     return entry._replace(source=_for_one(entry.source), synonyms=synonyms)
 
@@ -51,7 +50,7 @@ def _for_one(source: Source) -> Source:
     return "broker" if source == "changed" else source
 
 
-def _node_entry(name: str, definition: Definition, value: object) -> ConfigEntry:
+def _node_entry(name: str, definition: SettingDefinition, value: object) -> ConfigEntry:
     synonyms = [Synonym(name, kafka_text(definition.default), "default")]
     if value != definition.default:
         synonyms.insert(0, Synonym(name, kafka_text(value), "configured"))
@@ -73,13 +72,13 @@ def _read_only(name: str, kind: Kind, doc: str, synonyms: list[Synonym]) -> Conf
     return ConfigEntry(name, first.value, first.source, kind, doc, tuple(synonyms), is_read_only=True)
 
 
-def _kind(definition: Definition) -> Kind:
-    if definition.kind is NodeKind.SWITCH:
+def _kind(definition: SettingDefinition) -> Kind:
+    if definition.kind is SettingKind.SWITCH:
         return Kind.BOOLEAN
-    if definition.kind in (NodeKind.COUNT, NodeKind.BYTES, NodeKind.MS):
+    if definition.kind in (SettingKind.COUNT, SettingKind.BYTES, SettingKind.MS):
         return Kind.INT if definition.high <= INT32_MAX else Kind.LONG
     return Kind.LIST if definition.name == "data_dir" else Kind.STRING
 
 
 FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), "", Address("", 0)))
-"""The names of the broker settings that no request can change."""
+"""Names of the broker settings that cannot be changed at run time."""

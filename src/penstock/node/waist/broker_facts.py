@@ -1,4 +1,4 @@
-"""Broker settings of Kafka's that tools read and that cannot be chosen here, with what is true. Never changes one."""
+"""Kafka broker settings that tools read but Penstock does not have, with the values that describe its behaviour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MINUTE_MS = 60_000
 
 
 class Fact(NamedTuple):
-    """One setting. No value: unset, as in a Kafka that does not use it."""
+    """One such setting. None means unset."""
 
     name: str
     kind: Kind
@@ -24,7 +24,7 @@ class Fact(NamedTuple):
 
 
 def broker_facts(settings: Settings) -> list[Fact]:
-    """All of them, for a node with these settings."""
+    """All of them, for a node with the given settings."""
     session_ms, heartbeat_ms = settings.consumer_group_session_ms, settings.consumer_group_heartbeat_ms
     (session_low, session_high), (beat_low, beat_high) = GROUP_BOUNDS[SESSION_MS], GROUP_BOUNDS[HEARTBEAT_MS]
     retention = str(settings.offsets_retention_ms // _MINUTE_MS)
@@ -65,14 +65,12 @@ FACTS = (
         "bidirectional",
         "Groups change their protocol online.",
     ),
-    Fact(
-        "group.coordinator.rebalance.protocols", Kind.LIST, "classic,consumer", "Protocols that are served."
-    ),
+    Fact("group.coordinator.rebalance.protocols", Kind.LIST, "classic,consumer", "Supported protocols."),
     Fact("inter.broker.listener.name", Kind.STRING, None, _ALONE),
     Fact("listener.security.protocol.map", Kind.STRING, "PLAINTEXT:PLAINTEXT", _OPEN),
     Fact("log.cleaner.enable", Kind.BOOLEAN, "true", "Compacted topics are compacted."),
     Fact("log.retention.minutes", Kind.INT, None, "Unset: log.retention.ms or log.retention.hours counts."),
-    Fact("max.incremental.fetch.session.cache.slots", Kind.INT, "0", "Fetch sessions are not kept."),
+    Fact("max.incremental.fetch.session.cache.slots", Kind.INT, "0", "Fetch sessions are not supported."),
     Fact(
         "offset.metadata.max.bytes",
         Kind.INT,
@@ -86,6 +84,6 @@ FACTS = (
     Fact("security.inter.broker.protocol", Kind.STRING, "PLAINTEXT", _ALONE),
     Fact("transaction.state.log.min.isr", Kind.INT, _ONE, _ALONE),
     Fact("transaction.state.log.replication.factor", Kind.SHORT, _ONE, _ALONE),
-    Fact("transaction.two.phase.commit.enable", Kind.BOOLEAN, "false", "Two-phase commit is not served."),
+    Fact("transaction.two.phase.commit.enable", Kind.BOOLEAN, "false", "Two-phase commit is not supported."),
 )
-"""Those that no setting of the node changes."""
+"""Facts that do not depend on the node's settings."""

@@ -1,4 +1,4 @@
-"""Several changes in one request: each decided by itself, all committed together. Never knows what they are about."""
+"""Several catalog changes in one request: decided one by one, committed together."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from penstock.node.runtime.tasks import Tasks
 T = TypeVar("T")
 
 Step = Callable[[Catalog], Sequence[Event]]
-"""One change: what must happen for it on this state, or the BrokerError that says why it cannot."""
+"""One change: returns its events for the given state, or raises BrokerError."""
 
 
 class Changed(NamedTuple):
-    """What became of the steps, and the state that they lead to."""
+    """The errors of the steps, and the resulting state."""
 
     errors: list[BrokerError | None]
     after: Catalog
 
 
 class Changes:
-    """Commits the changes of one family of verbs."""
+    """Commits the catalog changes of one family of verbs."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -41,9 +41,10 @@ class Changes:
         timeout_ms: int | None = None,
         validate_only: bool = False,
     ) -> Changed:
-        """Decide the steps in turn, each on what those before it leave, and commit together what they allow.
+        """Decide the steps in order, each on the state after the previous ones, and commit the successful ones
+        together.
 
-        An error in place of a step is that step's outcome: it was refused before.
+        An error in place of a step is that step's outcome: it was rejected before.
         """
         trial = _Trial(steps, self._broker.catalog)
         deadline = Deadline(timeout_ms)
@@ -59,7 +60,8 @@ class Changes:
         return Changed(trial.errors, trial.after)
 
     async def within(self, deadline: Deadline, work: Coroutine[Any, Any, T]) -> T | BrokerError:
-        """The outcome of the work, or TimedOut. Work that was begun is never torn off: it ends by itself, unheard."""
+        """The result of the work, or TimedOut. After a timeout the work runs to completion and its result is
+        dropped."""
         outcome: asyncio.Future[T | BrokerError] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
@@ -84,7 +86,7 @@ class Changes:
 
 
 class Deadline:
-    """The time that a client gives; None is all the time in the world."""
+    """The time limit of a request; None means no limit."""
 
     def __init__(self, timeout_ms: int | None) -> None:
         self._timeout_ms = timeout_ms
@@ -95,16 +97,16 @@ class Deadline:
         return None if self._until_s is None else max(0.0, self._until_s - self._clock())
 
     def check(self) -> None:
-        """Refuse to begin when the time is over."""
+        """Raise TimedOut if the deadline has passed."""
         if self.left_s() == 0:
             raise self.missed()
 
     def missed(self) -> TimedOut:
-        return TimedOut(f"not done within the {self._timeout_ms} ms that the request gave")
+        return TimedOut(f"not completed within the request timeout of {self._timeout_ms} ms")
 
 
 class _Trial:
-    """The steps of one request, tried one after the other on a draft."""
+    """The steps of one request, tried in order on a draft of the catalog."""
 
     def __init__(self, steps: Sequence[Step | BrokerError], catalog: Catalog) -> None:
         self._steps = steps
@@ -112,7 +114,7 @@ class _Trial:
         self.after = catalog
 
     def run(self, catalog: Catalog) -> Sliced[list[Event]]:
-        """May be run again, on a later state: only the last run counts."""
+        """May run again on a later state: only the last run counts."""
         self.after = draft = catalog.draft()
         self.errors = []
         events: list[Event] = []
@@ -134,12 +136,10 @@ class _Trial:
 
 
 def repeated(names: Iterable[Hashable]) -> set[Hashable]:
-    """Those that a request names more than once."""
+    """The names that occur more than once."""
     return {name for name, count in Counter(names).items() if count > 1}
 
 
 def check_named_once(name: Hashable, twice: set[Hashable]) -> None:
     if name in twice:
-        raise InvalidRequest(
-            "this is named more than once in the request, so what is wanted of it cannot be told"
-        )
+        raise InvalidRequest("the request names this more than once, so it is ambiguous")

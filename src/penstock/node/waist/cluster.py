@@ -1,4 +1,4 @@
-"""The cluster as clients see it: its brokers, features, quorum, disks, health and metrics. A cluster of one node."""
+"""Cluster verbs: brokers, features, quorum, disks, health and metrics, for a cluster of one node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.node.waist.routes import Routes
 
 
 class BrokerEndpoint(NamedTuple):
-    """A broker and where clients reach it."""
+    """A broker and its advertised address."""
 
     id: int
     host: str
@@ -25,7 +25,7 @@ class BrokerEndpoint(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """Who is in the cluster."""
+    """Id, controller and brokers of the cluster."""
 
     cluster_id: str
     controller_id: int
@@ -33,14 +33,14 @@ class ClusterDescription(NamedTuple):
 
 
 class FinalizedFeatures(NamedTuple):
-    """The levels of features that are in force; `epoch` goes up when they change."""
+    """The finalized feature levels; `epoch` increases when they change."""
 
     levels: Mapping[str, int]
     epoch: int
 
 
 class Quorum(NamedTuple):
-    """The state of the metadata log. Its only voter leads it."""
+    """The state of the metadata log; its only voter leads it."""
 
     leader_id: int
     leader_epoch: int
@@ -57,7 +57,7 @@ class LogDirectory(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """Whether topics can be created and used, and the partitions that are offline, as far as the caller may know."""
+    """Whether topics can be created and used, and the offline partitions that the caller may describe."""
 
     is_online: bool
     offline_partitions: list[str]
@@ -72,10 +72,10 @@ class ClusterVerbs:
         self._routes = routes
         self._changes = Changes(broker)
         self.advertised = Address(broker.settings.host, broker.settings.port)
-        """Where clients are told to connect to; the Kafka door says so once it listens."""
+        """The advertised address; set by the Kafka door once it listens."""
 
     def describe(self, session: Session) -> ClusterDescription:
-        """Open to every client: it has to know where to connect to."""
+        """No permission required: every client needs to know where to connect."""
         identity = self._broker.identity
         return ClusterDescription(identity.cluster_id, identity.node_id, [self.endpoint])
 
@@ -87,13 +87,13 @@ class ClusterVerbs:
     # -- features
 
     def features(self, session: Session) -> FinalizedFeatures:
-        """Open to every client: it chooses its protocol by them."""
+        """No permission required: clients choose their protocol by the features."""
         return FinalizedFeatures(self._broker.catalog.features, self._broker.metadata_end)
 
     async def update_features(
         self, session: Session, updates: Sequence[FeatureUpdate], *, validate_only: bool
     ) -> None:
-        """Choose levels of features, all of them or none."""
+        """Change feature levels atomically."""
         self._authorization.authorize(session, Operation.ALTER, CLUSTER)
         node_id = self._broker.identity.node_id
         changed = await self._changes.commit(
@@ -112,11 +112,13 @@ class ClusterVerbs:
         return Quorum(identity.node_id, broker.metadata_epoch, broker.metadata_end, now_ms)
 
     def unregister(self, session: Session, broker_id: int) -> None:
-        """Remove a broker from the cluster; the only one stays."""
+        """Unregister a broker; the only one cannot be unregistered."""
         self._authorization.authorize(session, Operation.ALTER, CLUSTER)
         if broker_id != self._broker.identity.node_id:
             raise UnknownBroker(f"Broker ID {broker_id} is not currently registered")
-        raise InvalidRequest(f"broker {broker_id} is the only broker of this cluster, so it stays registered")
+        raise InvalidRequest(
+            f"broker {broker_id} is the only broker of this cluster and cannot be unregistered"
+        )
 
     # -- disks
 
@@ -125,7 +127,7 @@ class ClusterVerbs:
         return LogDirectory(self._broker.data_directory, *self._broker.runtime.files.space())
 
     def partition_bytes(self, session: Session, topic: str, index: int) -> int | None:
-        """What a partition takes up in the log directory; None if there is no such partition."""
+        """Size of a partition in the log directory; None if it does not exist."""
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
         try:
             return self._routes.partition(topic, index).log.size()
@@ -135,7 +137,7 @@ class ClusterVerbs:
     # -- health
 
     def readiness(self, session: Session) -> Readiness:
-        """Open to every client: what watches a broker has no identity."""
+        """No permission required: health checks are not authenticated."""
         offline = [
             str(one)
             for one in self._broker.partitions()

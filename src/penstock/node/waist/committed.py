@@ -1,6 +1,6 @@
-"""Committed offsets: commit, fetch, delete. A call of many offsets is several batches with one outcome.
+"""Verbs for committed offsets: commit, fetch, delete. A call with many offsets is written as several batches.
 
-A verb with a callback calls it exactly once, when all that it did is durable, and never raises.
+A verb with a callback calls it exactly once, when its effect is durable, and does not raise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOKUP_UNITS = 1
 
 
 class OffsetEntry(NamedTuple):
-    """An offset to be committed."""
+    """An offset to commit."""
 
     topic: TopicRef
     partition: int
@@ -37,20 +37,20 @@ class OffsetEntry(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """What became of the entries of a call."""
+    """The outcome of a call with several entries."""
 
     errors: list[BrokerError | None]
     """One for each entry."""
     failure: BrokerError | None
-    """What was refused as a whole, or went wrong with all of it."""
+    """The error if the call failed as a whole."""
 
 
 AnsweredEach = Callable[[Outcomes], None]
 AnsweredFound = Callable[["dict[TopicPartition, Committed | BrokerError | None] | BrokerError"], None]
 
 
-class Gathering:
-    """The outcome of a call that is written as several batches: the last one answers it."""
+class OutcomeCollector:
+    """Collects the outcomes of a call that is written as several batches; the last one answers it."""
 
     def __init__(self, count: int, answered: AnsweredEach) -> None:
         self._errors: list[BrokerError | None] = [None] * count
@@ -60,15 +60,15 @@ class Gathering:
         self._left = 0
 
     def refuse(self, at: int, error: BrokerError) -> None:
-        """An entry that is in no batch."""
+        """Reject an entry that is in no batch."""
         self._errors[at] = error
 
     def expect(self, count: int) -> None:
-        """How many batches there will be."""
+        """Set the number of batches."""
         self._left = count
 
     def part(self, places: Sequence[int]) -> Callable[[list[BrokerError | None] | BrokerError], None]:
-        """The callback of a batch with the entries that stand at these places."""
+        """The callback of the batch that contains the entries with these indexes."""
 
         def answered(outcome: list[BrokerError | None] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
@@ -87,7 +87,7 @@ class Gathering:
 
 
 class CommittedVerbs:
-    """Commits and tells the offsets of groups."""
+    """Commits, fetches and deletes the offsets of groups."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._catalog = broker.catalog
@@ -112,32 +112,32 @@ class CommittedVerbs:
         except BrokerError as error:
             answered(Outcomes([error] * len(entries), error))
             return
-        gathering = Gathering(len(entries), answered)
-        found = yield from self.located(session, entries, gathering)
+        collector = OutcomeCollector(len(entries), answered)
+        found = yield from self.located(session, entries, collector)
         for some in found:
             offsets = [one for _, one in some]
-            committed.commit(group_id, by, offsets, retention_ms, gathering.part([at for at, _ in some]))
+            committed.commit(group_id, by, offsets, retention_ms, collector.part([at for at, _ in some]))
             yield len(some)
 
     def located(
         self,
         session: Session,
         entries: Sequence[OffsetEntry],
-        gathering: Gathering,
+        collector: OutcomeCollector,
         *,
         with_internal: bool = True,
     ) -> Sliced[list[Sequence[tuple[int, NewOffset]]]]:
-        """The entries whose partitions there are, in batches, each with its place in the call; others are refused."""
+        """The entries whose partitions exist, in batches, each with its index in the call; others are rejected."""
         found: list[tuple[int, NewOffset]] = []
         for at, entry in enumerate(entries):
             try:
                 place = self._locate(session, entry.topic, entry.partition, with_internal=with_internal)
                 found.append((at, NewOffset(place, entry.offset, entry.leader_epoch, entry.metadata)))
             except BrokerError as error:
-                gathering.refuse(at, error)
+                collector.refuse(at, error)
             yield LOOKUP_UNITS
         batches = list(chunks(found, OFFSETS_PER_BATCH_MAX))
-        gathering.expect(len(batches))
+        collector.expect(len(batches))
         return batches
 
     def _locate(
@@ -148,7 +148,7 @@ class CommittedVerbs:
         if not 0 <= partition < found.partition_count:
             raise UnknownTopic(f"topic {found.name!r} has no partition {partition}")
         if found.internal and not with_internal:
-            raise UnknownTopic(f"{found.name!r} is an internal topic, no transaction reads it")
+            raise UnknownTopic(f"{found.name!r} is an internal topic and cannot be part of a transaction")
         return TopicPartition(found.name, partition)
 
     # -- fetch
@@ -163,7 +163,7 @@ class CommittedVerbs:
         *,
         require_stable: bool,
     ) -> Sliced[None]:
-        """Answered with {partition: Committed, None or an error}, or with one error; `wanted` None asks for all."""
+        """Answered with {partition: Committed, None or an error}, or with one error; `wanted` None fetches all."""
         try:
             self._authorization.authorize(session, Operation.DESCRIBE, group_resource(group_id))
             committed = self._routes.groups(group_id).committed
@@ -177,7 +177,7 @@ class CommittedVerbs:
     def _describable(
         self, session: Session, wanted: Sequence[TopicPartition] | None, answered: AnsweredFound
     ) -> tuple[AnsweredFound, Sequence[TopicPartition] | None]:
-        """Leave out topics that the caller may not know of; those that it named are answered with the error."""
+        """Leave out topics that the caller may not describe; those that it named get the error."""
 
         def allows(place: TopicPartition) -> bool:
             return self._authorization.allows(session, Operation.DESCRIBE, topic_resource(place.topic))
@@ -188,13 +188,17 @@ class CommittedVerbs:
             if not allows(place)
         }
 
-        def told(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
+        def answered_allowed(
+            outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError,
+        ) -> None:
             if isinstance(outcome, BrokerError):
                 answered(outcome)
             else:
                 answered({place: one for place, one in outcome.items() if allows(place)} | refused)
 
-        return told, None if wanted is None else [place for place in wanted if place not in refused]
+        return answered_allowed, None if wanted is None else [
+            place for place in wanted if place not in refused
+        ]
 
     # -- delete
 
@@ -205,23 +209,23 @@ class CommittedVerbs:
         wanted: Sequence[tuple[TopicRef, int]],
         answered: AnsweredEach,
     ) -> Sliced[None]:
-        """Forget offsets; each has its own outcome."""
+        """Delete offsets; each entry has its own outcome."""
         try:
             self._authorization.authorize(session, Operation.DELETE, group_resource(group_id))
             committed = self._routes.groups(group_id).committed
         except BrokerError as error:
             answered(Outcomes([error] * len(wanted), error))
             return
-        gathering = Gathering(len(wanted), answered)
+        collector = OutcomeCollector(len(wanted), answered)
         found: list[tuple[int, TopicPartition]] = []
         for at, (topic, partition) in enumerate(wanted):
             try:
                 found.append((at, self._locate(session, topic, partition)))
             except BrokerError as error:
-                gathering.refuse(at, error)
+                collector.refuse(at, error)
             yield LOOKUP_UNITS
         batches = list(chunks(found, OFFSETS_PER_BATCH_MAX))
-        gathering.expect(len(batches))
+        collector.expect(len(batches))
         for some in batches:
-            committed.remove(group_id, [place for _, place in some], gathering.part([at for at, _ in some]))
+            committed.remove(group_id, [place for _, place in some], collector.part([at for at, _ in some]))
             yield len(some)

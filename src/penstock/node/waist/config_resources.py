@@ -1,6 +1,7 @@
-"""What has settings: topics, brokers, loggers, groups, client metrics. How each is described and changed.
+"""The kinds of resources with settings (topics, brokers, loggers, groups, client metrics) and how each is described
+and changed.
 
-Knows no bound and checks no permission: the catalog and `configs` do.
+The catalog validates values, and `configs` checks permissions.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from penstock.node.waist.broker_configs import FIXED, changed_for_one, fixed_ent
 _ALL_BROKERS = ""
 
 NewSettings = Sequence[tuple[str, str | None]]
-"""Names and values as a client gives them; a name may come twice and a value may be missing, which is refused."""
+"""Names and values as sent by a client; duplicate names and missing values are rejected."""
 
 
 class ConfigResources(Protocol):
     """One kind of resource."""
 
     def names(self) -> list[str]:
-        """The resources of this kind that have settings to list."""
+        """The resources of this kind that have settings."""
 
     def entries(self, name: str) -> list[ConfigEntry]:
         """The settings of one resource."""
 
     def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:
-        """Decide to give it these settings and no others."""
+        """Decide to replace all of its settings."""
 
     def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
-        """Decide to change these settings and keep the others."""
+        """Decide to change these settings and leave the others unchanged."""
 
     def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
-        """Follow a change that is durable, where the catalog does not hold the settings."""
+        """Apply a committed change of settings that are not in the catalog."""
 
 
 class TopicConfigs:
@@ -64,11 +65,12 @@ class TopicConfigs:
         return catalog.decide_alter_configs(check_topic_name(name), changes)
 
     def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
-        pass  # the catalog holds them
+        pass  # they are in the catalog
 
 
 class BrokerConfigs:
-    """Settings of this broker, or of all brokers, which is the same: topics inherit some, the others are fixed."""
+    """Settings of this broker or of all brokers, which is the same. Topic defaults can be changed, the others are
+    fixed."""
 
     def __init__(self, broker: Broker, advertised: Callable[[], Address]) -> None:
         self._broker = broker
@@ -98,7 +100,7 @@ class BrokerConfigs:
         return catalog.decide_alter_broker_config(changes)
 
     def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
-        pass  # the catalog holds them
+        pass  # they are in the catalog
 
     def _check_alter(self, name: str) -> None:
         self._check(name, "expected {}, but received {}", "Node id must be an integer")
@@ -111,7 +113,7 @@ class BrokerConfigs:
 
 
 class LoggerConfigs:
-    """Levels of this broker's loggers. They count at once and until the broker stops."""
+    """Logger levels of this broker. They apply immediately, until the broker stops."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -126,7 +128,7 @@ class LoggerConfigs:
         return logger_entries(logger_levels())
 
     def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:
-        raise InvalidRequest("levels of loggers are changed one by one, with IncrementalAlterConfigs")
+        raise InvalidRequest("logger levels can only be changed with IncrementalAlterConfigs")
 
     def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
         self._check(name, "Unexpected node id. Expected {}, but received {}", "Node id must be an integer")
@@ -134,7 +136,7 @@ class LoggerConfigs:
             if op in (ConfigOp.APPEND, ConfigOp.SUBTRACT):
                 raise InvalidRequest(f"{op.name} operation is not allowed for the BROKER_LOGGER resource")
             if op is ConfigOp.SET and level is None:
-                raise InvalidRequest(f"{logger}: a level is missing")
+                raise InvalidRequest(f"{logger}: the level is missing")
             check_logger_level(logger, None if op is ConfigOp.DELETE else level)
         return ()
 
@@ -175,7 +177,7 @@ class NamedConfigs:
         return catalog.decide_alter_resource_config(self._kind, name, changes)
 
     def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
-        pass  # the catalog holds them
+        pass  # they are in the catalog
 
     def _check(self, name: str) -> None:
         if not name:
@@ -203,7 +205,7 @@ def client_metrics_configs(broker: Broker) -> NamedConfigs:
 def check_settings_once(names: Iterable[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise InvalidRequest(f"{name} is given more than once")
+            raise InvalidRequest(f"{name} is set more than once")
 
 
 def _overrides(settings: NewSettings) -> dict[str, str | None]:
@@ -215,7 +217,7 @@ def _overrides(settings: NewSettings) -> dict[str, str | None]:
 
 
 def _alone(entry: ConfigEntry) -> ConfigEntry:
-    """What is asked about all brokers is what was set for them, not what it would be otherwise."""
+    """An entry of all brokers: only the value that was set, without its defaults."""
     return entry._replace(synonyms=entry.synonyms[:1])
 
 
@@ -229,5 +231,5 @@ def _check_changeable(names: Iterable[str]) -> None:
     if fixed:
         raise InvalidRequest(
             f"Cannot update these configs dynamically: [{', '.join(fixed)}];"
-            " change them in the broker's configuration and start it again"
+            " change them in the broker's configuration and restart it"
         )

@@ -1,4 +1,4 @@
-"""Settings of every kind of resource that has some: describe, replace, change, list. Knows no bound."""
+"""Verbs for settings of all kinds of resources: describe, replace, change, list. The catalog validates values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.node.waist.config_resources import (
 
 
 class ConfigKind(Enum):
-    """What settings belong to."""
+    """Kinds of resources with settings."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -40,7 +40,7 @@ class ConfigKind(Enum):
 
 
 class Replacement(NamedTuple):
-    """All settings of a resource anew: what is not named goes back to what it would be otherwise."""
+    """Replaces all settings of a resource: settings that are not named revert to their defaults."""
 
     kind: ConfigKind
     name: str
@@ -48,7 +48,7 @@ class Replacement(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """Changes to some settings of a resource; the rest stays."""
+    """Changes some settings of a resource; the others stay unchanged."""
 
     kind: ConfigKind
     name: str
@@ -56,7 +56,7 @@ class Alteration(NamedTuple):
 
 
 class ConfigVerbs:
-    """Tells and changes settings."""
+    """Describes and changes settings."""
 
     def __init__(
         self, broker: Broker, authorization: Authorization, advertised: Callable[[], Address]
@@ -72,7 +72,7 @@ class ConfigVerbs:
         }
 
     def describe(self, session: Session, kind: ConfigKind, name: str) -> list[ConfigEntry]:
-        """Every setting of one resource: its value, who gave it, what it would be otherwise."""
+        """Every setting of one resource: its value, source and synonyms."""
         self._authorization.authorize(session, Operation.DESCRIBE_CONFIGS, _resource(kind, name))
         return self._resources[kind].entries(name)
 
@@ -88,7 +88,7 @@ class ConfigVerbs:
         *,
         validate_only: bool = False,
     ) -> list[BrokerError | None]:
-        """Change settings of resources, each by itself. An error in place of a change stays its outcome."""
+        """Change settings of resources, each with its own outcome. An error in place of a change is its outcome."""
         steps: list[Step | BrokerError] = []
         pace = Pace()
         for one in wanted:
@@ -117,7 +117,7 @@ class ConfigVerbs:
 
 
 def _resource(kind: ConfigKind, name: str) -> Resource:
-    """Settings of brokers, loggers and client metrics are the cluster's."""
+    """The resource to authorize: settings of brokers, loggers and client metrics belong to the cluster."""
     if kind is ConfigKind.TOPIC:
         return topic_resource(name)
     return group_resource(name) if kind is ConfigKind.GROUP else CLUSTER

@@ -1,4 +1,4 @@
-"""Who coordinates groups and transactions: this node, for all of them. The first to ask makes it ready."""
+"""Looks up the coordinators of groups and transactions: this node, for all of them. The first lookup opens it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.node.waist.cluster import BrokerEndpoint, ClusterVerbs
 
 
 class CoordinatorKind(Enum):
-    """What is coordinated."""
+    """Kinds of coordinators."""
 
     GROUP = "group"
     TRANSACTION = "transaction"
@@ -21,21 +21,21 @@ class CoordinatorKind(Enum):
 
 
 class CoordinatorVerbs:
-    """Finds coordinators."""
+    """Finds and opens coordinators."""
 
     def __init__(self, broker: Broker, authorization: Authorization, cluster: ClusterVerbs) -> None:
-        self._coordination = broker.coordination
+        self._group_coordinator = broker.group_coordinator
         self._authorization = authorization
         self._cluster = cluster
 
     @property
     def are_ready(self) -> bool:
-        return self._coordination.is_open
+        return self._group_coordinator.is_open
 
     async def open(self, session: Session, kind: CoordinatorKind, keys: Iterable[str]) -> None:
-        """Make the coordinator ready if the caller may look for the coordinator of one of these."""
+        """Open the coordinator if the caller may look up the coordinator of any of these keys."""
         if not self.are_ready and any(self._allows(session, kind, key) for key in keys):
-            await self._coordination.open()
+            await self._group_coordinator.open()
 
     def find(self, session: Session, kind: CoordinatorKind, key: str) -> BrokerEndpoint:
         """The broker that coordinates a group or a transactional id."""

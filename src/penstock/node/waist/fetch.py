@@ -1,4 +1,4 @@
-"""Fetch: runs of whole batches out of partitions, as they are stored. Never waits and never opens a batch."""
+"""Fetch: reads whole batches as they are stored. Does not wait and does not decode batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _new = tuple.__new__
 
 
 class FetchSource(Waitable, Protocol):
-    """Where batches come from: can be waited on, counts what it gives out, knows what was aborted."""
+    """A partition as a source of batches: waitable, with traffic counters and aborted transactions."""
 
     traffic: Traffic
 
@@ -29,20 +29,20 @@ class FetchSource(Waitable, Protocol):
 
 
 class Fetched(NamedTuple):
-    """What a reader finds in one partition."""
+    """The result of a read from one partition."""
 
     source: FetchSource
     run: Slice | None
-    """Whole batches; None when there are none yet."""
+    """Whole batches; None if there are none yet."""
     high_watermark: int
     last_stable_offset: int
     start_offset: int
     error: OffsetOutOfRange | Fenced | None
-    """Why there is nothing to read although the partition is here: the offsets tell the reader where to go on."""
+    """Why nothing can be read although the partition exists: the offsets tell the reader where to continue."""
 
 
 class FetchVerbs:
-    """Reads batches for clients that understand them."""
+    """Reads batches for clients that decode them."""
 
     def __init__(self, authorization: Authorization, routes: Routes) -> None:
         self._authorization = authorization
@@ -58,7 +58,7 @@ class FetchVerbs:
         isolation: Isolation,
         leader_epoch: int,
     ) -> Fetched:
-        """Batches from an offset on. A caller that states a leader epoch must state the current one."""
+        """Batches from an offset on. If the caller states a leader epoch, it must be the current one."""
         if self._authorization.authorizer is not None:
             self._authorization.authorize_topic(session, Operation.READ, topic)
         partition = self._find(topic, index)
@@ -83,7 +83,7 @@ class FetchVerbs:
 
 
 def read_small(run: Slice) -> Slice | bytes:
-    """The bytes of a short run; a longer one is sent from its file."""
+    """The bytes of a short run; a longer run is returned as is, for sendfile."""
     if run.length > RECORDS_COPIED_BYTES_MAX:
         return run
     content = run.read()

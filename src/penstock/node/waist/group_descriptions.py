@@ -1,4 +1,4 @@
-"""Groups as values, for those who look at them from outside. Read from a machine at once, and kept by nobody."""
+"""Descriptions of groups as values, for tools. Read from a machine in one step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.core.machines.consumer_group.targets import preferred_assignor
 
 
 class ClassicMember(NamedTuple):
-    """A member of a classic group. Metadata and assignment are empty until the group has agreed."""
+    """A member of a classic group. Metadata and assignment are empty unless the group is stable."""
 
     id: str
     instance_id: str | None
@@ -29,7 +29,7 @@ class ClassicMember(NamedTuple):
 
 
 class ClassicGroupDescription(NamedTuple):
-    """A group whose members assign among themselves."""
+    """A group with client-side assignment."""
 
     group_id: str
     state_name: str
@@ -47,7 +47,7 @@ class AssignedTopic(NamedTuple):
 
 
 class ConsumerMember(NamedTuple):
-    """A member of a consumer group: what it says of itself, what it has, and what it is to have."""
+    """A member of a consumer group with its subscription, current and target assignment."""
 
     id: str
     instance_id: str | None
@@ -60,11 +60,11 @@ class ConsumerMember(NamedTuple):
     assigned: list[AssignedTopic]
     target: list[AssignedTopic]
     is_classic: bool
-    """It speaks the classic protocol."""
+    """Uses the classic protocol."""
 
 
 class ConsumerGroupDescription(NamedTuple):
-    """A group whose members the broker assigns to."""
+    """A group with server-side assignment."""
 
     group_id: str
     state_name: str
@@ -75,7 +75,7 @@ class ConsumerGroupDescription(NamedTuple):
 
     @property
     def topics(self) -> set[str]:
-        """Every topic that a member has, or is to have, partitions of."""
+        """Every topic in a current or target assignment."""
         return {
             topic.name
             for member in self.members
@@ -91,7 +91,7 @@ class MemberOutline(NamedTuple):
     client_id: str
     client_host: str
     assigned: Mapping[str, frozenset[int]]
-    """Partitions by the name of their topic."""
+    """Partitions by topic name."""
 
 
 class GroupOutline(NamedTuple):
@@ -101,11 +101,11 @@ class GroupOutline(NamedTuple):
     kind: GroupKind
     state_name: str
     members: Iterator[MemberOutline]
-    """Of members that leave meanwhile, the last that was known."""
+    """Lazily read; a member that leaves meanwhile is shown with its last known state."""
 
 
 def describe_classic(group: Group) -> ClassicGroupDescription:
-    """What members say about themselves counts only once they have agreed."""
+    """Metadata and assignments are shown only while the group is stable."""
     is_stable = group.state is ClassicState.STABLE
     members = [
         ClassicMember(
@@ -154,7 +154,7 @@ def _consumer_member(
 
 
 def assigned_topics(assignment: Assignment, catalog: Catalog) -> list[AssignedTopic]:
-    """An assignment with the names of its topics; a topic that was deleted meanwhile is left out."""
+    """An assignment with topic names; topics deleted meanwhile are left out."""
     found = []
     for topic_id in sorted(assignment):
         try:
@@ -182,7 +182,7 @@ def _member_outlines(group: GroupMachine, catalog: Catalog) -> Iterator[MemberOu
 
 
 def _decoded(raw: bytes) -> Mapping[str, frozenset[int]]:
-    """What members of other kinds than consumers make of their assignment is not known here."""
+    """The assignment of a classic member; empty if the members are not consumers and use their own format."""
     try:
         return decode_assignment(raw)
     except InconsistentProtocol:

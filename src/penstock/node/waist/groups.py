@@ -1,6 +1,6 @@
-"""Groups: what their members call, and what tools ask about them. The machines decide; their coordinator is routed to.
+"""Group verbs for members and tools. Routes each call to the group's coordinator, whose machines decide.
 
-A verb with a callback calls it exactly once, with the answer or with a BrokerError, and never raises.
+A verb with a callback calls it exactly once, with the answer or a BrokerError, and does not raise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.core.machines.consumer_group.group import HeartbeatAnswer as Heart
 from penstock.core.machines.consumer_group.group import MemberHeartbeat as MemberHeartbeat
 from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_coordinator import Coordination
+from penstock.node.coordinators.group_coordinator import GroupCoordinator
 from penstock.node.coordinators.groups import ListedGroup as ListedGroup
 from penstock.node.lag import Lag as Lag
 from penstock.node.lag import lag_of
@@ -49,7 +49,7 @@ Answered = Callable[[Any], None]
 
 
 class GroupVerbs:
-    """Answers members of groups, and those who look at groups."""
+    """Serves members of groups, and tools."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._broker = broker
@@ -57,23 +57,23 @@ class GroupVerbs:
         self._authorization = authorization
         self._routes = routes
 
-    def _coordinator(self, session: Session, operation: Operation, group_id: str) -> Coordination:
-        """The coordinator of a group to which the caller may do this."""
+    def _coordinator(self, session: Session, operation: Operation, group_id: str) -> GroupCoordinator:
+        """The coordinator of a group, after the permission check."""
         self._authorization.authorize(session, operation, group_resource(group_id))
         return self._routes.groups(group_id)
 
     def release_waiting(self) -> None:
-        """Answer every member that waits, because the door is closing."""
-        self._broker.coordination.release_waiting()
+        """Answer every waiting member: the doors are closing."""
+        self._broker.group_coordinator.release_waiting()
 
     # -- members of classic groups
 
     def new_member_id(self, session: Session, name: str) -> str:
-        """An id that no member had: a name and chance."""
-        return self._broker.coordination.classic.fresh_member_id(name)
+        """A unique member id that starts with a name."""
+        return self._broker.group_coordinator.classic.fresh_member_id(name)
 
     def join(self, session: Session, group_id: str, command: JoinCommand, answered: Answered) -> None:
-        """Answered with Joined when the round closes, or with MemberIdRequired at once."""
+        """Answered with Joined when the round closes, or with MemberIdRequired immediately."""
         try:
             coordinator = self._coordinator(session, Operation.READ, group_id)
         except BrokerError as error:
@@ -82,7 +82,7 @@ class GroupVerbs:
         coordinator.classic.join(group_id, command, answered)
 
     def sync(self, session: Session, group_id: str, command: SyncCommand, answered: Answered) -> None:
-        """Answered with Assigned once the leader has assigned."""
+        """Answered with Assigned once the leader has sent its assignment."""
         try:
             coordinator = self._coordinator(session, Operation.READ, group_id)
         except BrokerError as error:
@@ -99,7 +99,7 @@ class GroupVerbs:
         generation: int,
         answered: Answered,
     ) -> None:
-        """Answered with None, or with why the member has to do something."""
+        """Answered with None, or with the error that tells the member to rejoin or leave."""
         try:
             coordinator = self._coordinator(session, Operation.READ, group_id)
         except BrokerError as error:
@@ -110,7 +110,7 @@ class GroupVerbs:
     def leave(
         self, session: Session, group_id: str, commands: list[LeaveCommand], answered: Answered
     ) -> None:
-        """Answered with a list: for each member None, or why it could not leave."""
+        """Answered with one entry per member: None, or the error."""
         try:
             coordinator = self._coordinator(session, Operation.READ, group_id)
         except BrokerError as error:
@@ -121,11 +121,11 @@ class GroupVerbs:
     # -- members of consumer groups
 
     def new_consumer_id(self, session: Session) -> str:
-        """An id that no member had, for clients that let the broker choose."""
-        return self._broker.coordination.consumer.fresh_member_id()
+        """A unique member id, for clients that let the broker choose."""
+        return self._broker.group_coordinator.consumer.fresh_member_id()
 
     def beat(self, session: Session, group_id: str, beat: MemberHeartbeat, answered: Answered) -> None:
-        """A member joins, lives, acknowledges or leaves. Answered with HeartbeatAnswer."""
+        """A member joins, renews its session, acknowledges its assignment or leaves. Answered with HeartbeatAnswer."""
         try:
             coordinator = self._coordinator(session, Operation.READ, group_id)
             if self._authorization.authorizer is not None:
@@ -137,14 +137,15 @@ class GroupVerbs:
         coordinator.consumer.heartbeat(group_id, beat, answered)
 
     def assigned_topics(self, session: Session, assignment: Assignment) -> list[AssignedTopic]:
-        """A member's own assignment with the names of its topics; those that were deleted meanwhile are left out."""
+        """A member's own assignment with topic names; topics deleted meanwhile are left out."""
         return assigned_topics(assignment, self._catalog)
 
-    # -- looking
+    # -- describe
 
     def all(self, session: Session) -> Sliced[Sequence[ListedGroup]]:
-        """The groups that the caller may know of, sorted by id; those that come or go meanwhile may be missing."""
-        listed = yield from self._broker.coordination.groups.list_sliced()
+        """The groups that the caller may describe, sorted by id; groups created or removed meanwhile may be
+        missing."""
+        listed = yield from self._broker.group_coordinator.groups.list_sliced()
         if self._authorization.allows(session, Operation.DESCRIBE, CLUSTER):
             return listed
         known: list[ListedGroup] = []
@@ -163,7 +164,7 @@ class GroupVerbs:
         group_id: str,
         answered: Callable[[ClassicGroupDescription | BrokerError], None],
     ) -> None:
-        """Answered once what is told of the group is durable; UnknownGroup if there is none of this kind."""
+        """Answered once the described state is durable; UnknownGroup if there is no group of this kind."""
 
         def described(group: Group | BrokerError) -> None:
             answered(group if isinstance(group, BrokerError) else describe_classic(group))
@@ -181,7 +182,7 @@ class GroupVerbs:
         group_id: str,
         answered: Callable[[ConsumerGroupDescription | BrokerError], None],
     ) -> None:
-        """The same for a consumer group. All its topics must be ones that the caller may know of."""
+        """The same for a consumer group. The caller must be allowed to describe all of its topics."""
 
         def described(group: ConsumerGroup | BrokerError) -> None:
             if isinstance(group, BrokerError):
@@ -209,11 +210,11 @@ class GroupVerbs:
         coordinator.consumer.describe(group_id, described)
 
     async def outline(self, session: Session, group_id: str) -> GroupOutline:
-        """A group of any kind, once everything that will be told of it is durable."""
+        """Describe a group of any kind, once its state is durable."""
         return outline(await self._settled(session, group_id), self._catalog)
 
     async def lag(self, session: Session, group_id: str) -> Iterator[Lag]:
-        """How far a group is behind, partition by partition."""
+        """The lag of a group by partition."""
         group = await self._settled(session, group_id)
         found = lag_of(self._broker, group.id)
         if self._authorization.authorizer is None:
@@ -227,17 +228,17 @@ class GroupVerbs:
     async def _settled(self, session: Session, group_id: str) -> GroupMachine:
         groups = self._coordinator(session, Operation.DESCRIBE, group_id).groups
         if not groups.is_open:
-            raise UnknownGroup(f"there is no group {group_id!r}: nobody has used one yet")
+            raise UnknownGroup(f"group {group_id!r} does not exist")
         group = groups.find(group_id)
         if group is None:
             raise UnknownGroup(f"there is no group {group_id!r}")
         await groups.shard_of(group_id).persisted(group_id)
         return group
 
-    # -- removing
+    # -- delete
 
     def delete(self, session: Session, group_id: str, answered: Callable[[BrokerError | None], None]) -> None:
-        """Remove a group that has no members, with its offsets."""
+        """Delete a group without members, with its offsets."""
         try:
             coordinator = self._coordinator(session, Operation.DELETE, group_id)
         except BrokerError as error:

@@ -1,7 +1,7 @@
-"""Records for one long answer, read and encoded in portions, one per turn of the loop. Never speaks a protocol.
+"""Reads and encodes the records of one long reply in portions, one per loop iteration. Speaks no protocol.
 
-A page holds what was there when it was read, as one read would: it ends early where a batch must be opened in a worker
-first, or where reading fails. Its reader goes on at `next_offset`.
+A page ends early where a batch must be decompressed in a worker first, or where reading fails. The reader continues at
+`next_offset`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from penstock.node.waist.waits import Client
 
 PORTION_RECORDS_MAX = 500
 PORTION_BYTES_MAX = 64 << 10
-"""What is decoded and encoded in one turn of the loop, unless one record is larger: a few milliseconds."""
+"""Limits of one portion, which takes a few milliseconds; a single larger record is a portion of its own."""
 
 
 class Page(NamedTuple):
-    """Encoded records, a piece per portion. The next read starts at `next_offset`."""
+    """Encoded records, one piece per portion. The next read starts at `next_offset`."""
 
     pieces: list[bytes]
     next_offset: int
@@ -44,12 +44,12 @@ class Pages:
     def read(
         self, session: Session, client: Client, wanted: Wanted, encode: Encode, answered: Answered
     ) -> None:
-        """Answer as `Reader.read` does, with records encoded. A client that goes is not answered."""
-        _Reading(self._reader, session, client, wanted, encode, answered).start()
+        """Answer like `Reader.read`, with encoded records. A client that disconnects is not answered."""
+        _PageRead(self._reader, session, client, wanted, encode, answered).start()
 
 
-class _Reading:
-    """One page in the making."""
+class _PageRead:
+    """One page that is being read."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class _Reading:
         self._session = session
         self._client = client
         self._left = wanted
-        """What is still wanted."""
+        """The rest of the request."""
         self._encode = encode
         self._answered = answered
         self._pieces: list[bytes] = []
@@ -81,7 +81,7 @@ class _Reading:
         )
 
     def _begin(self, outcome: Run | BrokerError) -> None:
-        """The first portion, which may have been waited for."""
+        """Take the first portion, which may have been waited for."""
         if isinstance(outcome, BrokerError):
             self._answered(outcome)
             return
@@ -92,7 +92,7 @@ class _Reading:
         left = self._left
         content_bytes = sum(map(payload_bytes, run.records))
         if self._pieces and content_bytes > left.bytes_max:
-            self._end(run._replace(next_offset=left.offset))  # one record that is too large for what is left
+            self._end(run._replace(next_offset=left.offset))  # one record that exceeds the remaining bytes
             return
         if run.records:
             self._pieces.append(self._encode(run.records))
@@ -112,7 +112,7 @@ class _Reading:
             return
         try:
             run = self._reader.read_now(self._session, self._portion())
-        except BrokerError:  # the next read meets it again, and is answered with it
+        except BrokerError:  # the next read fails with it again and reports it
             self._end(last)
         else:
             self._take(run)

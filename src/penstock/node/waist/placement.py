@@ -1,6 +1,6 @@
-"""Where partitions live, as tools ask and try to change it: all of them are on this one node. Changes nothing.
+"""Partition placement for tools: reassignments and elections on a single node, which change nothing.
 
-With one replica of everything, a leader is where it should be and nothing is ever being moved.
+With one replica per partition the preferred replica always leads, and no partition is ever moved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.node.waist.routes import Routes
 
 
 class Reassignment(NamedTuple):
-    """Brokers that are to hold a partition; None: a move is to be cancelled."""
+    """The wanted replicas of a partition; None cancels a reassignment."""
 
     topic: str
     partition: int
@@ -26,19 +26,19 @@ class Reassignment(NamedTuple):
 
 
 class PlacementOutcome(Enum):
-    """What became of an election or a reassignment that was not refused."""
+    """The outcome of an election or reassignment that was not rejected."""
 
     DONE = "done"
     NO_MOVE = "no-move"
-    """There was no move to cancel."""
+    """There was no reassignment to cancel."""
     NOT_NEEDED = "not-needed"
-    """The partition is led by the replica that should lead it."""
+    """The preferred replica leads already."""
     OFFLINE = "offline"
     """No replica can lead the partition."""
 
 
 class PlacementVerbs:
-    """Answers the calls about replicas and leaders."""
+    """Serves calls about replicas and leaders."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._broker = broker
@@ -46,16 +46,16 @@ class PlacementVerbs:
         self._partitions_of = routes.partitions_of
 
     def reassignments(self, session: Session) -> Sequence[Reassignment]:
-        """The moves that are under way."""
+        """The reassignments in progress."""
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
         return []
 
     def authorize_changes(self, session: Session) -> None:
-        """Whoever changes where partitions live needs the permission for all of them."""
+        """Raise unless the caller may change the placement of partitions."""
         self._authorization.authorize(session, Operation.ALTER, CLUSTER)
 
     def reassign(self, session: Session, wanted: Reassignment) -> PlacementOutcome | BrokerError:
-        """A partition may be put where it is already; there is no other place, and no move to cancel."""
+        """A partition can be assigned to this broker only, and there is no reassignment to cancel."""
         try:
             self.authorize_changes(session)
             count = len(self._partitions_of(wanted.topic))
@@ -84,7 +84,7 @@ class PlacementVerbs:
             )
 
     def leaderless(self, session: Session) -> list[tuple[str, list[int]]]:
-        """Every topic with its partitions that no replica leads."""
+        """Every topic with its offline partitions."""
         self.authorize_changes(session)
         return [
             (topic.name, [one.index for one in self._partitions_of(topic.name) if one.failure is not None])
@@ -92,7 +92,7 @@ class PlacementVerbs:
         ]
 
     def elect(self, session: Session, topic: str, index: int) -> PlacementOutcome | BrokerError:
-        """Every partition that is online is led by its only replica, so no election is needed."""
+        """No election is needed: every online partition is led by its only replica."""
         try:
             self.authorize_changes(session)
         except BrokerError as error:

@@ -1,6 +1,6 @@
-"""Where things are in a partition: first and next offsets, offsets by time, ends of leader epochs.
+"""Looks up offsets in partitions: start, end, by timestamp, and ends of leader epochs.
 
-Never reads records beyond the one batch that a time falls into.
+Reads at most the one batch that contains the timestamp.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from penstock.node.waist.routes import Routes
 
 
 class Edge(Enum):
-    """A position that is not a time."""
+    """A special position."""
 
     EARLIEST = "earliest"
-    """The first record that is there."""
+    """The first available record."""
     LATEST = "latest"
-    """Behind the last record that the reader may see."""
+    """After the last record visible to the reader."""
     NEWEST = "newest"
     """The first record that has the highest timestamp."""
 
 
 class Bounds(NamedTuple):
-    """The offsets of one partition that readers may know."""
+    """The start and end offset of one partition."""
 
     start_offset: int
     end_offset: int
 
 
 class PositionVerbs:
-    """Answers questions about offsets."""
+    """Looks up offsets for clients."""
 
     def __init__(self, authorization: Authorization, routes: Routes) -> None:
         self._authorization = authorization
@@ -52,9 +52,9 @@ class PositionVerbs:
         isolation: Isolation,
         leader_epoch: int = NO_EPOCH,
     ) -> TimedOffset | None:
-        """The record at an edge, or the first one at or after a time in milliseconds; None when there is none.
+        """The record at an edge, or the first one at or after a timestamp in milliseconds; None if there is none.
 
-        A caller that states a leader epoch must state the current one.
+        If the caller states a leader epoch, it must be the current one.
         """
         partition = self._describable(session, topic, index)
         partition.check_online()
@@ -62,7 +62,7 @@ class PositionVerbs:
         return find_in(partition, when, isolation)
 
     def bounds(self, session: Session, topic: TopicRef, index: int) -> Bounds:
-        """Where one partition begins and ends."""
+        """Start and end offset of one partition."""
         partition = self._describable(session, topic, index)
         return Bounds(partition.start_offset, partition.high_watermark)
 
@@ -82,7 +82,7 @@ class PositionVerbs:
 
 
 def find_in(partition: Partition, when: Edge | int, isolation: Isolation) -> TimedOffset | None:
-    """The same for a partition that was found."""
+    """Like `PositionVerbs.find`, for a given partition."""
     match when:
         case Edge.LATEST:
             return TimedOffset(end_of(partition, isolation), NO_TIMESTAMP, partition.leader_epoch)

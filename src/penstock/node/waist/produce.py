@@ -1,9 +1,8 @@
-"""Produce: batches into partitions, acknowledged as their producer asked for. Never decodes a record.
+"""Produce: appends batches to partitions and acknowledges them as requested. Decodes no records.
 
-Batches are admitted before they are appended; where that takes long, a worker does it, and batches to many partitions
-are admitted and appended in slices. What a producer writes in a transaction is appended once the transaction's
-coordinator vouches for it. While any of this is under way the caller's connection is held, so that a later batch
-cannot overtake.
+Batches are validated before they are appended; expensive validation runs in a worker, and requests with many
+partitions run in slices. Transactional batches are appended once the transaction's coordinator vouches for them.
+Meanwhile the caller's connection is held, so that a later batch cannot overtake.
 """
 
 from __future__ import annotations
@@ -22,43 +21,45 @@ from penstock.node.connections.turns import BYTES_PER_UNIT
 from penstock.node.replicas.admission import Admitted
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.replicas.partition import Appended, Partition
-from penstock.node.runtime.slices import CHUNK, Sliced, finish
+from penstock.node.runtime.slices import CHUNK, Sliced, run_unsliced
 from penstock.node.runtime.workers import forget_variables
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 
 Hold = Callable[[], Callable[[], None]]
-"""Called when a write cannot take effect at once; calls what it returns once it has."""
+"""Holds the caller's connection; returns the function that releases it once the write has taken effect."""
+
+_ALL = int(Acks.ALL)
 
 
-class Written:
-    """A batch that was appended. It is acknowledged once it is flushed or committed, as its producer asked for."""
+class AppendedBatch:
+    """An appended batch. It is acknowledged once it is flushed (acks=1) or committed (acks=all)."""
 
     __slots__ = ("_end_offset", "_is_for_all", "_partition", "append_time_ms", "base_offset", "start_offset")
 
     def __init__(self, partition: Partition, appended: Appended, acks: int) -> None:
         self._partition = partition
-        self._is_for_all = acks == Acks.ALL
+        self._is_for_all = acks == _ALL
         self.base_offset, self._end_offset, self.append_time_ms = appended
-        self.start_offset = partition.start_offset
-        """Where the partition's log starts."""
+        self.start_offset = partition.log.start_offset
+        """The log start offset of the partition."""
 
     @property
     def is_acknowledged(self) -> bool:
         partition = self._partition
-        reached = partition.high_watermark if self._is_for_all else partition.flushed_offset
+        reached = partition.log.high_watermark if self._is_for_all else partition.flushed_offset
         return reached >= self._end_offset
 
     def when_acknowledged(self, settled: Settled, timeout_ms: int = 0) -> None:
-        """Call back once with None, with what kept the batch from being acknowledged, or with TimedOut after
-        `timeout_ms`, unless that is 0 or less. The batch stays in the log then."""
+        """Call back once: with None, with the error, or with TimedOut after `timeout_ms`, unless that is 0 or less.
+        After a timeout the batch stays in the log."""
         partition = self._partition
         when = partition.when_committed if self._is_for_all else partition.when_flushed
         when(self._end_offset, settled, timeout_ms)
 
 
 class NewBatch:
-    """A batch for one partition. Without records it is refused; the bytes are stamped in place."""
+    """A batch for one partition. A batch without records is rejected; the bytes are stamped in place."""
 
     __slots__ = ("index", "records", "topic")
 
@@ -69,33 +70,33 @@ class NewBatch:
 
     @property
     def units(self) -> int:
-        """What admitting or appending it costs, see SLICE_UNITS."""
+        """Cost of validating or appending it, see SLICE_UNITS."""
         return 1 + len(self.records or b"") // BYTES_PER_UNIT
 
     def own(self) -> None:
-        """Copy the records: their effect is deferred, and the buffer that they lie in is about to be reused."""
+        """Copy the records: the append is deferred, and the receive buffer that contains them will be reused."""
         if self.records is not None:
             self.records = memoryview(bytearray(self.records))
 
 
 class InTransaction(NamedTuple):
-    """The transaction that batches are written in."""
+    """The transaction of a produce request."""
 
     transactional_id: str
     may_add: bool
-    """Partitions that are not in it yet may be taken into it, as protocol V2 has it."""
+    """Whether missing partitions may be added to it, as in protocol V2."""
 
 
 class Produced(NamedTuple):
-    """What became of the batches of one request, in their order."""
+    """The outcomes of the batches of one request, in order."""
 
-    outcomes: list[Written | BrokerError]
+    outcomes: list[AppendedBatch | BrokerError]
     doubt: BrokerError | None
-    """The outcome of batches that the transaction's coordinator did not vouch for."""
+    """The error of batches that the transaction's coordinator did not vouch for."""
 
 
 class ProduceVerbs:
-    """Appends what clients send as batches."""
+    """Appends batches sent by clients."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self.authorization = authorization
@@ -106,14 +107,14 @@ class ProduceVerbs:
 
     def append(
         self, session: Session, topic: TopicRef, index: int, batch: memoryview | None, acks: int
-    ) -> Written | None:
-        """Append one batch now; None when admitting it takes long, so that it has to go through `append_all`."""
+    ) -> AppendedBatch | None:
+        """Append one batch now; None if its validation is expensive, so that it must go through `append_all`."""
         partition = self.target(session, topic, index, batch)
         assert batch is not None
         admitted = partition.admission.now(batch, acks)
         if admitted is None:
             return None
-        return Written(partition, partition.append_admitted(admitted), acks)
+        return AppendedBatch(partition, partition.append_admitted(admitted), acks)
 
     def append_all(
         self,
@@ -124,14 +125,14 @@ class ProduceVerbs:
         hold: Hold,
         done: Callable[[Produced | BaseException], None],
     ) -> None:
-        """Append batches in their order, all of them or none before the last one is admitted.
+        """Append batches in order, after all of them are validated.
 
-        `done` is called once, maybe before this returns; with an exception only if that is a defect.
+        `done` is called once, possibly before this returns; with an exception only in case of a defect.
         """
         _Production(self, session, batches, acks, within, hold, done).start()
 
     def target(self, session: Session, topic: TopicRef, index: int, batch: memoryview | None) -> Partition:
-        """The partition that a batch is for. Raises what forbids to write to it."""
+        """The partition of a batch. Raises if the caller may not write to it or it is offline."""
         if self.authorization.authorizer is not None:
             self.authorization.authorize_topic(session, Operation.WRITE, topic)
         partition = self.find(topic, index)
@@ -145,7 +146,7 @@ class ProduceVerbs:
 
 
 class _Production:
-    """One request of several batches, or of one that takes long."""
+    """One request with several batches, or with one whose validation is expensive."""
 
     def __init__(
         self,
@@ -165,12 +166,12 @@ class _Production:
         self._hold = hold
         self._done = done
         self._is_long = len(batches) > CHUNK
-        """There are too many batches to append in one turn of the loop."""
+        """There are too many batches to append in one loop iteration."""
         self._admitted: list[Admitted | BrokerError] = []
-        """For each batch: the batch, checked, or why it was refused."""
+        """For each batch: the validated batch, or the error."""
         self._doubt: BrokerError | None = None
         self._unvouched: set[TopicPartition] = set()
-        """The partitions for whose batches the coordinator does not vouch."""
+        """The partitions that the coordinator does not vouch for."""
 
     def start(self) -> None:
         if self._within is None:
@@ -184,7 +185,7 @@ class _Production:
     # -- in a transaction
 
     def _start_in_transaction(self, within: InTransaction) -> None:
-        """Where the transaction is not open yet, its coordinator has to vouch for the batch before it is appended."""
+        """Append once the coordinator vouches for the partitions in which the transaction is not open yet."""
         try:
             resource = transactional_id_resource(within.transactional_id)
             self._verbs.authorization.authorize(self._session, Operation.WRITE, resource)
@@ -193,11 +194,14 @@ class _Production:
             return
         claims, places = self._find_unvouched()
         if len(claims) > 1:
-            self._doubt = WrongProducer("records of more than one producer came in one transaction")
+            self._doubt = WrongProducer("the request contains batches of more than one producer")
             self._unvouched = places
         if self._doubt is not None or not places:
             self._finish()
             return
+        # The coordinator may have to persist an entry first, so its callback can run after this request returned to the
+        # connection. The hold keeps later requests from overtaking this one; the records are copied below, because
+        # the receive buffer is reused as soon as this returns. A callback that already ran needs neither.
         is_vouched = False
         release_hold = self._hold()
 
@@ -217,7 +221,8 @@ class _Production:
             self._own_records()
 
     def _find_unvouched(self) -> tuple[set[Claim], set[TopicPartition]]:
-        """Who writes, and to which partitions that have no transaction of it open. What is wrong is refused later."""
+        """The producers of the batches, and the partitions in which their transaction is not open. Invalid batches are
+        rejected later."""
         claims: set[Claim] = set()
         places: set[TopicPartition] = set()
         for batch in self._batches:
@@ -230,16 +235,18 @@ class _Production:
                 continue
             by = Claim(header.producer_id, header.producer_epoch)
             claims.add(by)
+            # With an earlier batch of this transaction in the log, the coordinator has vouched for this partition
+            # and its marker will come: no second check is needed.
             if not partition.log.producers.is_in_transaction(*by):
                 places.add(TopicPartition(partition.topic, batch.index))
         return claims, places
 
-    # -- admission
+    # -- validation
 
     def _finish(self) -> None:
         if self._is_long:
             self._finish_sliced()
-        elif finish(self._admit_now()):
+        elif run_unsliced(self._admit_now()):
             self._append_all()
         else:
             self._admit_apart()
@@ -260,7 +267,7 @@ class _Production:
         self._verbs.slices.queue(self._admit_now(), admitted)
 
     def _admit_now(self) -> Sliced[bool]:
-        """Admit every batch on the loop; False when one of them must be opened in a worker."""
+        """Validate every batch on the loop; False if one of them must be decompressed in a worker."""
         self._admitted = []
         for batch in self._batches:
             yield batch.units
@@ -269,7 +276,7 @@ class _Production:
                 assert batch.records is not None
                 admitted = partition.admission.now(batch.records, self._acks)
             except BrokerError as error:
-                self._admitted.append(error.with_traceback(None))  # its frames would hold the batch
+                self._admitted.append(error.with_traceback(None))  # its frames would keep the batch in memory
                 continue
             if admitted is None:
                 return False
@@ -277,7 +284,7 @@ class _Production:
         return True
 
     def _admit_apart(self) -> None:
-        """Admit every batch in a worker."""
+        """Validate every batch in a worker."""
         release_hold = self._hold()
         self._own_records()
         jobs: list[Callable[[], Admitted] | BrokerError] = []
@@ -303,11 +310,11 @@ class _Production:
         for batch in self._batches:
             batch.own()
 
-    # -- appending
+    # -- append
 
     def _append_all(self) -> None:
         if not self._is_long:
-            self._done(finish(self._append()))
+            self._done(run_unsliced(self._append()))
             return
         release_hold = self._hold()
 
@@ -318,30 +325,32 @@ class _Production:
         self._verbs.slices.queue(self._append(), appended)
 
     def _append(self) -> Sliced[Produced]:
-        outcomes: list[Written | BrokerError] = []
+        outcomes: list[AppendedBatch | BrokerError] = []
         for batch, admitted in zip(self._batches, self._admitted, strict=True):
             outcomes.append(self._append_one(batch, admitted))
             yield batch.units
         return Produced(outcomes, self._doubt)
 
-    def _append_one(self, batch: NewBatch, admitted: Admitted | BrokerError) -> Written | BrokerError:
-        """The partition is looked up again: a topic may have been deleted while a worker was busy."""
+    def _append_one(self, batch: NewBatch, admitted: Admitted | BrokerError) -> AppendedBatch | BrokerError:
+        """Looks up the partition again: its topic may have been deleted while a worker was busy."""
         is_within = self._within is not None
         try:
             partition = self._target(batch)
             if is_within and TopicPartition(partition.topic, batch.index) in self._unvouched:
                 assert self._doubt is not None
                 return self._doubt
-            if isinstance(admitted, BrokerError):  # raised again, it would hold its batch in a cycle
+            if isinstance(
+                admitted, BrokerError
+            ):  # raising it again would create a reference cycle with its batch
                 return admitted
             appended = partition.append_admitted(admitted, in_transaction=is_within)
-            return Written(partition, appended, self._acks)
+            return AppendedBatch(partition, appended, self._acks)
         except BrokerError as error:
             return error
 
 
 def run_all(jobs: Sequence[Callable[[], Admitted] | BrokerError]) -> list[Admitted | BrokerError]:
-    """Run admissions, in a worker; one that is refused does not keep the others."""
+    """Run validations in a worker; a rejected batch does not affect the others."""
     outcomes: list[Admitted | BrokerError] = []
     for job in jobs:
         if isinstance(job, BrokerError):
@@ -350,12 +359,12 @@ def run_all(jobs: Sequence[Callable[[], Admitted] | BrokerError]) -> list[Admitt
         try:
             outcomes.append(job())
         except BrokerError as error:
-            forget_variables(error)  # among them what the batch was unfolded to
+            forget_variables(error)  # including the decompressed batch
             outcomes.append(error)
     return outcomes
 
 
 def check_written_by_clients(partition: Partition) -> None:
-    """Refuse the broker's own topics."""
+    """Raise InvalidTopic for internal topics."""
     if partition.is_internal:
         raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")

@@ -1,8 +1,7 @@
-"""Records one by one into partitions, for doors whose clients send messages and not batches. Never speaks a protocol.
+"""Appends single records, for doors whose clients send messages instead of batches. Speaks no protocol.
 
-What arrives in one turn of the loop for one partition leaves as one batch: a client that sends many messages without
-waiting pays for one write and one flush. A batch that is refused is tried again record by record, so that nobody
-suffers for a neighbour.
+Records that arrive for one partition in one loop iteration are appended as one batch, so that pipelined messages share
+one write and one flush. A rejected batch is retried record by record, so that only the invalid records fail.
 """
 
 from __future__ import annotations
@@ -24,31 +23,31 @@ from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.authorization import Authorization
-from penstock.node.waist.produce import Hold, Written, check_written_by_clients
+from penstock.node.waist.produce import AppendedBatch, Hold, check_written_by_clients
 from penstock.node.waist.routes import Routes
 
 RECORD_EXTRA_BYTES_MAX = 36
-"""What the lengths and deltas of one record take at most, beside its content."""
+"""Maximum overhead of one record: lengths and deltas."""
 
 HEADER_EXTRA_BYTES_MAX = 10
 
 APPEND_UNITS = 8
 RECORDS_PER_UNIT = 2
-"""What appending costs: so much for a batch, and one unit for so many records in it."""
+"""Cost of an append: units per batch, and records per additional unit."""
 
 
 class Published(NamedTuple):
-    """Where a record is, now that it is as durable as its topic promises."""
+    """Partition and offset of a record that is as durable as its topic requires."""
 
     partition: int
     offset: int
 
 
 Settled = Callable[[Published | BrokerError], None]
-"""Called once for each record, in the order of the offsets within a partition."""
+"""Called once per record, in offset order within a partition."""
 
 
-class _Waiting(NamedTuple):
+class _AwaitingTopic(NamedTuple):
     """A record that waits for its topic to be created."""
 
     session: Session
@@ -59,8 +58,8 @@ class _Waiting(NamedTuple):
     release_hold: Callable[[], None]
 
 
-class _Sheaf:
-    """The records of one turn for one partition."""
+class _PendingBatch:
+    """The records of one loop iteration for one partition."""
 
     __slots__ = ("partition", "records", "settled")
 
@@ -71,7 +70,7 @@ class _Sheaf:
 
 
 class Publisher:
-    """Takes records for any topic. One per door is enough."""
+    """Appends records to any topic. One per door."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._broker = broker
@@ -79,13 +78,13 @@ class Publisher:
         self._find = routes.partition
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
-        self._sheaves: dict[Partition, _Sheaf] = {}
-        self._unsent: deque[_Sheaf] = deque()
-        """Those of earlier turns, in order; one work sends them in slices."""
+        self._pending: dict[Partition, _PendingBatch] = {}
+        self._unsent: deque[_PendingBatch] = deque()
+        """Batches of earlier iterations, in order; one sliced work appends them."""
         self._is_sending = False
         self._next_keyless: dict[str, int] = {}
         self._turn_keyless: dict[str, int] = {}
-        self._awaiting_topic: dict[str, list[_Waiting]] = {}
+        self._awaiting_topic: dict[str, list[_AwaitingTopic]] = {}
 
     def publish(
         self,
@@ -96,15 +95,14 @@ class Publisher:
         partition: int | None,
         hold: Hold,
     ) -> None:
-        """Append to the partition named, else to the one of the key, else to the next in turn.
+        """Append to the given partition, else to that of the key, else round robin.
 
-        A topic that does not exist is created if the settings allow; `hold` keeps later requests of the same client
-        from being started meanwhile. `settled` is called once the record is durable, or with the error; never before
-        this returns.
+        A missing topic is created if the settings allow; meanwhile `hold` keeps later requests of the client from
+        starting. `settled` is called once the record is durable, or with the error; never before this returns.
         """
         waiting = self._awaiting_topic.get(topic)
         if waiting is not None:
-            waiting.append(_Waiting(session, record, settled, partition, hold, hold()))
+            waiting.append(_AwaitingTopic(session, record, settled, partition, hold, hold()))
             return
         try:
             if self._authorization.authorizer is not None:
@@ -125,7 +123,7 @@ class Publisher:
         partition: int | None,
         hold: Hold,
     ) -> None:
-        """Publish some records of one request, in order; `settled` gets one outcome for each, all at once."""
+        """Publish the records of one request, in order; `settled` gets one outcome per record, all at once."""
         outcomes: list[Published | BrokerError] = [UnknownTopic("")] * len(records)
         left = len(records)
         if not left:
@@ -148,7 +146,7 @@ class Publisher:
                 hold,
             )
 
-    # -- where to
+    # -- partitioning
 
     def _choose(self, topic: str, key: bytes | None, index: int | None) -> Partition:
         if index is None:
@@ -162,7 +160,7 @@ class Publisher:
         return partition
 
     def _keyless(self, topic: str, count: int) -> int:
-        """Records without a key go round the partitions; those of one turn stay together."""
+        """Records without a key are distributed round robin; those of one loop iteration stay together."""
         index = self._turn_keyless.get(topic)
         if index is None:
             index = self._next_keyless.get(topic, 0) % count
@@ -170,7 +168,7 @@ class Publisher:
             self._turn_keyless[topic] = index
         return index
 
-    # -- topics that are not there yet
+    # -- topic creation
 
     def _publish_to_new(
         self,
@@ -181,12 +179,12 @@ class Publisher:
         partition: int | None,
         hold: Hold,
     ) -> None:
-        """Have the topic created if caller and settings allow that; raises otherwise."""
+        """Create the topic if the caller and the settings allow it; raises otherwise."""
         check_topic_name(topic)
         if not self._broker.settings.auto_create_topics:
             raise UnknownTopic(f"there is no topic {topic!r}, and auto_create_topics is off")
         self._authorization.authorize_creation(session, topic)
-        self._awaiting_topic[topic] = [_Waiting(session, record, settled, partition, hold, hold())]
+        self._awaiting_topic[topic] = [_AwaitingTopic(session, record, settled, partition, hold, hold())]
         self._tasks.spawn(self._create(topic), lambda error: self._not_created(topic, error))
 
     async def _create(self, topic: str) -> None:
@@ -205,7 +203,7 @@ class Publisher:
             one.release_hold()
 
     def _not_created(self, topic: str, error: BaseException) -> None:
-        """Creating it crashed: nobody is left waiting, and the next one tries again."""
+        """The creation crashed: fail the waiting records; the next publish retries."""
         for one in self._awaiting_topic.pop(topic, ()):
             one.settled(Offline(f"topic {topic!r} could not be created: {error!r}"))
             one.release_hold()
@@ -213,35 +211,37 @@ class Publisher:
     # -- batches
 
     def _add(self, partition: Partition, record: NewRecord, settled: Settled) -> None:
-        sheaf = self._sheaves.get(partition)
-        if sheaf is None:
-            if not self._sheaves:
+        pending = self._pending.get(partition)
+        if pending is None:
+            if not self._pending:
                 self._loop.call_soon(self._send)
-            sheaf = self._sheaves[partition] = _Sheaf(partition)
-        sheaf.records.append(record)
-        sheaf.settled.append(settled)
+            pending = self._pending[partition] = _PendingBatch(partition)
+        pending.records.append(record)
+        pending.settled.append(settled)
 
     def _send(self) -> None:
-        """The turn is over: append what it brought, behind what is left of the turns before."""
-        self._unsent += self._sheaves.values()
-        self._sheaves = {}
+        """Append the records of this iteration, after those left from earlier ones."""
+        self._unsent += self._pending.values()
+        self._pending = {}
         self._turn_keyless.clear()
         if not self._is_sending:
             self._is_sending = True
-            self._broker.runtime.slices.go(self._sending(), self._sent)
+            self._broker.runtime.slices.go(self._send_pending(), self._pending_sent)
 
-    def _sending(self) -> Sliced[None]:
+    def _send_pending(self) -> Sliced[None]:
         while self._unsent:
-            sheaf = self._unsent.popleft()
-            bytes_max = sheaf.partition.config.message_bytes_max
-            for start, stop in _cut(sheaf.records, bytes_max):
+            pending = self._unsent.popleft()
+            bytes_max = pending.partition.config.message_bytes_max
+            for start, stop in _cut(pending.records, bytes_max):
                 now_ms = self._broker.runtime.clock.now_ms()
-                self._append(sheaf.partition, sheaf.records[start:stop], sheaf.settled[start:stop], now_ms)
+                self._append(
+                    pending.partition, pending.records[start:stop], pending.settled[start:stop], now_ms
+                )
                 yield APPEND_UNITS + (stop - start) // RECORDS_PER_UNIT
 
-    def _sent(self, outcome: object) -> None:
+    def _pending_sent(self, outcome: object) -> None:
         self._is_sending = False
-        if self._unsent:  # a defect ended the work: the others are not left waiting
+        if self._unsent:  # a defect ended the work: do not leave the others waiting
             self._send()
 
     def _append(
@@ -249,7 +249,7 @@ class Publisher:
     ) -> None:
         try:
             appended = partition.append(memoryview(build_batch(records, now_ms)), Acks.ALL)
-            written = Written(partition, appended, Acks.ALL)
+            written = AppendedBatch(partition, appended, Acks.ALL)
         except Refused as error:
             if len(records) == 1:
                 settled[0](error)
@@ -260,15 +260,15 @@ class Publisher:
             for one in settled:
                 one(error)
         else:
-            written.when_acknowledged(_telling(partition.index, written.base_offset, settled))
+            written.when_acknowledged(_on_acknowledged(partition.index, written.base_offset, settled))
 
 
-def _telling(
+def _on_acknowledged(
     partition: int, base_offset: int, settled: list[Settled]
 ) -> Callable[[BrokerError | None], None]:
-    """What is called once a batch is durable, or never will be: tells those who wait for its records."""
+    """The callback of a batch: settles each of its records."""
 
-    def tell(error: BrokerError | None) -> None:
+    def acknowledged(error: BrokerError | None) -> None:
         if error is not None:
             for one in settled:
                 one(error)
@@ -276,11 +276,11 @@ def _telling(
         for offset, one in enumerate(settled, base_offset):
             one(Published(partition, offset))
 
-    return tell
+    return acknowledged
 
 
 def _cut(records: list[NewRecord], bytes_max: int) -> list[tuple[int, int]]:
-    """Runs of records that surely fit into one batch each. A record that is too large stands alone."""
+    """Split records into runs that fit into one batch each. A record that is too large is a run of its own."""
     cuts = []
     start, size = 0, BATCH_HEADER_BYTES
     for index, record in enumerate(records):

@@ -1,7 +1,7 @@
-"""Records one by one out of partitions, for doors whose clients read messages and not batches. Never speaks a protocol.
+"""Reads single records, for doors whose clients read messages instead of batches. Speaks no protocol.
 
-Reads at once what is there, or waits for it. Markers of transactions are never shown, nor, to readers of committed
-records, what was aborted.
+Reads what is available, or waits for it. Transaction markers are never returned, nor are aborted records at
+read_committed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.node.waist.waits import Client, Waits
 
 
 class Wanted(NamedTuple):
-    """What a client wants to read. Time and size are limits, not demands; one record always fits."""
+    """A read request. Time and size are limits; one record always fits."""
 
     topic: str
     partition: int
@@ -38,21 +38,21 @@ class Wanted(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What was read. The next read starts at `next_offset`; readers may see everything before `end_offset`."""
+    """The result of a read. The next read starts at `next_offset`; records before `end_offset` are visible."""
 
     records: list[Record]
     next_offset: int
     start_offset: int
     end_offset: int
     is_opening: bool = False
-    """A batch is being opened in a worker; the reader is called when it can go on."""
+    """A batch is being decompressed in a worker; the reader is called when it can continue."""
 
 
 Answered = Callable[[Run | BrokerError], None]
 
 
-class Source:
-    """One partition as a reader follows it, for as long as it is there."""
+class PartitionSource:
+    """One partition that a reader follows."""
 
     __slots__ = ("_partition", "index")
 
@@ -65,19 +65,19 @@ class Source:
         return self._partition.start_offset
 
     def start(self, when: Edge | int, isolation: Isolation) -> int:
-        """The offset at an edge, or of the first record at or after a time; the end when there is none."""
+        """The offset at an edge, or of the first record at or after a timestamp; the end if there is none."""
         return start_in(self._partition, when, isolation)
 
     def check(self, offset: int, isolation: Isolation) -> None:
-        """Raise OffsetOutOfRange unless a reader may start there."""
+        """Raise OffsetOutOfRange unless a reader can start there."""
         self._partition.read(offset, 1, isolation)
 
     def read(self, wanted: Wanted, when_opened: Opened) -> Run:
-        """What there is, without waiting; see `Reader.read_now`."""
+        """Read without waiting; see `Reader.read_now`."""
         return read_now(self._partition, wanted, when_opened)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
-        """Call back, once per change, when there may be more to read."""
+        """Call back when there may be more to read."""
         self._partition.add_listener(listener)
 
     def remove_listener(self, listener: Callable[[], None]) -> None:
@@ -98,20 +98,21 @@ class Reader:
         return self._routes.partition(topic, index)
 
     def start(self, session: Session, topic: str, index: int, when: Edge | int, isolation: Isolation) -> int:
-        """The offset at an edge, or of the first record at or after a time; the end when there is none."""
+        """The offset at an edge, or of the first record at or after a timestamp; the end if there is none."""
         return start_in(self._find(session, topic, index), when, isolation)
 
-    def sources(self, session: Session, topic: str, index: int | None) -> list[Source]:
-        """One partition of a topic, or all of them, to be followed."""
+    def sources(self, session: Session, topic: str, index: int | None) -> list[PartitionSource]:
+        """One partition of a topic, or all of them, to follow."""
         self._authorization.authorize_topic(session, Operation.READ, topic)
         if index is not None:
-            return [Source(self._routes.partition(topic, index))]
-        return [Source(partition) for partition in self._routes.partitions_of(topic)]
+            return [PartitionSource(self._routes.partition(topic, index))]
+        return [PartitionSource(partition) for partition in self._routes.partitions_of(topic)]
 
     def read(self, session: Session, client: Client, wanted: Wanted, answered: Answered) -> None:
-        """Answer at once if there is anything, an error, or no patience; else when there is, or with nothing.
+        """Answer immediately if there are records, an error, or no wait time; otherwise when records arrive or the
+        time is up.
 
-        A client that goes while it waits is not answered.
+        A client that disconnects while waiting is not answered.
         """
 
         def go_on() -> None:
@@ -141,7 +142,7 @@ class Reader:
     def _is_answer(
         self, session: Session, client: Client, wanted: Wanted, run: Run, answered: Answered
     ) -> bool:
-        """Whether this need not be waited for: it answers, or the read goes on by itself."""
+        """Whether no wait is needed: the call is answered, or the read continues by itself."""
         is_found = bool(run.records)
         if not is_found and run.is_opening:
             return True
@@ -155,17 +156,17 @@ class Reader:
         return False
 
     def release_waiting(self) -> None:
-        """The doors are closing: answer with what there is."""
+        """The doors are closing: answer waiting reads with what is available."""
         self._waits.release()
 
     def read_now(self, session: Session, wanted: Wanted, when_opened: Opened = lambda: None) -> Run:
-        """What there is, without waiting. Nothing found with `next_offset` before the end: there is more to look at,
-        or, if a batch is being opened, `when_opened` is called when there is."""
+        """Read without waiting. An empty result with `next_offset` before the end means that there is more to scan, or
+        that a batch is being decompressed; then `when_opened` is called."""
         return read_now(self._find(session, wanted.topic, wanted.partition), wanted, when_opened)
 
 
 def read_now(partition: Partition, wanted: Wanted, when_opened: Opened) -> Run:
-    """What there is in a partition that was found, without waiting."""
+    """Read from a given partition without waiting."""
     found = read_records(
         partition,
         wanted.offset,
@@ -180,6 +181,6 @@ def read_now(partition: Partition, wanted: Wanted, when_opened: Opened) -> Run:
 
 
 def start_in(partition: Partition, when: Edge | int, isolation: Isolation) -> int:
-    """Where a reader starts in a partition that was found."""
+    """The start offset of a reader in a given partition."""
     found = find_in(partition, when, isolation)
     return end_of(partition, isolation) if found is None else found.offset

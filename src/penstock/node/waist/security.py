@@ -1,4 +1,4 @@
-"""Access lists, quotas and credentials of a node that has none of them. Checks who may ask; stores nothing."""
+"""Verbs for ACLs, quotas and credentials, of which this node has none. Checks permissions only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.node.waist.authorization import Authorization
 
 
 class SecurityVerbs:
-    """Answers the calls about permissions, quotas and credentials."""
+    """Serves calls about ACLs, quotas and credentials."""
 
     def __init__(self, authorization: Authorization) -> None:
         self._authorization = authorization
@@ -23,9 +23,9 @@ class SecurityVerbs:
         raise SecurityDisabled("No Authorizer is configured.")
 
     def describe_quotas(self, session: Session) -> None:
-        """Returns: no entity has a quota."""
+        """Returns normally: no entity has a quota."""
         self._authorization.authorize(session, Operation.DESCRIBE_CONFIGS, CLUSTER)
 
     def describe_credentials(self, session: Session) -> None:
-        """Returns: no user has credentials."""
+        """Returns normally: no user has credentials."""
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)

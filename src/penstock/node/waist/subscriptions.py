@@ -1,6 +1,6 @@
-"""Subscriptions: create, delete, describe; take a seat, and say from it what became of messages.
+"""Subscription verbs: create, delete, describe, redrive; join as a member and settle messages.
 
-To permissions a subscription is a group. The coordinator decides who gets which message.
+Permissions treat a subscription as a group. The coordinator decides which member gets which message.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from penstock.node.broker import Broker
 from penstock.node.coordinators.live_subscription import Delivered as Delivered
 from penstock.node.coordinators.live_subscription import LiveSubscription, Recipient
 from penstock.node.coordinators.subscriptions import PartitionProgress as PartitionProgress
+from penstock.node.coordinators.subscriptions import SubscriptionRequest as SubscriptionRequest
 from penstock.node.coordinators.subscriptions import Subscriptions
-from penstock.node.coordinators.subscriptions import Wish as Wish
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 
 
 class SeatedMember(NamedTuple):
-    """A member as others see it."""
+    """A member in a description."""
 
     id: str
     window: int
@@ -32,7 +32,7 @@ class SeatedMember(NamedTuple):
 
 
 class SubscriptionDescription(NamedTuple):
-    """A subscription, how far it is, and who takes part."""
+    """A subscription with its progress and members."""
 
     definition: SubscriptionDefinition
     progress: list[PartitionProgress]
@@ -40,7 +40,7 @@ class SubscriptionDescription(NamedTuple):
 
 
 class Seat:
-    """One member of a subscription. Messages go to its recipient; what the member says comes through here."""
+    """The membership of one member in a subscription: acknowledgements, renewals, pause and leave."""
 
     __slots__ = ("_acknowledge", "_authorization", "_live", "_member_id", "definition")
 
@@ -54,13 +54,13 @@ class Seat:
     def acknowledge(
         self, session: Session, partition: int, offset: int, outcome: Outcome, reason: str | None = None
     ) -> None:
-        """The member says what became of a message. Raises NotHeld when that is not for it to say."""
+        """Settle a message that the member holds. Raises NotHeld if it does not hold it."""
         if self._authorization.authorizer is not None:
             self._authorize(session)
         self._acknowledge(self._member_id, partition, offset, outcome, reason)
 
     def renew(self, session: Session, partition: int, offset: int) -> None:
-        """The member needs more time for a message that it holds."""
+        """Extend the time that the member may hold a message."""
         self._authorize(session)
         self._live.renew(self._member_id, partition, offset)
 
@@ -68,74 +68,75 @@ class Seat:
         self._authorization.authorize(session, Operation.READ, group_resource(self.definition.name))
 
     def when_settled(self, settled: Settled) -> None:
-        """Call back once everything that members have said so far is durable."""
+        """Call back once everything settled so far is durable."""
         self._live.when_settled(settled)
 
     def pause(self) -> None:
-        """The member does not read: no more for now."""
+        """Deliver no more for now: the member does not read."""
         self._live.pause(self._member_id)
 
     def resume(self) -> None:
         self._live.resume(self._member_id)
 
     def leave(self, session: Session, settled: Settled) -> None:
-        """The member goes politely: what it holds goes to others and is not counted."""
+        """Leave: held messages go to other members, and this delivery is not counted."""
         self._authorize(session)
         self._live.leave(self._member_id, is_counted=False, settled=settled)
 
     def abandon(self) -> None:
-        """The member is gone without a word: its messages may have been the reason, so they count as delivered."""
+        """The member has disconnected without leaving: its held messages may be the cause, so their delivery is
+        counted."""
         self._live.leave(self._member_id, is_counted=True, settled=lambda _: None)
 
 
 class SubscriptionVerbs:
-    """Manages subscriptions for clients."""
+    """Serves subscriptions to clients."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._broker = broker
         self._authorization = authorization
         self._routes = routes
         self.heartbeat_ms = broker.settings.subscription_heartbeat_ms
-        """How often members have to be heard of."""
+        """Interval within which members must send something."""
         self.window_max = broker.settings.subscription_window_max
-        """The largest number of messages that a member may hold."""
+        """Maximum number of messages that a member may hold."""
 
     def _coordinator(self, session: Session, operation: Operation, name: str) -> Subscriptions:
         self._authorization.authorize(session, operation, group_resource(name))
         return self._routes.subscriptions(name)
 
     def release_members(self) -> None:
-        """The doors are closing: members are told, so that nothing they hold counts as delivered."""
+        """The doors are closing: end all members, so that their held messages do not count as delivered."""
         self._broker.subscriptions.release_members()
 
-    # -- coming and going
+    # -- create, delete, join
 
-    async def create(self, session: Session, wish: Wish) -> bool:
-        """Create a subscription; False if there was the same already, which goes on as it was."""
-        coordinator = self._coordinator(session, Operation.READ, wish.name)
-        self._authorization.authorize_topic(session, Operation.READ, wish.topic)
-        return await coordinator.create(wish)
+    async def create(self, session: Session, request: SubscriptionRequest) -> bool:
+        """Create a subscription; False if an identical one exists, which is left unchanged."""
+        coordinator = self._coordinator(session, Operation.READ, request.name)
+        self._authorization.authorize_topic(session, Operation.READ, request.topic)
+        return await coordinator.create(request)
 
     async def delete(self, session: Session, name: str) -> None:
-        """End a subscription; its members are told."""
+        """Delete a subscription and end its members."""
         await self._coordinator(session, Operation.DELETE, name).remove(name)
 
     def join(self, session: Session, name: str, member_id: str, window: int, recipient: Recipient) -> Seat:
-        """A new member, which is dealt messages from now on."""
+        """Add a member, which receives messages from now on."""
         coordinator = self._coordinator(session, Operation.READ, name)
         if not 0 < window <= self.window_max:
             raise InvalidRequest(
-                f"a window is from 1 to {self.window_max} (subscription_window_max), not {window}"
+                f"the window must be from 1 to {self.window_max} (subscription_window_max), not {window}"
             )
         live = coordinator.find(name)
         self._authorization.authorize_topic(session, Operation.READ, live.definition.topic)
         live.join(member_id, window, recipient)
         return Seat(live, member_id, self._authorization)
 
-    # -- looking
+    # -- describe and redrive
 
     def all(self, session: Session) -> list[SubscriptionDefinition]:
-        """The subscriptions that the caller may know of, sorted by name."""
+        """The subscriptions that the caller may describe, sorted by name."""
         found = self._broker.subscriptions.list()
         if self._authorization.authorizer is None:
             return found
@@ -150,7 +151,7 @@ class SubscriptionVerbs:
         return SubscriptionDescription(live.definition, list(coordinator.progress(name)), seated)
 
     async def redrive(self, session: Session, name: str, count_max: int | None) -> int:
-        """Bring dead letters back to their topic, for this subscription alone; returns how many."""
+        """Write dead letters back to their topic, for this subscription only; returns how many."""
         coordinator = self._coordinator(session, Operation.READ, name)
         topic = coordinator.find(name).definition.topic
         self._authorization.authorize_topic(session, Operation.WRITE, topic)

@@ -1,6 +1,6 @@
-"""Topics: create, delete, grow, alter, truncate from the start; list and describe. The catalog decides.
+"""Topic verbs: create, delete, add partitions, alter, delete records, list, describe. The catalog decides.
 
-Every topic of a request is judged by itself; those that are allowed are committed together.
+Every topic of a request has its own outcome; the successful ones are committed together.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from penstock.node.waist.changes import Changes, Deadline, Step, check_named_onc
 from penstock.node.waist.routes import Routes
 
 NO_ID = bytes(16)
-"""Instead of a topic's id: it is not known, or not for the caller to know."""
+"""Placeholder for a topic id that is unknown or hidden from the caller."""
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created, or could be."""
+    """A topic that was created, or would be (validate only)."""
 
     topic: Topic
     replication_factor: int
     entries: list[ConfigEntry] | None
-    """Its settings; topics with equal settings share one list. None: the caller may not see them."""
+    """Its settings; topics with equal settings share one list. None if the caller may not see them."""
 
 
 class DeletedTopic(NamedTuple):
-    """What became of a topic that was to be deleted. Name and id as far as the caller may know them."""
+    """The outcome of a deletion. Name and id as far as the caller may know them."""
 
     name: str | None
     id: bytes
@@ -59,7 +59,7 @@ class DeletedTopic(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """How many partitions a topic is to have, and where the new ones are to be; None: anywhere."""
+    """The wanted number of partitions of a topic, and the replicas of the new ones; None lets the broker choose."""
 
     name: str
     partition_count: int
@@ -67,7 +67,7 @@ class Growth(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """Who leads a partition and who holds it. One whose disk failed has no leader (-1)."""
+    """Leader and replicas of a partition. An offline partition has no leader (-1)."""
 
     partition: int
     leader_id: int
@@ -78,7 +78,7 @@ class PartitionState(NamedTuple):
 
 
 class PartitionDetail(NamedTuple):
-    """What one partition holds."""
+    """Offsets and size of one partition."""
 
     partition: int
     start_offset: int
@@ -89,26 +89,26 @@ class PartitionDetail(NamedTuple):
 
 
 class _Quota:
-    """The partitions that one request may create."""
+    """The number of partitions that one request may create."""
 
     def __init__(self) -> None:
         self._left = PARTITIONS_PER_CALL_MAX
 
     def take(self, catalog: Catalog, events: Sequence[Event]) -> None:
-        """Count the partitions that events add; raises AgainstPolicy over the limit, as Kafka does."""
+        """Count the partitions that the events add; raises AgainstPolicy over the limit, as Kafka does."""
         for event in events:
             if isinstance(event, TopicSaved):
                 earlier = catalog.find(event.topic.name)
                 added = event.topic.partition_count - (earlier.partition_count if earlier else 0)
                 if added > self._left:
                     raise AgainstPolicy(
-                        f"one request creates at most {PARTITIONS_PER_CALL_MAX} partitions; send several"
+                        f"one request can create at most {PARTITIONS_PER_CALL_MAX} partitions; send several requests"
                     )
                 self._left -= added
 
 
 class TopicVerbs:
-    """Manages topics for clients."""
+    """Serves topics to clients."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._broker = broker
@@ -127,7 +127,7 @@ class TopicVerbs:
         timeout_ms: int | None = None,
         validate_only: bool = False,
     ) -> list[CreatedTopic | BrokerError]:
-        """Create topics, or only say whether they could be created. An error in place of a topic stays its outcome."""
+        """Create topics, or only validate the request. An error in place of a topic is its outcome."""
         quota = _Quota()
         steps = [self._creation(session, quota, one) for one in wanted]
         changed = await self._changes.commit(steps, timeout_ms=timeout_ms, validate_only=validate_only)
@@ -144,15 +144,15 @@ class TopicVerbs:
         return outcomes
 
     async def create(self, session: Session, new: NewTopic) -> Topic:
-        """Create one topic; it is durable before this returns."""
+        """Create one topic; returns once it is durable."""
         (outcome,) = await self.create_all(session, [new])
         if isinstance(outcome, BrokerError):
             raise outcome
         return outcome.topic
 
     async def ensure(self, session: Session, new: NewTopic) -> bool:
-        """Create a topic unless there is one; returns whether it was created. Raises TopicExists if the one there is
-        has another number of partitions than was asked for."""
+        """Create a topic unless it exists; returns whether it was created. Raises TopicExists if it exists with
+        another number of partitions than requested."""
         self._authorization.authorize_creation(session, new.name)
         is_new = True
 
@@ -164,7 +164,7 @@ class TopicVerbs:
                 return self._broker.creation.decide(catalog, new)
             if new.partition_count not in (None, known.partition_count):
                 raise TopicExists(
-                    f"there is a topic {new.name!r} with {known.partition_count} partitions,"
+                    f"topic {new.name!r} exists with {known.partition_count} partitions,"
                     f" not {new.partition_count}"
                 )
             return ()
@@ -174,11 +174,11 @@ class TopicVerbs:
 
     @property
     def are_created_on_demand(self) -> bool:
-        """Whether a client that names an unknown topic may have it created."""
+        """Whether missing topics are created when a client names them."""
         return self._broker.settings.auto_create_topics
 
     async def create_on_demand(self, session: Session, name: str) -> None:
-        """Create a topic because a client named it."""
+        """Create a missing topic that a client named."""
         self._authorization.authorize_creation(session, name)
         await self._broker.auto_create_topic(name)
 
@@ -214,7 +214,7 @@ class TopicVerbs:
     async def delete_all(
         self, session: Session, wanted: Sequence[TopicRef | BrokerError], *, timeout_ms: int | None = None
     ) -> list[DeletedTopic]:
-        """Delete topics with all they hold."""
+        """Delete topics with all their records."""
         found: list[DeletedTopic] = []
         pace = Pace()
         for one in wanted:
@@ -233,19 +233,19 @@ class TopicVerbs:
         return [topic._replace(error=error) for topic, error in zip(found, changed.errors, strict=True)]
 
     async def delete(self, session: Session, name: str) -> None:
-        """Delete one topic with all it holds."""
+        """Delete one topic with all its records."""
         self._authorization.authorize_topic(session, Operation.DELETE, name)
         await self._broker.change(lambda catalog: catalog.decide_delete_topic(name))
 
     def _deletion(self, session: Session, ref: TopicRef | BrokerError) -> DeletedTopic:
-        """A topic to delete, with the half of its identity that the client did not give."""
+        """A topic to delete, with the name or id that the client did not send."""
         if isinstance(ref, BrokerError):
             return DeletedTopic(None, NO_ID, ref)
-        asked = DeletedTopic(ref, NO_ID, None) if isinstance(ref, str) else DeletedTopic(None, ref, None)
+        deletion = DeletedTopic(ref, NO_ID, None) if isinstance(ref, str) else DeletedTopic(None, ref, None)
         try:
             topic = self._catalog.topic(ref) if isinstance(ref, str) else self._catalog.topic_by_id(ref)
         except BrokerError:
-            topic = None  # the step that deletes it refuses it, on the state of that time
+            topic = None  # the deletion step rejects it, on the state at that time
         name = ref if isinstance(ref, str) else topic.name if topic is not None else None
         if name is not None:
             try:
@@ -253,8 +253,8 @@ class TopicVerbs:
             except BrokerError as error:
                 if not self._authorization.allows(session, Operation.DESCRIBE, topic_resource(name)):
                     topic = None
-                asked = asked._replace(error=error)
-        return asked if topic is None else asked._replace(name=topic.name, id=topic.id)
+                deletion = deletion._replace(error=error)
+        return deletion if topic is None else deletion._replace(name=topic.name, id=topic.id)
 
     # -- grow and alter
 
@@ -266,7 +266,7 @@ class TopicVerbs:
         timeout_ms: int | None = None,
         validate_only: bool = False,
     ) -> list[BrokerError | None]:
-        """Give topics more partitions."""
+        """Add partitions to topics."""
         quota = _Quota()
         steps = [self._growth(session, quota, one) for one in wanted]
         changed = await self._changes.commit(steps, timeout_ms=timeout_ms, validate_only=validate_only)
@@ -287,7 +287,7 @@ class TopicVerbs:
             added = wanted.partition_count - catalog.topic(wanted.name).partition_count
             if len(wanted.assignments) != added:
                 raise InvalidAssignment(
-                    f"{len(wanted.assignments)} partitions are assigned, and {added} are to be added"
+                    f"{len(wanted.assignments)} partitions are assigned, but {added} are added"
                 )
             for broker_ids in wanted.assignments:
                 self._broker.creation.check_assignment(broker_ids)
@@ -297,7 +297,7 @@ class TopicVerbs:
     async def alter(
         self, session: Session, name: str, partition_count: int | None, changes: Sequence[ConfigChange]
     ) -> None:
-        """Give one topic more partitions and change settings of it, both or neither."""
+        """Add partitions to a topic and change its settings, atomically."""
         if partition_count is not None:
             self._authorization.authorize_topic(session, Operation.ALTER, name)
         if changes or partition_count is None:
@@ -314,7 +314,7 @@ class TopicVerbs:
 
         await self._broker.change(decide)
 
-    # -- truncate from the start
+    # -- delete records
 
     async def delete_records(
         self, session: Session, topic: str, index: int, before_offset: int, deadline: Deadline
@@ -324,7 +324,7 @@ class TopicVerbs:
         self._authorization.authorize_topic(session, Operation.DELETE, topic)
         partition = self._routes.partition(topic, index)
         if partition.is_internal:
-            raise InvalidTopic(f"{topic!r} is an internal topic, only the broker deletes from it")
+            raise InvalidTopic(f"{topic!r} is an internal topic; clients cannot delete its records")
         outcome = await self._changes.within(deadline, partition.delete_records(before_offset))
         if isinstance(outcome, BrokerError):
             raise outcome
@@ -333,11 +333,11 @@ class TopicVerbs:
     # -- list and describe
 
     def all(self, session: Session) -> list[Topic]:
-        """The topics that the caller may know of, sorted by name."""
+        """The topics that the caller may describe, sorted by name."""
         return self._authorization.allowed_topics(session, Operation.DESCRIBE, self._catalog.topics)
 
     def is_missing(self, session: Session, name: str) -> bool:
-        """Whether there is no such topic, as far as the caller may know."""
+        """Whether the topic does not exist and the caller may know that."""
         return self._catalog.find(name) is None and self._authorization.allows(
             session, Operation.DESCRIBE, topic_resource(name)
         )
@@ -350,20 +350,20 @@ class TopicVerbs:
         return self._catalog.topic_by_id(topic)
 
     def check_partition(self, session: Session, topic: TopicRef, index: int) -> None:
-        """Raise UnknownTopic unless there is such a partition."""
+        """Raise UnknownTopic unless the partition exists."""
         found = self.get(session, topic)
         if not 0 <= index < found.partition_count:
             raise UnknownTopic(f"topic {found.name!r} has no partition {index}")
 
     def name_of(self, session: Session, topic_id: bytes) -> str | None:
-        """The name of a topic; None if there is none of this id. Ids are no secret, as in Kafka."""
+        """The name of a topic; None if the id is unknown. No permission required, as in Kafka."""
         try:
             return self._catalog.topic_by_id(topic_id).name
         except UnknownTopicId:
             return None
 
     def id_of(self, session: Session, name: str) -> bytes | None:
-        """The id of a topic; None if there is none of this name, as far as the caller may know."""
+        """The id of a topic; None if it does not exist or the caller may not describe it."""
         topic = self._catalog.find(name)
         if topic is None or not self._authorization.allows(session, Operation.DESCRIBE, topic_resource(name)):
             return None
@@ -372,8 +372,8 @@ class TopicVerbs:
     def states(
         self, session: Session, topic: str, start: int = 0, count: int | None = None
     ) -> Iterator[PartitionState]:
-        """Who leads and holds the partitions of a topic, from the one numbered `start` on. Fewer than it has while it
-        is being opened."""
+        """Leaders and replicas of a topic's partitions from index `start` on. Incomplete while the topic is being
+        opened."""
         self._authorization.authorize_topic(session, Operation.DESCRIBE, topic)
         here, nowhere = [self._broker.identity.node_id], list[int]()
         stop = None if count is None else start + count
@@ -385,7 +385,7 @@ class TopicVerbs:
         )
 
     def details(self, session: Session, topic: str) -> Iterator[PartitionDetail]:
-        """What the partitions of a topic hold."""
+        """Offsets and sizes of a topic's partitions."""
         self._authorization.authorize_topic(session, Operation.DESCRIBE, topic)
         return (
             PartitionDetail(
@@ -400,7 +400,7 @@ class TopicVerbs:
         )
 
     def configs(self, session: Session, topic: str) -> list[ConfigEntry]:
-        """Every setting of a topic with its value and where that comes from."""
+        """Every setting of a topic with its value and source."""
         self._authorization.authorize_topic(session, Operation.DESCRIBE_CONFIGS, topic)
         return self._catalog.describe(topic)
 

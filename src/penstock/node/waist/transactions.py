@@ -1,4 +1,4 @@
-"""Transactions and producer ids: what producers call, and what tools ask about them. The coordinator decides."""
+"""Transaction and producer id verbs for producers and tools. The coordinator decides."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from penstock.node.waist.committed import (
     AnsweredEach,
     CommittedVerbs,
     Committer,
-    Gathering,
     OffsetEntry,
+    OutcomeCollector,
     Outcomes,
 )
 from penstock.node.waist.produce import Hold
 from penstock.node.waist.routes import Routes
 
 GROUPS_TOPIC = groups.TOPIC
-"""Markers for this topic end what a transaction has pending with groups."""
+"""Markers for this topic settle the pending offsets of a transaction."""
 
 STATES = frozenset(state.value for state in TransactionState)
 """The states of transactional ids, by Kafka's names."""
@@ -42,7 +42,7 @@ _NO_SEQUENCE = -1
 
 
 class ProducerState(NamedTuple):
-    """A producer that a partition knows; -1 where there is nothing to tell."""
+    """The state of a producer in a partition; -1 for missing values."""
 
     producer_id: int
     producer_epoch: int
@@ -53,7 +53,7 @@ class ProducerState(NamedTuple):
 
 
 class NewMarker(NamedTuple):
-    """The end of what a producer has open in a partition."""
+    """A marker that ends a producer's open transaction in a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -63,7 +63,7 @@ class NewMarker(NamedTuple):
 
 
 class TransactionFilter(NamedTuple):
-    """Which transactional ids are listed: those that pass all that is given."""
+    """A filter of transactional ids; all given conditions must hold."""
 
     states: Collection[str] = ()
     producer_ids: Collection[int] = ()
@@ -72,7 +72,7 @@ class TransactionFilter(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """Offsets of a group that count if the transaction commits."""
+    """Offsets of a group that are committed with a transaction."""
 
     transactional_id: str
     group_id: str
@@ -80,11 +80,11 @@ class OffsetCommit(NamedTuple):
     by: Committer
     entries: Sequence[OffsetEntry]
     may_add: bool
-    """The group may be taken into the transaction, as protocol V2 has it."""
+    """Whether the group may be added to the transaction, as in protocol V2."""
 
 
 class TransactionVerbs:
-    """Serves producers, and those who look at transactions."""
+    """Serves producers, and tools that inspect transactions."""
 
     def __init__(
         self, broker: Broker, authorization: Authorization, routes: Routes, committed: CommittedVerbs
@@ -101,22 +101,22 @@ class TransactionVerbs:
     # -- producers
 
     def reserved_producer_id(self, session: Session) -> int | None:
-        """A producer id that nobody had; None when the next block has to be reserved first."""
+        """An unused producer id; None when a new block must be reserved first."""
         self._authorization.authorize(session, Operation.IDEMPOTENT_WRITE, CLUSTER)
         return self._broker.reserved_producer_id()
 
     async def init_producer(
         self, session: Session, transactional_id: str | None, timeout_ms: int, expected: Claim
     ) -> tuple[int, int]:
-        """Producer id and epoch. With a transactional id all producers before are fenced; `expected` is who the
-        producer was so far, or (-1, -1)."""
+        """Producer id and epoch. With a transactional id, earlier producers are fenced; `expected` is the current id
+        and epoch of the producer, or (-1, -1)."""
         if transactional_id is None:
             self._authorization.authorize(session, Operation.IDEMPOTENT_WRITE, CLUSTER)
         else:
             self._authorize(session, Operation.WRITE, transactional_id)
         is_new = expected.producer_id == NO_PRODUCER
         if is_new != (expected.producer_epoch == NO_EPOCH):
-            raise InvalidRequest("a producer id comes with its epoch, or neither comes")
+            raise InvalidRequest("the producer id and its epoch must be sent together, or neither")
         if transactional_id is None:
             return await self._broker.new_producer_id(), 0
         coordinator = self._routes.transactions(transactional_id)
@@ -125,7 +125,7 @@ class TransactionVerbs:
     # -- partitions
 
     def authorize_broker(self, session: Session) -> None:
-        """Raise unless the caller speaks for producers of its own, as brokers do."""
+        """Raise unless the caller may act for other producers, as brokers do."""
         self._authorization.authorize(session, Operation.CLUSTER_ACTION, CLUSTER)
 
     async def add_partitions(
@@ -139,9 +139,9 @@ class TransactionVerbs:
         is_from_broker: bool = False,
         verify_only: bool = False,
     ) -> Mapping[TopicPartition, BrokerError]:
-        """Take partitions into a transaction, or only check that they are in it: all of them or none.
+        """Add partitions to a transaction, or only verify that they are in it; all or nothing.
 
-        Returns those that are refused, and then none is taken; raises what concerns all of them.
+        Returns the rejected partitions, in which case none is added; raises errors that concern all of them.
         """
         if is_from_broker:
             self.authorize_broker(session)
@@ -174,12 +174,12 @@ class TransactionVerbs:
 
     def _check_client_partition(self, place: TopicPartition) -> None:
         if self._routes.partition(*place).is_internal:
-            raise UnknownTopic(f"{place.topic!r} is an internal topic, no transaction writes to it")
+            raise UnknownTopic(f"{place.topic!r} is an internal topic and cannot be part of a transaction")
 
     async def end(
         self, session: Session, transactional_id: str, by: Claim, *, commit: bool, is_v2: bool
     ) -> tuple[int, int]:
-        """Commit or abort. Returns the producer id and epoch to go on with."""
+        """Commit or abort. Returns the producer id and epoch for the next transaction."""
         self._authorize(session, Operation.WRITE, transactional_id)
         coordinator = self._routes.transactions(transactional_id)
         return await coordinator.end(transactional_id, by, commit=commit, is_v2=is_v2)
@@ -187,7 +187,7 @@ class TransactionVerbs:
     # -- offsets
 
     async def add_group(self, session: Session, transactional_id: str, by: Claim, group_id: str) -> None:
-        """Take a group's offsets into a transaction, as the partition that keeps the group."""
+        """Add a group's offsets to a transaction, as the partition that stores the group."""
         self._authorize(session, Operation.WRITE, transactional_id)
         self._authorization.authorize(session, Operation.READ, group_resource(group_id))
         await self._routes.groups(group_id).open()
@@ -208,10 +208,10 @@ class TransactionVerbs:
         answered: AnsweredEach,
         crashed: Callable[[Exception], None],
     ) -> Sliced[None]:
-        """Persist offsets that count if the transaction commits, once its coordinator vouches for the producer.
+        """Persist offsets that are committed with the transaction, once its coordinator vouches for the producer.
 
-        The connection is held until then, so that a later commit of the same group cannot come first. `crashed` is
-        called instead of `answered` if there is a defect.
+        The connection is held until then, so that a later commit of the same group cannot overtake. `crashed` is
+        called instead of `answered` in case of a defect.
         """
         group_id, transactional_id = commit.group_id, commit.transactional_id
         try:
@@ -220,11 +220,11 @@ class TransactionVerbs:
         except BrokerError as error:
             answered(Outcomes([error] * len(commit.entries), error))
             return
-        gathering = Gathering(len(commit.entries), answered)
-        batches = yield from self._committed.located(session, commit.entries, gathering, with_internal=False)
+        collector = OutcomeCollector(len(commit.entries), answered)
+        batches = yield from self._committed.located(session, commit.entries, collector, with_internal=False)
 
         def vouched(error: BrokerError | None) -> None:
-            self._slices.go(self._pend(commit, batches, gathering, error), pended)
+            self._slices.go(self._pend(commit, batches, collector, error), pended)
 
         def pended(outcome: Exception | None) -> None:
             if outcome is not None:
@@ -245,12 +245,12 @@ class TransactionVerbs:
         self,
         commit: OffsetCommit,
         batches: Sequence[Sequence[tuple[int, NewOffset]]],
-        gathering: Gathering,
+        collector: OutcomeCollector,
         error: BrokerError | None,
     ) -> Sliced[None]:
-        """Persist the batches, or refuse all of them with the error."""
+        """Persist the batches, or fail all of them with the error."""
         for some in batches:
-            part = gathering.part([at for at, _ in some])
+            part = collector.part([at for at, _ in some])
             if error is not None:
                 part(error)
             else:
@@ -262,7 +262,8 @@ class TransactionVerbs:
     # -- tools
 
     async def write_marker(self, session: Session, place: TopicPartition, new: NewMarker) -> None:
-        """End what a producer has open in a partition, or with the groups whose topic that is."""
+        """End a producer's open transaction in a partition, or settle its offsets if it is a partition of the groups'
+        topic."""
         if not self._authorization.allows(session, Operation.ALTER, CLUSTER):
             self.authorize_broker(session)
         markers = self._broker.markers
@@ -276,21 +277,21 @@ class TransactionVerbs:
         await markers.end(place, new.producer_id, new.producer_epoch, new.marker, is_bumped=new.is_bumped)
 
     def producers(self, session: Session, topic: str, index: int) -> list[ProducerState]:
-        """Who has written to a partition lately, and who has a transaction open there."""
+        """The active producers of a partition, with their open transactions."""
         self._authorization.authorize(session, Operation.READ, topic_resource(topic))
         partition = self._routes.partition(topic, index)
         partition.check_online()
         return _producers(partition)
 
     def describe(self, session: Session, transactional_id: str) -> Transaction:
-        """All that is known of a transactional id."""
+        """The state of a transactional id."""
         self._authorize(session, Operation.DESCRIBE, transactional_id)
         if not transactional_id:
             raise InvalidRequest("a transactional id cannot be empty")
         return self._routes.transactions(transactional_id).get(transactional_id)
 
     def all(self, session: Session, wanted: TransactionFilter) -> Sequence[Transaction]:
-        """The transactional ids that pass a filter and that the caller may know of, sorted."""
+        """The transactional ids that match a filter and that the caller may describe, sorted."""
         found = self._broker.transactions.all()
         if self._authorization.authorizer is not None:
             found = [one for one in found if self._may_know(session, one.transactional_id)]

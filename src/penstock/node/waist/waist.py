@@ -1,4 +1,4 @@
-"""The waist as doors hold it: the verbs of one node by family, and the tools of the ground. Does nothing itself."""
+"""The facade that doors use: the verbs of one node by family, and access to slices, workers and meters."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ T = TypeVar("T")
 
 
 class Submit(Protocol):
-    """Gives blocking work to a worker; `done` gets the result, or the exception as a value."""
+    """Submits blocking work to a worker; `done` gets the result, or the exception as a value."""
 
     def __call__(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None: ...
 
 
 class Waist:
-    """Everything that a door may ask of a node."""
+    """Everything that a door may use of a node."""
 
     def __init__(self, broker: Broker) -> None:
         self.authorization = authorization = Authorization(broker.catalog)
         self._routes = routes = Routes(broker)
         self._broker = broker
         self.slices = broker.runtime.slices
-        """Runs long work of all doors in turns."""
+        """Runs long work of all doors in slices."""
         self.now_ms = broker.runtime.clock.now_ms
         self.submit: Submit = broker.runtime.workers.submit
         self.meter = broker.runtime.meters.door
@@ -64,17 +64,17 @@ class Waist:
         self.transactions = TransactionVerbs(broker, authorization, routes, self.committed)
 
     def publisher(self) -> Publisher:
-        """Takes records one by one; a door needs one."""
+        """Create the door's publisher of single records."""
         from penstock.node.waist.publisher import Publisher
 
         return Publisher(self._broker, self.authorization, self._routes)
 
     def reader(self) -> Reader:
-        """Gives records one by one; a door needs one."""
+        """Create the door's reader of single records."""
         from penstock.node.waist.reader import Reader
 
         return Reader(self.authorization, self._routes)
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
-        """Await a piece of blocking work that a worker does."""
+        """Run blocking work in a worker and await its result."""
         return await run_blocking(self._broker.runtime.workers, work)

@@ -1,6 +1,6 @@
-"""Calls that wait for data: until there is enough, their time is up, their client has gone, or the doors close.
+"""Calls that wait for data: until there is enough, they time out, their client disconnects, or the doors close.
 
-Never reads; who waits looks for itself when something has changed.
+Reads nothing itself: each call checks for data when a source changes.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 WAIT_MS_MAX = 600_000
-"""The longest that a call waits, whatever its client says."""
+"""Maximum wait time of a call, whatever the client requests."""
 
 
 class Client(Protocol):
-    """Whoever waits; a connection."""
+    """The waiting client: a connection."""
 
     def on_close(self, callback: Callable[[], None]) -> None: ...
 
@@ -22,7 +22,7 @@ class Client(Protocol):
 
 
 class Waitable(Protocol):
-    """What is waited on; a partition."""
+    """A source of changes: a partition."""
 
     def add_listener(self, listener: Callable[[], None]) -> None: ...
 
@@ -30,7 +30,7 @@ class Waitable(Protocol):
 
 
 class Waits:
-    """All calls that wait at one door."""
+    """All waiting calls of one door."""
 
     def __init__(self) -> None:
         self._waiting: dict[Wait, None] = {}
@@ -43,19 +43,19 @@ class Waits:
         look: Callable[[], bool],
         give_up: Callable[[], None],
     ) -> None:
-        """Call `look` whenever one of the sources may have more, until it returns True because it is done; call
-        `give_up` if that does not happen in time. Neither is called once the client has gone."""
+        """Call `look` whenever a source may have more, until it returns True; call `give_up` if that does not happen
+        in time. Neither is called once the client has disconnected."""
         wait = Wait(self._waiting, client, sources, look, give_up)
         wait.start(min(wait_ms, WAIT_MS_MAX) / 1000)
 
     def release(self) -> None:
-        """Nobody may wait any longer."""
+        """End all waits now."""
         for wait in list(self._waiting):
             wait.time_is_up()
 
 
 class Wait:
-    """One call that waits."""
+    """One waiting call."""
 
     __slots__ = ("_all", "_client", "_give_up", "_look", "_sources", "_timer")
 

@@ -62,12 +62,12 @@ def test_a_change_that_is_half_wrong_changes_nothing(play: Play) -> None:
 
 
 async def commit(stage: Stage, group: str, offset: int) -> None:
-    coordination = stage.broker.coordination
-    await coordination.open()
+    group_coordinator = stage.broker.group_coordinator
+    await group_coordinator.open()
     outcomes: list[Any] = []
     new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
-    coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-    await coordination.groups.shard_of(group).partition.sync_dirty()
+    group_coordinator.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
+    await group_coordinator.groups.shard_of(group).partition.sync_dirty()
     assert outcomes == [[None]]
 
 

@@ -96,7 +96,7 @@ def test_what_is_not_spoken_ends_the_connection_loudly(
         assert caller.is_closed
 
     node.talk(talk)
-    assert "is not spoken here" in caplog.text and "'me'" in caplog.text
+    assert "is not supported" in caplog.text and "'me'" in caplog.text
 
 
 def test_bytes_that_are_no_request_end_the_connection(node: Node) -> None:

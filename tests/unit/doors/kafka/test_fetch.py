@@ -254,14 +254,14 @@ def test_short_runs_of_many_partitions_are_one_piece(
 ) -> None:
     """Each would be pinned, read and sent by itself, all in one turn of the loop."""
     write(owner(orders), size=size)
-    kept: list[int] = []
-    keep = Connection.keep
+    retained: list[int] = []
+    retain = Connection.retain
 
     def counted(connection: Connection, pieces: Any) -> bool:
-        kept.append(len(pieces))
-        return keep(connection, pieces)
+        retained.append(len(pieces))
+        return retain(connection, pieces)
 
-    monkeypatch.setattr(Connection, "keep", counted)
+    monkeypatch.setattr(Connection, "retain", counted)
 
     async def talk(caller: Caller) -> Any:
         return await caller.ask(FETCH, 12, fetch(*[("orders", 0, 0)] * 200))
@@ -269,4 +269,4 @@ def test_short_runs_of_many_partitions_are_one_piece(
     answer = orders.talk(talk)
     found = [one for topic in answer.responses for one in topic.partitions]
     assert [offsets(bytes(one.records)) for one in found] == [[0]] * 200
-    assert max(kept) == pieces_max
+    assert max(retained) == pieces_max

@@ -176,7 +176,7 @@ def test_waiting_for_what_is_not_there_yet() -> None:
 def test_what_is_wrong_is_said_in_one_line_and_the_connection_goes_on(typed: bytes, code: bytes) -> None:
     async def talk(doors: Doorways, broker: Broker) -> None:
         await make_topic(broker, "orders", max_message_bytes="1000")
-        await broker.coordination.open()
+        await broker.group_coordinator.open()
         person = Person(doors)
         await person.ask(b"PUB orders 1\r\nx")
         answer = await person.ask(typed)

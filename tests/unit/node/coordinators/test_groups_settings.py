@@ -33,7 +33,7 @@ async def beat(node: Node, epoch: int) -> Any:
         {"rebalance_ms": 60_000, "topic_names": ("t",), "owned": ()} if not epoch else {}
     )
     return await node.ask(
-        node.coordination.consumer.heartbeat, "g", MemberHeartbeat(member_id="m", epoch=epoch, **joining)
+        node.group_coordinator.consumer.heartbeat, "g", MemberHeartbeat(member_id="m", epoch=epoch, **joining)
     )
 
 
@@ -78,7 +78,7 @@ def test_settings_made_before_there_was_a_group_count_and_so_they_do_after_a_res
 
         async def second(machine: Machine) -> None:
             node = await start_node(machine)
-            group = node.coordination.groups.find("g")
+            group = node.group_coordinator.groups.find("g")
             assert group is not None and group.kind is GroupKind.CONSUMER
             assert (await beat(node, 0)).heartbeat_ms == 9_000
             await node.broker.stop()

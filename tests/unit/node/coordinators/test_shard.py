@@ -21,7 +21,7 @@ from penstock.node.coordinators.group_shard import GroupShard
 from penstock.node.coordinators.shard import RECORD_UNITS, Stage
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import CHUNK, finish
+from penstock.node.runtime.slices import CHUNK, run_unsliced
 from penstock.node.settings import Settings
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -34,7 +34,7 @@ MANY = 4_000
 
 def groups_apart(node: Node) -> tuple[str, str]:
     """Two groups that live on different shards."""
-    host = node.coordination.groups.host
+    host = node.group_coordinator.groups.host
     other = next(name for name in map(str, range(100)) if host.at(name) is not host.at("g"))
     return "g", other
 
@@ -61,7 +61,7 @@ def on_a_large_shard(play: Any) -> None:
     async def first(machine: Machine) -> tuple[str, str]:
         node = await start_node(machine)
         large, small = groups_apart(node)
-        await fill(node.coordination.groups.shard_of(large), large, MANY)
+        await fill(node.group_coordinator.groups.shard_of(large), large, MANY)
         assert await node.commit(small, 5) == [None]
         await node.broker.stop()
         return large, small
@@ -84,14 +84,14 @@ def on_a_large_shard(play: Any) -> None:
 
 def test_the_loop_turns_while_a_large_shard_is_read_and_calls_get_loading_then_answers() -> None:
     async def play(node: Node, large: str, small: str) -> None:
-        shard = node.coordination.groups.host.at(large)
+        shard = node.group_coordinator.groups.host.at(large)
         assert shard.is_loading
         count = 0
         while shard.is_loading:
             assert isinstance(await node.fetch(large), Loading)
             assert isinstance(await node.commit(large, 1), Loading)
             with pytest.raises(Loading):
-                node.coordination.groups.list()
+                node.group_coordinator.groups.list()
             await asyncio.sleep(0)
             count += 1
         assert count > MANY * RECORD_UNITS // (SLICE_UNITS + CHUNK * RECORD_UNITS), (
@@ -105,14 +105,14 @@ def test_the_loop_turns_while_a_large_shard_is_read_and_calls_get_loading_then_a
 
 def test_one_shard_serves_while_another_is_read() -> None:
     async def play(node: Node, large: str, small: str) -> None:
-        assert node.coordination.groups.host.at(large).is_loading
+        assert node.group_coordinator.groups.host.at(large).is_loading
         assert await node.fetch(small) == 5
         outcome: list[Any] = []
         new = NewOffset(T, 6, -1, "")
-        node.coordination.committed.commit(small, NOBODY, [new], NO_RETENTION, outcome.append)
+        node.group_coordinator.committed.commit(small, NOBODY, [new], NO_RETENTION, outcome.append)
         assert outcome == [], "it is taken, and waits for its flush"
-        await node.coordination.loaded()
-        assert not node.coordination.groups.host.at(large).is_loading
+        await node.group_coordinator.loaded()
+        assert not node.group_coordinator.groups.host.at(large).is_loading
         assert await node.fetch(large, partition=1) == 1
 
     on_a_large_shard(play)
@@ -120,10 +120,10 @@ def test_one_shard_serves_while_another_is_read() -> None:
 
 def test_a_shard_that_resigns_while_it_is_read_stops_reading() -> None:
     async def play(node: Node, large: str, small: str) -> None:
-        host = node.coordination.groups.host
+        host = node.group_coordinator.groups.host
         shard = host.at(large)
         await asyncio.sleep(0)
-        waiting = asyncio.ensure_future(node.coordination.loaded())
+        waiting = asyncio.ensure_future(node.group_coordinator.loaded())
         await asyncio.sleep(0)
         host.resign(shard.partition.index)
         await waiting
@@ -132,7 +132,7 @@ def test_a_shard_that_resigns_while_it_is_read_stops_reading() -> None:
             await asyncio.sleep(0)
         assert shard.roster.ids == [], "nothing of the old term comes into the fresh machine"
         host.lead(shard.partition.index, shard.epoch + 1)
-        await node.coordination.loaded()
+        await node.group_coordinator.loaded()
         assert await node.fetch(large, partition=MANY - 1) == MANY - 1
 
     on_a_large_shard(play)
@@ -142,9 +142,9 @@ def test_offsets_of_a_topic_that_is_deleted_while_they_are_read_are_dropped() ->
     """Also if a topic of the same name is there again when the replay ends, as here."""
 
     async def play(node: Node, large: str, small: str) -> None:
-        assert node.coordination.groups.host.at(large).stage is Stage.REPLAYING
-        finish(node.coordination.committed.forget_topics({"t"}))
-        await node.coordination.loaded()
+        assert node.group_coordinator.groups.host.at(large).stage is Stage.REPLAYING
+        run_unsliced(node.group_coordinator.committed.forget_topics({"t"}))
+        await node.group_coordinator.loaded()
         assert await node.fetch(large, partition=1) is None
         assert await node.fetch(small) is None
         assert await node.commit(large, 3) == [None] and await node.fetch(large) == 3
@@ -154,7 +154,7 @@ def test_offsets_of_a_topic_that_is_deleted_while_they_are_read_are_dropped() ->
 
 def test_whoever_waits_is_told_at_once_when_the_shard_resigns() -> None:
     async def play(node: Node) -> None:
-        host = node.coordination.groups.host
+        host = node.group_coordinator.groups.host
         shard = host.at("g")
         joining = asyncio.ensure_future(node.join("g"))
         await asyncio.sleep(0.001)
@@ -178,7 +178,7 @@ def test_whoever_waits_is_told_at_once_when_the_shard_resigns() -> None:
 
 def test_the_next_term_finds_what_the_last_one_appended_even_if_it_was_not_durable_yet() -> None:
     async def play(node: Node) -> None:
-        host = node.coordination.groups.host
+        host = node.group_coordinator.groups.host
         shard = host.at("g")
         for epoch in range(1, 6):
             committing = asyncio.ensure_future(node.commit("g", epoch))
@@ -188,7 +188,7 @@ def test_the_next_term_finds_what_the_last_one_appended_even_if_it_was_not_durab
             assert isinstance(await committing, NotCoordinator)
             host.lead(shard.partition.index, epoch)
             assert isinstance(await node.fetch("g"), Loading), "nothing is served before it is durable"
-            await node.coordination.loaded()
+            await node.group_coordinator.loaded()
             assert await node.fetch("g") == epoch
 
     on_a_node(play)
@@ -196,10 +196,10 @@ def test_the_next_term_finds_what_the_last_one_appended_even_if_it_was_not_durab
 
 def test_an_order_to_lead_that_was_overtaken_changes_nothing() -> None:
     async def play(node: Node) -> None:
-        host = node.coordination.groups.host
+        host = node.group_coordinator.groups.host
         shard = host.at("g")
         host.lead(shard.partition.index, 5)
-        await node.coordination.loaded()
+        await node.group_coordinator.loaded()
         assert await node.commit("g", 1) == [None]
         machine = shard.machine
         for epoch in (3, 5):
@@ -209,7 +209,7 @@ def test_an_order_to_lead_that_was_overtaken_changes_nothing() -> None:
         host.lead(shard.partition.index, 4)
         assert shard.stage is Stage.RESIGNED
         host.lead(shard.partition.index, 6)
-        await node.coordination.loaded()
+        await node.group_coordinator.loaded()
         assert await node.fetch("g") == 1 and shard.epoch == 6
 
     on_a_node(play)
@@ -219,16 +219,16 @@ def test_members_get_a_whole_session_from_the_next_coordinator() -> None:
     async def play(node: Node) -> None:
         joined = await node.join("g")
         await node.sync("g", joined, {joined.member_id: b"all"})
-        host = node.coordination.groups.host
+        host = node.group_coordinator.groups.host
         index = host.at("g").partition.index
         for epoch in (1, 2):
             await asyncio.sleep(8)
             host.resign(index)
             host.lead(index, epoch)
-            await node.coordination.loaded()
+            await node.group_coordinator.loaded()
             assert await node.beat("g", joined) is None
         await asyncio.sleep(11)
-        assert node.coordination.groups.list()[0].state_name == "Empty"
+        assert node.group_coordinator.groups.list()[0].state_name == "Empty"
 
     on_a_node(play)
 
@@ -329,13 +329,13 @@ def test_offsets_of_a_transaction_wait_for_their_shard_to_be_read() -> None:
         writer = Writer(node.broker, "pay")
         await writer.begin()
         await writer.pend("g", 50, T)
-        groups = node.coordination.groups.host
+        groups = node.group_coordinator.groups.host
         index = groups.at("g").partition.index
         groups.resign(index)
         await writer.end(commit=True)
         assert node.broker.transactions.get("pay").state is TransactionState.PREPARE_COMMIT
         groups.lead(index, 1)
-        await node.coordination.loaded()
+        await node.group_coordinator.loaded()
         await completed(node)
         assert await node.fetch("g", require_stable=True) == 50
 

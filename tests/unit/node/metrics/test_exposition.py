@@ -15,7 +15,7 @@ from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.lag import lag_of
 from penstock.node.metrics.exposition import LINES_PER_PIECE, render
-from penstock.node.metrics.families import FAMILIES, Kind
+from penstock.node.metrics.families import FAMILIES, MetricKind
 from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 
@@ -52,11 +52,11 @@ async def make_broker() -> Broker:
 
 def commit(broker: Broker, group: str, offset: int) -> Coroutine[Any, Any, None]:
     async def commit() -> None:
-        await broker.coordination.open()
+        await broker.group_coordinator.open()
         outcomes: list[Any] = []
         new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
-        broker.coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-        await broker.coordination.groups.shard_of(group).partition.sync_dirty()
+        broker.group_coordinator.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
+        await broker.group_coordinator.groups.shard_of(group).partition.sync_dirty()
         assert outcomes == [[None]]
 
     return commit()
@@ -68,7 +68,7 @@ def test_every_family_is_read_back_with_its_kind() -> None:
         broker.runtime.meters.door("kafka").call("Fetch").observe(0.002)
         families = parsed(broker)
         for family in FAMILIES:
-            name = family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
+            name = family.name.removesuffix("_total") if family.kind is MetricKind.COUNTER else family.name
             assert families[name].type == family.kind.value
             assert families[name].documentation == family.meaning
         await broker.stop()
@@ -152,5 +152,5 @@ def test_lag_counts_what_was_never_committed_and_never_goes_below_the_start() ->
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_names_follow_the_custom(family: Any) -> None:
     assert family.name.startswith(("penstock_", "process_"))
-    assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
+    assert family.name.endswith("_total") == (family.kind is MetricKind.COUNTER)
     assert family.meaning.endswith(".")

@@ -142,7 +142,7 @@ def test_a_damaged_batch_is_refused_and_the_partition_lives_on(caplog: pytest.Lo
         assert append(hand, again).outcomes == []
 
     run(test)
-    assert "not served" in caplog.text
+    assert "does not match its checksum" in caplog.text
 
 
 def test_offsets_by_time() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manual_ports import Hand, PromptWorkers, append, run, turns
 from penstock.core.errors import UnknownTopic
-from penstock.node.runtime.meters import ERRORS_TOLD, FSYNC_BOUNDS_S, Histogram, Meters, count_error
+from penstock.node.runtime.meters import ERRORS_SENT, FSYNC_BOUNDS_S, Histogram, Meters, count_error
 
 
 def test_an_observation_falls_into_the_first_bucket_that_holds_it() -> None:
@@ -22,10 +22,10 @@ def test_the_histogram_of_a_call_is_made_once() -> None:
 
 
 def test_errors_are_counted_by_door_and_name() -> None:
-    before = ERRORS_TOLD["test", "UnknownTopic"]
+    before = ERRORS_SENT["test", "UnknownTopic"]
     count_error("test", UnknownTopic("no"))
-    assert ERRORS_TOLD["test", "UnknownTopic"] == before + 1
-    del ERRORS_TOLD["test", "UnknownTopic"]
+    assert ERRORS_SENT["test", "UnknownTopic"] == before + 1
+    del ERRORS_SENT["test", "UnknownTopic"]
 
 
 def test_a_partition_counts_what_comes_in_since_it_was_opened() -> None:

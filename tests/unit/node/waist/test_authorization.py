@@ -28,12 +28,12 @@ from penstock.core.errors import (
 from penstock.core.model import Acks, Isolation, NewRecord, TopicPartition
 from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.runtime.slices import finish
+from penstock.node.runtime.slices import run_unsliced
 from penstock.node.waist.committed import NO_RETENTION, Committer, OffsetEntry, Outcomes
 from penstock.node.waist.coordinators import CoordinatorKind
 from penstock.node.waist.groups import JOIN_EPOCH, NOTHING, MemberHeartbeat
 from penstock.node.waist.positions import Edge
-from penstock.node.waist.produce import InTransaction, NewBatch, Written
+from penstock.node.waist.produce import AppendedBatch, InTransaction, NewBatch
 from penstock.node.waist.topics import NO_ID, CreatedTopic, Growth, NewTopic
 from penstock.node.waist.transactions import Claim, TransactionFilter
 from penstock.node.waist.waist import Waist
@@ -172,19 +172,21 @@ def test_offsets_of_topics_that_may_not_be_read_are_refused_one_by_one() -> None
         grant(waist, *granted)
         outcomes: list[Outcomes] = []
         entries = [OffsetEntry(MINE, 0, 5, -1, ""), OffsetEntry(OTHERS, 0, 5, -1, "")]
-        finish(waist.committed.commit(ANN, "g", Committer(), entries, NO_RETENTION, outcomes.append))
+        run_unsliced(waist.committed.commit(ANN, "g", Committer(), entries, NO_RETENTION, outcomes.append))
         await until(lambda: outcomes)
         assert kinds(outcomes[0].errors) == [type(None), TopicForbidden] and outcomes[0].failure is None
         grant(waist, (Operation.DESCRIBE, group_resource("g")), (Operation.DESCRIBE, topic_resource(MINE)))
         found: list[Any] = []
         named = [TopicPartition(MINE, 0), TopicPartition(OTHERS, 0)]
         for wanted in (named, None):
-            finish(waist.committed.fetch(ANN, "g", Committer(), wanted, found.append, require_stable=False))
+            run_unsliced(
+                waist.committed.fetch(ANN, "g", Committer(), wanted, found.append, require_stable=False)
+            )
         await until(lambda: len(found) == 2)
         assert found[0][named[0]].offset == 5 and type(found[0][named[1]]) is TopicForbidden
         assert list(found[1]) == [named[0]], "of all offsets only those that may be known"
         grant(waist)
-        finish(waist.committed.commit(ANN, "g", Committer(), entries, NO_RETENTION, outcomes.append))
+        run_unsliced(waist.committed.commit(ANN, "g", Committer(), entries, NO_RETENTION, outcomes.append))
         assert kinds(outcomes[1].errors) == [GroupForbidden] * 2
         assert type(outcomes[1].failure) is GroupForbidden
 
@@ -212,9 +214,9 @@ def test_a_member_may_subscribe_to_topics_that_it_may_know_of() -> None:
         waist.groups.describe_consumer(ANN, "g", answers.append)
         await until(lambda: answers)
         assert isinstance(answers.pop(), TopicForbidden), "the group reads a topic that Ann may not know of"
-        assert [one.group_id for one in finish(waist.groups.all(ANN))] == ["g"]
+        assert [one.group_id for one in run_unsliced(waist.groups.all(ANN))] == ["g"]
         grant(waist)
-        assert finish(waist.groups.all(ANN)) == []
+        assert run_unsliced(waist.groups.all(ANN)) == []
 
     play(test)
 
@@ -272,7 +274,7 @@ def test_batches_of_a_transaction_need_its_id() -> None:
         waist.produce.append_all(ANN, batches, Acks.ALL, within, hold, produced.append)
         assert kinds(produced[0].outcomes) == [TransactionalIdForbidden] * 2 and produced[0].doubt is None
         waist.produce.append_all(ANN, batches, Acks.ALL, None, hold, produced.append)
-        assert kinds(produced[1].outcomes) == [Written, TopicForbidden]
+        assert kinds(produced[1].outcomes) == [AppendedBatch, TopicForbidden]
 
     play(test)
 

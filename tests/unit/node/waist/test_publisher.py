@@ -158,7 +158,7 @@ def test_a_topic_whose_making_crashes_leaves_nobody_waiting(monkeypatch: Any) ->
 
 def test_the_brokers_own_topics_are_not_written_to() -> None:
     async def test(broker: Broker) -> None:
-        await broker.coordination.open()
+        await broker.group_coordinator.open()
         told = Told(broker)
         told.publish("__consumer_offsets", b"x")
         assert [type(one) for one in await told.all()] == [InvalidTopic]

@@ -25,7 +25,7 @@ from penstock.node.runtime import payloads
 from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.waist.reader import Reader, Run, Wanted
 from penstock.node.waist.waist import Waist
-from subscription_node import WISH, Member, letters
+from subscription_node import SUBSCRIPTION_REQUEST, Member, letters
 from subscription_node import publish as publish_to
 
 RELAXED = {"penstock_validation": "header", "penstock_durability": "os"}
@@ -83,11 +83,11 @@ def test_a_subscription_goes_past_what_it_cannot_open(kind: str) -> None:
         await publish_to(broker, b"before")
         put(broker.partition("t", 0), dict(garbage())[kind])
         await publish_to(broker, b"behind")
-        await broker.subscriptions.create(WISH)
-        member = Member(broker.subscriptions.find(WISH.name), "one")
+        await broker.subscriptions.create(SUBSCRIPTION_REQUEST)
+        member = Member(broker.subscriptions.find(SUBSCRIPTION_REQUEST.name), "one")
         await until(lambda: [one.record.value for one in member.given][-1:] == [b"behind"])
         member.accept_all()
-        await until(lambda: broker.subscriptions.progress(WISH.name)[0].settled_offset == 5)
+        await until(lambda: broker.subscriptions.progress(SUBSCRIPTION_REQUEST.name)[0].settled_offset == 5)
 
     with_broker(test)
 
@@ -178,8 +178,8 @@ def test_a_message_of_a_large_batch_comes_back_and_dies() -> None:
     async def test(broker: Broker) -> None:
         await make_topic(broker, "t", penstock_durability="os")
         put(broker.partition("t", 0), build_batch([NewRecord(None, TEXT)] * 5, 1_000, ZSTD))
-        await broker.subscriptions.create(WISH)
-        member = Member(broker.subscriptions.find(WISH.name), "one", window=1)
+        await broker.subscriptions.create(SUBSCRIPTION_REQUEST)
+        member = Member(broker.subscriptions.find(SUBSCRIPTION_REQUEST.name), "one", window=1)
         await until(lambda: member.given)
         broker.runtime.payloads._cache.clear()
         member.say(member.given[0], Outcome.RELEASE)

@@ -1,4 +1,5 @@
-"""One request's place in its connection's line of answers. The connection decides when it begins and when it leaves."""
+"""The slot of one request's reply in its connection's line. The connection decides when the request starts and the
+reply leaves."""
 
 from __future__ import annotations
 
@@ -10,26 +11,26 @@ from penstock.node.connections.outbox import Piece
 from penstock.node.runtime.meters import Histogram
 
 
-class Line(Protocol):
-    """What a place needs of its connection."""
+class SlotOwner(Protocol):
+    """The part of the connection that a slot uses."""
 
     timing: Histogram | None
     arrived_s: float
 
-    def keep(self, pieces: Sequence[Piece]) -> bool: ...
+    def retain(self, pieces: Sequence[Piece]) -> bool: ...
 
     def advance(self) -> None: ...
 
 
-class Place:
-    """One request's place in the line of answers."""
+class ReplySlot:
+    """The reply of one request, in request order."""
 
     __slots__ = ("_begin", "_connection", "_started_s", "_timing", "is_exclusive", "pieces")
 
     def __init__(
         self,
-        connection: Line,
-        begin: Callable[[Place], None] | None = None,
+        connection: SlotOwner,
+        begin: Callable[[ReplySlot], None] | None = None,
         *,
         is_exclusive: bool = False,
     ) -> None:
@@ -47,9 +48,9 @@ class Place:
         begin(self)
 
     def answer(self, pieces: Sequence[Piece]) -> None:
-        """Fill the place, once."""
+        """Fill the slot, once."""
         assert self.pieces is None, "answered twice"
-        if self._connection.keep(pieces):
+        if self._connection.retain(pieces):
             if self._timing is not None:
                 self._timing.observe(perf_counter() - self._started_s)
             self.pieces = pieces
