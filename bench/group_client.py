@@ -15,6 +15,7 @@ from bench.group_frames import (
 )
 from penstock.apps.bench.harness.link import UnexpectedResponse
 from penstock.apps.bench.harness.loader import SIZE_BYTES, Loader, body_of
+from penstock.wire.kafka import ErrorCode
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -62,9 +63,12 @@ def _check_committed(body: Any) -> None:
 
 
 def offsets_of(loader: Loader, groups: Sequence[str]) -> dict[str, dict[int, int]]:
-    """Group → partition → committed offset."""
+    """Group → partition → committed offset. Retries at once, as long as a coordinator is loading its groups."""
     found: dict[str, dict[int, int]] = {}
-    for group in loader.call(offsets_frame(groups)).groups:
+    answered = loader.call(offsets_frame(groups)).groups
+    while any(group.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for group in answered):
+        answered = loader.call(offsets_frame(groups)).groups
+    for group in answered:
         expect(group.error_code, 0, "OffsetFetch")
         found[group.group_id] = {
             one.partition_index: one.committed_offset for topic in group.topics for one in topic.partitions

@@ -105,10 +105,11 @@ def _restart(
 
 
 def _first_response_s(server: BrokerProcess, groups: list[str]) -> tuple[float, float]:
-    """Start and fetch the offsets of a group; returns seconds and broker CPU until then. Then checks all groups."""
+    """Start and fetch offsets of groups of every coordinator; returns seconds and broker CPU until all of them have
+    loaded their groups. Then checks all groups."""
     server.start()
     with Loader(server.address) as loader:
-        offsets_of(loader, groups[:1])
+        offsets_of(loader, groups[:AT_ONCE])
         seconds, cpu_s = (time.perf_counter_ns() - server.process.started_ns) / 1e9, server.process.cpu_s()
         for start in range(0, len(groups), AT_ONCE):
             found = offsets_of(loader, groups[start : start + AT_ONCE])

@@ -58,7 +58,9 @@ class ModelStore:
             return [self.snapshot, *self.entries]
         rest = [entry for entry in self.entries if entry.index > from_index]
         if rest and rest[0].index - len(rest[0].events) != from_index:
-            raise TornSegment(f"no append to the metadata log ended at index {from_index}: the log was replaced")
+            raise TornSegment(
+                f"no append to the metadata log ended at index {from_index}: the log was replaced"
+            )
         return rest
 
     async def grown_beyond(self, index: int) -> None:

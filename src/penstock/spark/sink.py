@@ -70,8 +70,8 @@ class Sink:
             return TaskReport(identity)
         if not self._options.is_exactly_once:
             producer_id, epoch = new_producer(cluster)
-            identity = ProducerIdentity(producer_id, epoch, is_transactional=False)
-            _write(TaskWriter(cluster, self._options.terms, identity), first, rows)
+            producer = ProducerIdentity(producer_id, epoch, is_transactional=False)
+            _write(TaskWriter(cluster, self._options.terms, producer), first, rows)
             return TaskReport(identity)
         return TaskReport(identity, self._write_open(cluster, identity, first, rows))
 
@@ -79,9 +79,9 @@ class Sink:
         self, cluster: Cluster, identity: TaskIdentity, first: Any, rows: Iterator[Any]
     ) -> TaskWrites:
         hold = take(cluster, task_name(identity.name, identity.task), self._options.transaction_ms_max)
-        identity = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
+        producer = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
         try:
-            spans = _write(TaskWriter(cluster, self._options.terms, identity, hold), first, rows)
+            spans = _write(TaskWriter(cluster, self._options.terms, producer, hold), first, rows)
             written = TaskWrites(identity.task, hold, spans)
             if identity.batch != NEVER:
                 mark(cluster, identity.batch, written, hold)

@@ -273,8 +273,8 @@ def _end_of_simple(
     needs_keys: cython.bint,
     time_delta: cython.pointer[cython.longlong],
 ) -> cython.longlong:
-    """Where a simple record ends; -1 for any other. A simple one has short varints, no headers, and others follow it, so
-    varints are read without bounds checks; that they lie in the record is checked when its last byte is reached."""
+    """Where a simple record ends; -1 for any other. A simple one has short varints, no headers, and others follow it:
+    its varints are read without bounds checks; that they lie in the record is checked when its last byte is reached."""
     too_long: cython.ulonglong = 0x200000
     margin: cython.longlong = 16  # more than the short varints of a record take in sequence
     raw: cython.ulonglong = 1

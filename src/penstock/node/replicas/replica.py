@@ -155,7 +155,11 @@ class Replica:
             if not self._flusher.is_pending:
                 self._flusher.request()
         else:
-            self._flushed(self.log.end_offset)
+            if self._flush_waits.pending or not self.is_leader:
+                self._flushed(self.log.end_offset)
+            else:
+                self.flushed_offset = self.log.end_offset
+                self.advance_high_watermark(self.flushed_offset)
             if config.durability is Durability.INTERVAL:
                 self._flusher.schedule(header.count, config.flush_ms, config.flush_messages)
         return offset

@@ -29,6 +29,8 @@ from penstock.node.waist.routes import Routes
 Hold = Callable[[], Callable[[], None]]
 """Holds the caller's connection; returns the function that releases it once the write has taken effect."""
 
+_ALL = int(Acks.ALL)
+
 
 class AppendedBatch:
     """An appended batch. It is acknowledged once it is flushed (acks=1) or committed (acks=all)."""
@@ -37,15 +39,15 @@ class AppendedBatch:
 
     def __init__(self, partition: Partition, appended: Appended, acks: int) -> None:
         self._partition = partition
-        self._is_for_all = acks == Acks.ALL
+        self._is_for_all = acks == _ALL
         self.base_offset, self._end_offset, self.append_time_ms = appended
-        self.start_offset = partition.start_offset
+        self.start_offset = partition.log.start_offset
         """The log start offset of the partition."""
 
     @property
     def is_acknowledged(self) -> bool:
         partition = self._partition
-        reached = partition.high_watermark if self._is_for_all else partition.flushed_offset
+        reached = partition.log.high_watermark if self._is_for_all else partition.flushed_offset
         return reached >= self._end_offset
 
     def when_acknowledged(self, settled: Settled, timeout_ms: int = 0) -> None:

@@ -356,7 +356,9 @@ def test_members_that_say_what_cannot_be_are_told(outcome: str, partition: int, 
         peer = Peer(doors)
         await prepare(peer)
         await peer.subscribe("s")
-        assert (await peer.refused(M.SUBSCRIBE, "@subscription=s"))[1] == "this connection is already a member of 's'"
+        assert (await peer.refused(M.SUBSCRIBE, "@subscription=s"))[
+            1
+        ] == "this connection is already a member of 's'"
         found = await peer.refused(
             M.ACK, "@subscription=s", f"@outcome={outcome}", f"@partition={partition}", sequence=0
         )
