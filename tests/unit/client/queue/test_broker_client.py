@@ -159,7 +159,11 @@ def test_a_subscription_that_is_deleted_ends_with_a_word(shared: Broker, client:
         (lambda client: client.create_subscription("x", "nowhere"), errors.NotFound, "nowhere"),
         (lambda client: client.subscribe_to_subscription("x", print), errors.NotFound, "create it first"),
         (lambda client: client.create_topic("a b"), errors.Refused, "may contain only"),
-        (lambda client: client.publish_text("t", "x", **{"a=b": 1}), errors.BadArgument, "may not contain '='"),
+        (
+            lambda client: client.publish_text("t", "x", **{"a=b": 1}),
+            errors.BadArgument,
+            "may not contain '='",
+        ),
         (
             lambda client: client.publish_text("t", "x", **{"@a": 1}),
             errors.BadArgument,
