@@ -56,7 +56,7 @@ def test_topics_are_written_to_while_clients_hoard_connections(broker: ProbedBro
         connection.create_topic("before")
         assert _error_of(connection, "before") == 0
         _hoard(broker, stack, DESCRIPTORS * 2)
-        assert "refusing a connection" in broker.output() and "connections_max" in broker.output()
+        assert "rejecting connection" in broker.output() and "connections_max" in broker.output()
         for number in range(TOPICS):
             connection.create_topic(f"meanwhile-{number}")
             assert _error_of(connection, f"meanwhile-{number}") == 0
