@@ -1,1 +1,4 @@
-"""Speed and memory of a real broker process, each figure beside what it is compared with. Never a test."""
+"""`make bench`: speed and memory of a broker process, each figure next to a reference of the same run.
+
+Built on `penstock.apps.bench.harness`; not part of the wheel.
+"""

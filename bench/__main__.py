@@ -1,8 +1,7 @@
-"""`python -m bench [row…] [--quick] [--json FILE]`: run the rows, show the table. Never fails for a slow machine."""
+"""`python -m bench [ROW]... [--quick] [--json FILE]`: run the rows and print the table. A missed target is no error."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,39 +12,39 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from bench import report
+from bench.figures import Figure
 from bench.rows import (
-    committing,
-    delivering,
+    deliveries,
     doors,
     doors_open,
-    flushing,
+    fsync,
     group_recovery,
-    http_publishing,
+    http,
+    offset_commits,
     partitions,
-    rdkafka_cost,
-    rebalancing,
-    reopening,
-    replaying,
+    rdkafka,
+    rebalance,
+    reopen,
+    replay,
     requests,
     spark_lake,
     spark_latency,
-    spark_reading,
-    spark_writing,
-    starting,
-    transacting,
-    transacting_peers,
+    spark_read,
+    spark_write,
+    start,
+    transactions,
+    transactions_peer,
 )
 from bench.session import Row, Session
-from penstock.apps.measuring import machine
-from penstock.apps.measuring.figures import Figure
-from penstock.apps.measuring.header import show_header
+from penstock.apps.bench.harness import machine
+from penstock.apps.bench.harness.console import quiet_progress, report_console, show_header
 
 PAGE_COLUMNS = 150
-"""How wide the table is where there is no terminal to fit it to."""
+"""Width of the table where the output is not a terminal."""
 
 
 class Entry(NamedTuple):
-    """A row, what it is about, and how many steps it takes (full, quick)."""
+    """A row, its description, and its number of steps (full, quick)."""
 
     measure: Row
     meaning: str
@@ -53,38 +52,36 @@ class Entry(NamedTuple):
 
 
 ROWS = {
-    "rdkafka": Entry(rdkafka_cost.measure, "broker CPU per GB in and out, one librdkafka client", (6, 2)),
-    "requests": Entry(requests.measure_rate, "single-record produce requests a second", (5, 3)),
+    "rdkafka": Entry(rdkafka.measure, "broker CPU per GB in and out, one librdkafka client", (6, 2)),
+    "requests": Entry(requests.measure_rate, "single-record produce requests per second", (5, 3)),
     "latency": Entry(requests.measure_latency, "ack latency, one in flight, os", (7, 3)),
-    "fsync": Entry(flushing.measure_latency, "ack latency with fsync against the disk's own flush", (7, 3)),
-    "group-commit": Entry(flushing.measure_group_commit, "1,000 in flight with fsync against one", (5, 3)),
-    "start": Entry(starting.measure, "exec to ready, to the first record; idle memory", (7, 7)),
+    "fsync": Entry(fsync.measure_latency, "ack latency with fsync compared with a flush of the disk", (7, 3)),
+    "group-commit": Entry(fsync.measure_group_commit, "1,000 in flight with fsync compared with one", (5, 3)),
+    "start": Entry(start.measure, "exec to ready and to the first record; idle memory", (7, 7)),
     "partitions": Entry(partitions.measure, "1,000 topics × 10 partitions: files and memory", (3, 3)),
-    "reopen": Entry(reopening.measure, "opening a 1 GB log, clean and after kill -9", (21, 9)),
-    "replay": Entry(replaying.measure, "a 1 GB backlog to one reader", (7, 5)),
-    "commits": Entry(committing.measure, "durable offset commits a second of one member", (5, 3)),
-    "rebalance": Entry(rebalancing.measure, "one round of 50 members and 500 partitions", (6, 4)),
-    "group-recovery": Entry(group_recovery.measure, "starting again with 10,000 groups", (10, 6)),
+    "reopen": Entry(reopen.measure, "opening a 1 GB log after a clean stop and after kill -9", (21, 9)),
+    "replay": Entry(replay.measure, "reading a 1 GB backlog with one reader", (7, 5)),
+    "commits": Entry(offset_commits.measure, "durable offset commits per second of one member", (5, 3)),
+    "rebalance": Entry(rebalance.measure, "one rebalance of 50 members and 500 partitions", (6, 4)),
+    "group-recovery": Entry(group_recovery.measure, "restart with 10,000 groups", (10, 6)),
     "deliveries": Entry(
-        delivering.measure, "messages to 16 members of a subscription, each acknowledged", (5, 3)
+        deliveries.measure, "messages to 16 members of a subscription, each acknowledged", (5, 3)
     ),
-    "doors": Entry(
-        doors.measure, "publishes through the text and the JSON door, one by one, pipelined", (10, 6)
-    ),
-    "http": Entry(http_publishing.measure, "messages a second published over HTTP, in batches", (5, 3)),
+    "doors": Entry(doors.measure, "pipelined single messages over the text and the JSON protocol", (10, 6)),
+    "http": Entry(http.measure, "messages per second over HTTP, in batches", (5, 3)),
     "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 3)),
-    "transactions": Entry(transacting.measure, "transactions of 100 records a second with fsync", (10, 6)),
+    "transactions": Entry(transactions.measure, "transactions of 100 records per second with fsync", (10, 6)),
     "transactions-peer": Entry(
-        transacting_peers.measure, "transactions of Kafka's own producer tool, beside Apache Kafka", (8, 4)
+        transactions_peer.measure,
+        "Kafka's own transactional producer test on Penstock and Apache Kafka",
+        (8, 4),
     ),
-    "spark-read": Entry(
-        spark_reading.measure, "10 M records of 100 bytes into Spark, batch and stream", (2, 2)
-    ),
+    "spark-read": Entry(spark_read.measure, "10 M records of 100 bytes into Spark, batch and stream", (2, 2)),
     "spark-write": Entry(
-        spark_writing.measure, "5 M rows of 100 bytes out of Spark, exactly and at least once", (1, 1)
+        spark_write.measure, "5 M rows of 100 bytes out of Spark, exactly and at least once", (1, 1)
     ),
     "spark-latency": Entry(
-        spark_latency.measure, "a small batch of Spark, and a record through it to a topic", (3, 1)
+        spark_latency.measure, "a small Spark batch, and a record through Spark to a topic", (3, 1)
     ),
     "spark-lake": Entry(
         spark_lake.measure, "5 M records of 100 bytes to a Delta table, exactly once", (2, 2)
@@ -94,28 +91,28 @@ ROWS = {
 
 def _help() -> str:
     lines = "\n".join(f"  {name:<15} {entry.meaning}" for name, entry in ROWS.items())
-    return f"Measure a broker and compare.\n\n\b\nRows (all of them if none is named):\n{lines}"
+    return f"Measure the broker of this repository.\n\n\b\nRows (default: all):\n{lines}"
 
 
 @click.command(help=_help())
 @click.argument("rows", nargs=-1, type=click.Choice(list(ROWS)), metavar="[ROW]...")
-@click.option("--quick", is_flag=True, help="Less data and fewer repeats: a look in about two minutes.")
+@click.option("--quick", is_flag=True, help="Less data and fewer runs; takes about two minutes.")
 @click.option(
-    "--json", "json_path", type=click.Path(path_type=Path), help="Write every sample to this file too."
+    "--json", "json_path", type=click.Path(path_type=Path), help="Also write all samples to this file."
 )
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=Path(tempfile.gettempdir()), show_default=True, help="Where the data goes; its disk is what is measured.",
+    default=Path(tempfile.gettempdir()), show_default=True, help="Directory for the data, on the disk to measure.",
 )  # fmt: skip
 def main(rows: tuple[str, ...], quick: bool, json_path: Path | None, directory: Path) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PAGE_COLUMNS)
+    console = report_console(PAGE_COLUMNS)
     cpus = machine.find_cpus()
-    os.sched_setaffinity(0, {cpus.loader})
     chosen = list(rows) or list(ROWS)
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory) as scratch:
-        facts = machine.describe(Path(scratch), cpus)
+    with (
+        machine.on_cpu(cpus.loader),
+        tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory.resolve()) as scratch,
+    ):
+        facts = machine.describe_machine(Path(scratch), cpus)
         show_header(console, facts)
         figures, others = _run(console, chosen, Path(scratch), cpus, quick)
     report.show(console, figures, others)
@@ -129,15 +126,14 @@ def _run(
     figures: dict[str, list[Figure]] = {}
     others: dict[str, float] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # No refreshing thread: it would run on the load's CPU while the clock runs.
-    with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
+    with quiet_progress(console, *columns) as progress:
         whole = progress.add_task("all rows", total=len(chosen))
         for name in chosen:
             entry = ROWS[name]
             task = progress.add_task(name, total=entry.steps[quick])
-            foreign = machine.OthersCpu()
+            others_cpu = machine.OthersCpu()
             figures[name] = entry.measure(Session(root, cpus, quick, _stepper(progress, task)))
-            others[name] = foreign.share()
+            others[name] = others_cpu.share()
             progress.remove_task(task)
             progress.update(whole, advance=1, refresh=True)
     return figures, others

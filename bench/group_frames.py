@@ -1,18 +1,18 @@
-"""Requests of group members as whole frames, built before the clock runs. Never does I/O."""
+"""Requests of group members as complete frames, built before the clock starts. Does no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.apps.measuring.frames import frame_of
-from penstock.core.machines.consumer_protocol import encode_assignment
+from penstock.apps.bench.harness.frames import frame_of
+from penstock.core.machines.consumer_group.protocol import encode_assignment
 from penstock.core.machines.record_fields import int16, int32, text
 from penstock.wire.kafka import ApiKey, messages
 
 FIND_COORDINATOR_VERSION = 4
 JOIN_VERSION = 9
 JOIN_AT_ONCE_VERSION = 3
-"""The last version in which a member without an id is taken in at once, instead of being told to ask again."""
+"""The last version in which a member without an id joins with a single request."""
 SYNC_VERSION = 5
 HEARTBEAT_VERSION = 4
 COMMIT_VERSION = 8
@@ -20,18 +20,18 @@ OFFSETS_VERSION = 8
 PROTOCOL_TYPE = "consumer"
 PROTOCOL = "range"
 SESSION_MS = 600_000
-"""Long enough for members that only move when a row moves them."""
-NOBODY = ""
+"""Long enough for members that send requests only when a row needs them."""
+NO_MEMBER = ""
 
 
 def find_coordinator_frame(group: str) -> bytes:
-    """The first to ask makes the groups' topic."""
+    """The first such request creates the offsets topic."""
     body = messages.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
     return frame_of(ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, body)
 
 
 def join_frame(group: str, member_id: str, topic: str, version: int = JOIN_VERSION) -> bytes:
-    """Join, or join again, with a subscription to one topic."""
+    """Join or rejoin with a subscription to one topic."""
     request = messages.JoinGroupRequest
     subscription = int16(0) + int32(1) + text(topic) + int32(-1)
     body = request(
@@ -48,7 +48,7 @@ def join_frame(group: str, member_id: str, topic: str, version: int = JOIN_VERSI
 def sync_frame(
     group: str, member_id: str, generation: int, topic: str, shares: Mapping[str, Sequence[int]]
 ) -> bytes:
-    """Ask for the assignment; `shares` is the leader's word, member to partitions, and empty from all others."""
+    """Request the assignment; `shares` maps members to partitions if sent by the leader, and is empty otherwise."""
     request = messages.SyncGroupRequest
     assignments = [
         request.SyncGroupRequestAssignment(
@@ -93,7 +93,7 @@ def commit_frame(
 
 
 def offsets_frame(groups: Sequence[str]) -> bytes:
-    """Ask for all committed offsets of several groups."""
+    """Request all committed offsets of several groups."""
     request = messages.OffsetFetchRequest
     body = request(
         groups=[request.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups],

@@ -1,7 +1,7 @@
-"""What the kernel alone takes to move a GB from a socket to a file, or back: no broker gets below. Never parses.
+"""CPU time that the kernel alone needs per GB from a socket to a file or back: the lower bound for any broker.
 
-`python -m bench.kernel_floor sink|source FILE BYTES` prints its port, serves one connection, then prints its
-CPU seconds.
+`python -m bench.kernel_floor sink|source FILE BYTES` prints its port, serves one connection, then prints its CPU
+seconds.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import sys
 import time
 from pathlib import Path
 
-from penstock.apps.measuring.loader import ANSWER_S_MAX
-from penstock.apps.measuring.machine import on_cpu
+from penstock.apps.bench.harness.loader import RESPONSE_S_MAX
+from penstock.apps.bench.harness.machine import on_cpu
 
-PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 """About the size of a full librdkafka batch."""
 RUNS = 3
 
 
 def sink(connection: socket.socket, fd: int, total_bytes: int) -> None:
-    """Receive and write, piece by piece."""
-    piece = memoryview(bytearray(PIECE_BYTES))
+    """Receive and write in chunks."""
+    chunk = memoryview(bytearray(CHUNK_BYTES))
     position = 0
     while position < total_bytes:
-        wanted = min(PIECE_BYTES, total_bytes - position)
-        count = connection.recv_into(piece, wanted)
+        wanted = min(CHUNK_BYTES, total_bytes - position)
+        count = connection.recv_into(chunk, wanted)
         if not count:
             raise ConnectionError(f"the load ended after {position} of {total_bytes} bytes")
-        position += os.pwrite(fd, piece[:count], position)
+        position += os.pwrite(fd, chunk[:count], position)
 
 
 def source(connection: socket.socket, fd: int, total_bytes: int) -> None:
-    """Send the file without reading it."""
+    """Send the file with sendfile."""
     position = 0
     while position < total_bytes:
-        count = min(PIECE_BYTES, total_bytes - position)
+        count = min(CHUNK_BYTES, total_bytes - position)
         position += os.sendfile(connection.fileno(), fd, position, count)
 
 
@@ -54,7 +54,7 @@ def main(verb: str, path: str, total_bytes: int) -> None:
 
 
 def floor_s_per_gb(cpu: int, verb: str, path: Path, total_bytes: int) -> float:
-    """The least of a few runs: whatever else happens on the machine can only add to it."""
+    """The minimum of a few runs: other work on the machine can only add CPU time."""
     costs: list[float] = []
     for _ in range(RUNS):
         if verb == "sink":
@@ -64,37 +64,37 @@ def floor_s_per_gb(cpu: int, verb: str, path: Path, total_bytes: int) -> float:
 
 
 def _cost_s_per_gb(cpu: int, verb: str, path: Path, total_bytes: int) -> float:
-    """CPU seconds per GB of such a process on the broker's CPU, while this one sends or reads."""
-    words = [sys.executable, "-m", "bench.kernel_floor", verb, str(path), str(total_bytes)]
+    """CPU seconds per GB of such a process on the broker's CPU, while this process sends or receives."""
+    command = [sys.executable, "-m", "bench.kernel_floor", verb, str(path), str(total_bytes)]
     with on_cpu(cpu):
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     port = int(process.stdout.readline())
-    with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_S_MAX) as load:
+    with socket.create_connection(("127.0.0.1", port), timeout=RESPONSE_S_MAX) as load:
         if verb == "sink":
             _send(load, total_bytes)
         else:
             _receive(load, total_bytes)
-        out, _ = process.communicate(timeout=ANSWER_S_MAX)
+        out, _ = process.communicate(timeout=RESPONSE_S_MAX)
     if process.returncode:
         raise ConnectionError(f"the bare {verb} ended with code {process.returncode}")
     return float(out) / (total_bytes / 1e9)
 
 
 def _send(load: socket.socket, total_bytes: int) -> None:
-    piece = memoryview(os.urandom(PIECE_BYTES))
+    chunk = memoryview(os.urandom(CHUNK_BYTES))
     left = total_bytes
     while left:
-        count = min(left, PIECE_BYTES)
-        load.sendall(piece[:count])
+        count = min(left, CHUNK_BYTES)
+        load.sendall(chunk[:count])
         left -= count
 
 
 def _receive(load: socket.socket, total_bytes: int) -> None:
-    piece = bytearray(PIECE_BYTES)
+    chunk = bytearray(CHUNK_BYTES)
     left = total_bytes
     while left:
-        count = load.recv_into(piece)
+        count = load.recv_into(chunk)
         if not count:
             raise ConnectionError(f"the bare source ended {left} bytes early")
         left -= count

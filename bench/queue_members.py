@@ -1,88 +1,50 @@
-"""Members of a subscription that cost as little as they can: cut frames by their length, acknowledge one by one.
-
-Never opens a frame further than its sequence number.
-"""
+"""The members of one subscription in one thread, over the queue driver of the comparison."""
 
 from __future__ import annotations
 
 import selectors
-import socket
 import time
-from struct import Struct
 
-from penstock.apps.measuring.loader import UnexpectedAnswer
-from penstock.wire.queue.frames import Frame, FrameStream, MessageType, encode
+from penstock.apps.bench.compare.drivers.queue import QueueLink, QueueWorker
+from penstock.apps.bench.harness.link import STALL_S_MAX, Address, UnexpectedResponse
+from penstock.wire.queue.frames import MessageType
+from penstock.wire.queue.request_properties import START_OFFSET, SUBSCRIPTION, TOPIC
 
-_HEAD = Struct(">IIq")
-_SEQUENCE = Struct(">q")
-_SEQUENCE_AT = 8
-READ_BYTES = 1 << 18
+FROM_END = "-1"
 
 
-def ask(address: tuple[str, int], kind: MessageType, **words: str) -> socket.socket:
-    """A connection on which one request was answered with success."""
-    connection = socket.create_connection(address)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.sendall(
-        encode(Frame(kind, properties=tuple((f"@{name}", value) for name, value in words.items())))
-    )
-    stream = FrameStream(1 << 20)
-    while True:
-        for frame in stream.feed(connection.recv(1)):
-            if ("@status", "success") not in frame.properties:
-                raise UnexpectedAnswer(str(frame))
-            return connection
+def create_subscription(address: Address, name: str, topic: str) -> None:
+    """A subscription that starts at the current end of the topic."""
+    link = QueueLink(address)
+    link.ask(MessageType.CREATE_SUBSCRIPTION, (SUBSCRIPTION, name), (TOPIC, topic), (START_OFFSET, FROM_END))
+    link.close()
 
 
 class QueueMembers:
-    """Some members of one subscription to one partition, in one thread."""
+    """Members that acknowledge each message."""
 
-    def __init__(self, address: tuple[str, int], subscription: str, count: int, window: int) -> None:
-        self._selector = selectors.DefaultSelector()
-        self._ack = bytearray(
-            encode(Frame(MessageType.ACK, 0, 0, (("@subscription", subscription), ("@partition", "0"))))
-        )
-        self._rests: dict[int, bytes] = {}
-        self.sockets = [
-            ask(address, MessageType.SUBSCRIBE, subscription=subscription, window=str(window))
-            for _ in range(count)
-        ]
-        for one in self.sockets:
-            one.setblocking(False)
-            self._selector.register(one, selectors.EVENT_READ)
+    def __init__(self, address: Address, subscription: str, count: int, window: int) -> None:
+        self._workers = [QueueWorker(address, subscription, window) for _ in range(count)]
+        for worker in self._workers:
+            worker.start()
 
     def take(self, count: int) -> float:
-        """Take so many messages and acknowledge each; returns the seconds from the first to the last."""
+        """Receive and acknowledge `count` messages; returns the seconds from the first to the last."""
         first_s, taken = 0.0, 0
-        while taken < count:
-            for key, _ in self._selector.select(30):
-                assert isinstance(key.fileobj, socket.socket)
-                if not taken:
-                    first_s = time.perf_counter()
-                taken += self._take_from(key.fileobj)
+        with selectors.DefaultSelector() as selector:
+            for worker in self._workers:
+                selector.register(worker.link.socket, selectors.EVENT_READ, worker)
+            while taken < count:
+                ready = selector.select(STALL_S_MAX)
+                if not ready:
+                    raise UnexpectedResponse(f"no message for {STALL_S_MAX:.0f} s after {taken} of {count}")
+                for key, _ in ready:
+                    now_s = time.perf_counter()
+                    came = key.data.take(key.data.link.receive())
+                    first_s = first_s if taken else now_s
+                    taken += came
         return time.perf_counter() - first_s
 
-    def _take_from(self, one: socket.socket) -> int:
-        content = self._rests.pop(one.fileno(), b"") + one.recv(READ_BYTES)
-        position, answers, taken = 0, bytearray(), 0
-        while len(content) - position >= _HEAD.size:
-            total_bytes, kind, sequence = _HEAD.unpack_from(content, position)
-            if position + total_bytes > len(content):
-                break
-            if kind != MessageType.DATA:
-                raise UnexpectedAnswer(f"a frame of type {kind}")
-            position += total_bytes
-            _SEQUENCE.pack_into(self._ack, _SEQUENCE_AT, sequence)
-            answers += self._ack
-            taken += 1
-        self._rests[one.fileno()] = content[position:]
-        if answers:
-            one.setblocking(True)
-            one.sendall(answers)
-            one.setblocking(False)
-        return taken
-
     def close(self) -> None:
-        for one in self.sockets:
-            one.close()
-        self._selector.close()
+        for worker in self._workers:
+            worker.link.close()

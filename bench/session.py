@@ -1,18 +1,19 @@
-"""What a row works with: a place on disk, processors, how much to do, a way to say where it is. Never prints."""
+"""What a row gets: a directory, CPUs, full or quick amounts, and progress reports."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from bench.server import Server, running
-from penstock.apps.measuring.figures import Figure
-from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
-from penstock.apps.measuring.machine import Cpus
+from bench.figures import Figure
+from penstock.apps.bench.harness.broker import BrokerProcess
+from penstock.apps.bench.harness.link import UnexpectedResponse
+from penstock.apps.bench.harness.loader import Loader
+from penstock.apps.bench.harness.machine import Cpus
 
 T = TypeVar("T")
 TOPIC = "bench"
@@ -31,16 +32,16 @@ class Session:
     _homes: int = field(default=0)
 
     def pick(self, full: T, quick: T) -> T:
-        """How much to do."""
+        """The amount for a full or a quick run."""
         return quick if self.is_quick else full
 
     def step(self, doing: str) -> None:
-        """Say what comes next; called off the clock only."""
+        """Report the next step; called only while nothing is timed."""
         self.on_step(doing)
 
     @contextmanager
     def home(self) -> Iterator[Path]:
-        """A fresh directory that goes away afterwards."""
+        """A new directory, deleted at the end of the block."""
         self._homes += 1
         path = self.root / f"{self._homes:03d}"
         path.mkdir()
@@ -50,29 +51,36 @@ class Session:
             shutil.rmtree(path)
 
     @contextmanager
-    def broker(self, **flags: str | int) -> Iterator[Server]:
-        """A fresh broker on a fresh directory."""
-        with self.home() as home, running(home, self.cpus.server, **flags) as server:
+    def broker(self, **flags: str | int) -> Iterator[BrokerProcess]:
+        """A running broker on a new directory."""
+        with self.stopped_broker(**flags) as server:
+            server.start()
+            yield server
+
+    @contextmanager
+    def stopped_broker(self, **flags: str | int) -> Iterator[BrokerProcess]:
+        """A broker on a new directory that the row starts itself; killed at the end of the block."""
+        with self.home() as home, closing(BrokerProcess(home, self.cpus.server, flags)) as server:
             yield server
 
 
-def fill(server: Server, frame: bytes, count: int, records: int, in_flight: int = 64) -> None:
-    """Append the same batch many times and check that the log holds it all."""
+def fill(server: BrokerProcess, frame: bytes, count: int, records: int, in_flight: int = 64) -> None:
+    """Append the same batch many times and check the end offset."""
     with Loader(server.address) as loader:
         loader.create_topics([TOPIC])
-        answer_bytes = loader.produce(frame)
-        loader.pipeline_s(frame, answer_bytes, count - 1, in_flight)
+        response_bytes = loader.produce(frame)
+        loader.pipeline_s(frame, response_bytes, count - 1, in_flight)
         check_end(loader, count * records)
 
 
 def check_end(loader: Loader, expected: int) -> None:
-    """Everything that was acknowledged is in the log."""
+    """Check that the log contains everything that was acknowledged."""
     (end,) = loader.end_offsets(TOPIC)
     if end != expected:
-        raise UnexpectedAnswer(f"the log ends at {end}, {expected} records were acknowledged")
+        raise UnexpectedResponse(f"the log ends at {end}, {expected} records were acknowledged")
 
 
-def data_file(server: Server) -> Path:
+def data_file(server: BrokerProcess) -> Path:
     """The one segment file of the one topic."""
     (path,) = server.data_dir.glob("topics/*/0/*.log")
     return path

@@ -1,6 +1,6 @@
-"""Spark in a process of its own for the rows that measure it, and the jars of its own connector. Never measures.
+"""Runs Spark in its own process for the rows that measure it, and finds the jars of its Kafka connector.
 
-The child prints one line of JSON last: rows a second of each way.
+The last line that the child prints is JSON: the samples by variant.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.apps.measuring.machine import Cpus, on_cpu
+from penstock.apps.bench.harness.machine import Cpus, on_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_S_MAX = 3_600
 
 
-def run_spark(module: str, cpus: Cpus, wanted: dict[str, Any]) -> dict[str, list[float]]:
-    """What the module says when it was given this. Spark has all processors, the broker's too: it is for two."""
+def run_spark(module: str, cpus: Cpus, arguments: dict[str, Any]) -> dict[str, list[float]]:
+    """Run the module with these arguments; returns its samples. Spark uses all CPUs, including the broker's."""
     paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with on_cpu(cpus.server, cpus.loader):
         done = subprocess.run(
-            [sys.executable, "-m", module, json.dumps(wanted)],
+            [sys.executable, "-m", module, json.dumps(arguments)],
             env=environment, capture_output=True, text=True, timeout=RUN_S_MAX, check=False,
         )  # fmt: skip
     if done.returncode:
@@ -34,7 +34,7 @@ def run_spark(module: str, cpus: Cpus, wanted: dict[str, Any]) -> dict[str, list
 
 
 def connector_jars() -> str:
-    """The jars of Spark's own connector; nothing where Maven Central cannot be reached."""
+    """The jars of Spark's Kafka connector; empty if they cannot be downloaded."""
     sys.path.append(str(ROOT / "tests"))
     from compat.runtimes import maven_jars
     from compat.vocabulary import MissingRuntime

@@ -1,6 +1,6 @@
-"""Brings one topic to Delta tables with Spark, in turns: `python -m bench.spark_lakes JSON`.
+"""Copies one topic to Delta tables with Spark: `python -m bench.spark_lakes JSON`.
 
-Never measures a session's start: each way runs once before the clock does.
+The formats are interleaved. An untimed first run of each keeps the start of the session out of the figures.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import penstock.spark
-from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.loading import read_project
-from penstock.spark.pipelines.running import started, watch
+from penstock.spark.lake.tables import open_table
+from penstock.spark.pipelines.loader import read_project
+from penstock.spark.pipelines.runner import started, watch
 
 RAW, COLUMNS = "raw", "columns"
 WAYS: dict[str, dict[str, str]] = {
     RAW: {"format": "raw"},
     COLUMNS: {"schema": "id bigint, customer string, amount double, note string", "bad_rows": "dead_letter"},
 }
-"""Values as they are; columns from JSON, with a look at every row whether it can be used."""
+"""Raw values; columns from JSON, with validation of every row."""
 
 
 def lake_s(spark: Any, bootstrap: str, topic: str, rows: int, decode: dict[str, str]) -> float:
-    """From the first look at the topic to the last commit of the table."""
+    """Seconds from the first read of the topic to the last commit of the table."""
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as scratch:
         home = Path(scratch)
         pipeline = {"source": {"topics": [topic]}, "decode": decode, "sink": {"table": "lake"}}
@@ -42,7 +42,7 @@ def lake_s(spark: Any, bootstrap: str, topic: str, rows: int, decode: dict[str, 
 
 
 def main(bootstrap: str, topic: str, rows: int, repeats: int) -> dict[str, list[float]]:
-    """Rows a second of each way."""
+    """Rows per second of each format."""
     spark = penstock.spark.session("local[2]", "bench", **{"spark.driver.memory": "1500m"})
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     for number in range(repeats + 1):

@@ -1,6 +1,6 @@
-"""Small batches of a steady stream through Spark, to nowhere and to a topic: `python -m bench.spark_latencies JSON`.
+"""Small batches of a steady stream through Spark, to `noop` and to a topic: `python -m bench.spark_latencies JSON`.
 
-Never counts what came before Spark was warm.
+Samples taken before Spark is warm do not count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROWS_PER_BATCH = 100
 
 
 class Feeder(threading.Thread):
-    """So many records a second, each with the moment when it was due; one that is late counts from then."""
+    """Produces RATE records per second, each with its due time, from which the latency counts."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(daemon=True)
@@ -57,7 +57,7 @@ class Feeder(threading.Thread):
 
 @contextmanager
 def streaming(spark: Any, bootstrap: str, topic: str, form: str, options: dict[str, str]) -> Iterator[Any]:
-    """The topic's new records to a sink, batch after batch."""
+    """A query that copies new records of the topic to a sink."""
     read = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap)
     rows = read.option("subscribe", topic).option("startingOffsets", "latest").load()
     with written(rows.select("value"), form, options) as query:
@@ -66,7 +66,7 @@ def streaming(spark: Any, bootstrap: str, topic: str, form: str, options: dict[s
 
 @contextmanager
 def written(rows: Any, form: str, options: dict[str, str]) -> Iterator[Any]:
-    """A running query that ends with the block."""
+    """A running query that is stopped at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-", ignore_cleanup_errors=True) as checkpoint:
         write = rows.writeStream.format(form).options(**options)
         query = write.option("checkpointLocation", checkpoint).start()
@@ -77,7 +77,7 @@ def written(rows: Any, form: str, options: dict[str, str]) -> Iterator[Any]:
 
 
 def trigger_ms(query: Any, seconds: float) -> list[float]:
-    """How long each batch that had records took, once Spark is warm."""
+    """Duration of each batch with records, once Spark is warm."""
     time.sleep(WARM_UP_S)
     found: dict[int, float] = {}
     begin_id = (query.lastProgress or {"batchId": 0})["batchId"]
@@ -91,9 +91,9 @@ def trigger_ms(query: Any, seconds: float) -> list[float]:
 
 
 def through_ms(bootstrap: str, topic: str, seconds: float) -> list[float]:
-    """From when each record was due until a reader of committed records had it."""
-    asked = {"group.id": "bench", "auto.offset.reset": "latest", "isolation.level": "read_committed"}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **asked})
+    """Time from when each record was due until a read_committed consumer received it."""
+    settings = {"group.id": "bench", "auto.offset.reset": "latest", "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe([topic])
     found: list[float] = []
     begin_s = time.monotonic() + WARM_UP_S
@@ -108,7 +108,7 @@ def through_ms(bootstrap: str, topic: str, seconds: float) -> list[float]:
 
 
 def main(bootstrap: str, topic: str, out: str, seconds: float) -> dict[str, list[float]]:
-    """Milliseconds: of every batch of a source inside Spark, of every batch of ours, of every record."""
+    """Milliseconds of each batch of Spark's rate source, of each batch of Penstock's source, and of each record."""
     spark = penstock.spark.session("local[2]", "bench", **{"spark.driver.memory": "1500m"})
     bare = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_PER_BATCH).load()
     with written(bare, "noop", {}) as query:

@@ -1,6 +1,6 @@
-"""Reads one topic with Spark in all ways that are compared, in turns: `python -m bench.spark_reads JSON`.
+"""Reads one topic with Spark from all compared sources: `python -m bench.spark_reads JSON`.
 
-Never measures a session's start: each way runs once before the clock does.
+The sources are interleaved. An untimed first run of each keeps the start of the session out of the figures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VALUE_BYTES = 100
 
 
 class CeilingSource(DataSource):
-    """Rows of the same size from memory: what a Python source of Arrow can do at most."""
+    """Rows of the same size from memory: the ceiling of a Python source with Arrow."""
 
     @classmethod
     def name(cls) -> str:
@@ -115,7 +115,7 @@ def stream_s(spark: Any, form: str, options: dict[str, str]) -> float:
 
 
 def main(bootstrap: str, topic: str, rows: int, repeats: int, jars: str) -> dict[str, list[float]]:
-    """Rows a second of each way, by `<way> <kind>`."""
+    """Rows per second of each source, by `<source> <kind>`."""
     conf = {"spark.jars": jars} if jars else {}
     spark = penstock.spark.session("local[2]", "bench", **conf, **{"spark.driver.memory": "1500m"})
     spark.dataSource.register(CeilingSource)

@@ -1,6 +1,6 @@
-"""Writes the same rows with Spark in all ways that are compared, in turns: `python -m bench.spark_writes JSON`.
+"""Writes the same rows with Spark to all compared sinks: `python -m bench.spark_writes JSON`.
 
-Never measures a session's start: each way runs once before the clock does.
+The sinks are interleaved. An untimed first run of each keeps the start of the session out of the figures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def write_s(rows: Any, form: str, options: dict[str, str]) -> float:
 
 
 def main(bootstrap: str, topic: str, rows: int, repeats: int, jars: str) -> dict[str, list[float]]:
-    """Rows a second of each way."""
+    """Rows per second of each sink."""
     conf = {"spark.jars": jars} if jars else {}
     spark = penstock.spark.session("local[2]", "bench", **conf, **{"spark.driver.memory": "1500m"})
     made = spark.range(0, rows, 1, TASKS).selectExpr(

@@ -1,10 +1,10 @@
-"""Requests of a transactional producer as whole frames, in protocol V1 and V2, built before the clock runs. No I/O."""
+"""Requests of a transactional producer in protocol V1 and V2, built before the clock starts. Does no I/O."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.apps.measuring.frames import frame_of
+from penstock.apps.bench.harness.frames import frame_of
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
 from penstock.wire.kafka import ApiKey, messages
 
@@ -16,7 +16,7 @@ END_V1, END_V2 = 4, 5
 
 
 class Producer(NamedTuple):
-    """Who writes."""
+    """The identity of a transactional producer."""
 
     transactional_id: str
     producer_id: int
@@ -31,7 +31,7 @@ def init_frame(transactional_id: str) -> bytes:
 
 
 def add_frame(by: Producer, topic: str) -> bytes:
-    """Partition 0 of the topic into the transaction; protocol V1 only."""
+    """Add partition 0 of the topic to the transaction; protocol V1 only."""
     request = messages.AddPartitionsToTxnRequest
     body = request(
         v3_and_below_transactional_id=by.transactional_id,
@@ -43,9 +43,9 @@ def add_frame(by: Producer, topic: str) -> bytes:
 
 
 def produce_frame(by: Producer, topic: str, batch: bytes, sequence: int, *, is_v2: bool) -> bytes:
-    """The batch to partition 0, as this producer's."""
+    """Produce the batch to partition 0 as this producer."""
     request = messages.ProduceRequest
-    part = request.PartitionProduceData(index=0, records=_owned(batch, by, sequence))
+    part = request.PartitionProduceData(index=0, records=memoryview(_owned(batch, by, sequence)))
     body = request(
         transactional_id=by.transactional_id,
         acks=-1,
@@ -67,7 +67,7 @@ def end_frame(by: Producer, *, is_v2: bool) -> bytes:
 
 
 def _owned(batch: bytes, by: Producer, sequence: int) -> bytes:
-    """A producer's own copy of a batch: its id, epoch and sequence in the header, and a checksum that holds."""
+    """A copy of the batch with the producer's id, epoch and sequence, and a new checksum."""
     header = decode_header(batch)
     mine = header._replace(
         attributes=header.attributes | TRANSACTIONAL,

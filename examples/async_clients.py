@@ -1,4 +1,4 @@
-"""asyncio: several tasks write while another reads, on one loop. Needs a running broker."""
+"""asyncio clients: several tasks write while another one reads. Needs a running broker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def main() -> None:
     ):
         watching = asyncio.create_task(watch(consumer))
         await asyncio.gather(*(measure(producer, sensor) for sensor in range(SENSORS)))
-        print(f"the warmest of {SENSORS * READINGS} readings: {await watching}")
+        print(f"warmest of {SENSORS * READINGS} readings: {await watching}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Avro: values are checked against a schema, and written short. Needs a running broker and fastavro."""
+"""Avro: values are validated against a schema and encoded compactly. Needs a running broker and fastavro."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main() -> None:
         try:
             producer.send(TOPIC, {"order_id": "one", "item": "kettle"})
         except SerializationFailed as error:
-            print(f"refused: {error}")
+            print(f"rejected: {error}")
     with Consumer(
         TOPIC, reset=placed.offset or 0, partitions=[placed.partition], value_serializer=orders
     ) as consumer:

@@ -1,4 +1,4 @@
-"""Polls a topic and prints its messages, until Ctrl-C or, if a count is given, so many. Needs a running broker.
+"""Prints the messages of a topic until Ctrl-C, or COUNT of them. Needs a running broker.
 
 python examples/consume.py [TOPIC] [COUNT]
 """

@@ -1,4 +1,4 @@
-"""Exactly once from topic to topic: orders become bills, and a failure in the middle makes no bill twice.
+"""Exactly-once processing: each order produces exactly one bill, even after a failure.
 
 Needs a running broker.
 """

@@ -1,4 +1,4 @@
-"""A group shares the work: two members in two threads, each with its part of the partitions. Needs a running broker."""
+"""A consumer group: two members in two threads, each with half of the partitions. Needs a running broker."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ def pack(name: str) -> None:
 
 
 def check_topic(admin: Admin) -> None:
-    """The topic must be this example's own, with its number of partitions."""
+    """Create the topic, or exit if it exists with another partition count."""
     admin.create_topic(TOPIC, partitions=PARTITIONS, if_not_exists=True)
     found = len(admin.describe_topic(TOPIC).partitions)
     if found != PARTITIONS:
-        sys.exit(f"Topic {TOPIC} has {found} partitions, this example needs {PARTITIONS}. Delete it first.")
+        sys.exit(
+            f"Topic {TOPIC} has {found} partitions, this example needs {PARTITIONS}. Delete the topic first."
+        )
 
 
 def main() -> None:
@@ -46,14 +48,16 @@ def main() -> None:
         try:
             shared.wait(SHARE_S_MAX)
         except threading.BrokenBarrierError:
-            sys.exit(f"Two members did not get two partitions each: is another program in group {GROUP}?")
+            sys.exit(
+                f"The two members were not assigned two partitions each: check for other members of group {GROUP}."
+            )
         with Producer(partitioning="round_robin") as producer:
             for number in range(PARCELS):
                 producer.send(TOPIC, f"parcel {number}")
         for member in members:
             member.join()
-        behind = sum(row.lag for row in admin.lag(GROUP))
-    print(f"{handled.total()} parcels packed by {' and '.join(sorted(handled))}; {behind} behind")
+        lag = sum(row.lag for row in admin.lag(GROUP))
+    print(f"{handled.total()} parcels packed by {' and '.join(sorted(handled))}; lag {lag}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Publishes a few messages with nothing but curl, and reads them back. Needs a running broker: `penstock start`.
-# PENSTOCK_HTTP names a door that is not at 127.0.0.1:9080.
+# PENSTOCK_HTTP is the HOST:PORT of the HTTP listener, 127.0.0.1:9080 if not set.
 set -euo pipefail
 api="http://${PENSTOCK_HTTP:-127.0.0.1:9080}/api/v1"
 topic="${1:-example-events}"

@@ -1,9 +1,9 @@
-"""Prints the messages of a topic as they come, over a WebSocket of the HTTP door. Needs a running broker.
+"""Follows a topic over a WebSocket and prints its messages. Needs a running broker.
 
     python examples/http_tail.py TOPIC [QUERY] [COUNT]
 
-QUERY is what docs/protocols/http.md says, such as `offset=earliest&json=level:error`; after COUNT messages it ends.
-PENSTOCK_HTTP names a door that is not at 127.0.0.1:9080.
+QUERY is described in docs/protocols/http.md, for example `offset=earliest&json=level:error`. Exits after COUNT
+messages. PENSTOCK_HTTP is the HTTP address; default 127.0.0.1:9080.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wsproto.events import CloseConnection, Event, Ping, RejectConnection, Rejec
 
 
 def events(line: socket.socket, websocket: WSConnection) -> Iterator[Event]:
-    """What the door says, until it is over."""
+    """WebSocket events until the connection closes."""
     while True:
         content = line.recv(65536)
         websocket.receive_data(content or None)
@@ -29,7 +29,7 @@ def events(line: socket.socket, websocket: WSConnection) -> Iterator[Event]:
 
 
 def tail(address: str, topic: str, query: str) -> Iterator[dict[str, object]]:
-    """The messages of a topic, without end."""
+    """The messages of a topic, indefinitely."""
     host, _, port = address.rpartition(":")
     websocket = WSConnection(ConnectionType.CLIENT)
     with socket.create_connection((host, int(port))) as line:
@@ -48,7 +48,7 @@ def tail(address: str, topic: str, query: str) -> Iterator[dict[str, object]]:
                 case RejectData():
                     sys.exit(bytes(event.data).decode())
                 case RejectConnection() if not event.has_body:
-                    sys.exit(f"refused with {event.status_code}")
+                    sys.exit(f"rejected with HTTP status {event.status_code}")
 
 
 def main(topic: str, query: str = "", count: str = "0") -> None:

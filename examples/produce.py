@@ -1,8 +1,8 @@
-"""Sends a few orders to a topic and says where they went. Needs a running broker: `penstock start`.
+"""Sends orders to a topic and prints their offsets. Needs a running broker: `penstock start`.
 
     python examples/produce.py [TOPIC] [COUNT]
 
-PENSTOCK_BOOTSTRAP names a broker that is not at 127.0.0.1:9092.
+PENSTOCK_BOOTSTRAP is the address of the broker; default 127.0.0.1:9092.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A queue with two workers and a message that no worker can do: turns and a dead letter. Needs a running broker."""
+"""A work queue: two workers share the messages, one message is rejected. Needs a running broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from penstock import BrokerClient
-from penstock.client.broker_client import Message, Reject
+from penstock.client.queue import Message, Reject
 
 TOPIC, SUBSCRIPTION, TASKS = "example-tasks", "example-workers", 40
 
@@ -16,11 +16,11 @@ all_done = threading.Event()
 
 
 def worker(name: str) -> BrokerClient:
-    """A member of the subscription."""
+    """Connect a worker to the subscription."""
 
     def work(message: Message) -> None:
         if message.text == "impossible":
-            raise Reject("nobody can do this")
+            raise Reject("unsupported task")
         done[name] += 1
         if done.total() == TASKS:
             all_done.set()
@@ -45,8 +45,8 @@ def main() -> None:
         for client in workers:
             client.disconnect()
         for name, count in sorted(done.items()):
-            print(f"{name} did {count}")
-        print(f"dead letters brought back: {boss.redrive(SUBSCRIPTION)}")
+            print(f"{name} handled {count}")
+        print(f"dead letters redriven: {boss.redrive(SUBSCRIPTION)}")
 
 
 if __name__ == "__main__":

@@ -7,13 +7,19 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from penstock.core.errors import BrokerError, MemberIdRequired
-from penstock.core.machines.group_values import JoinCommand, Joined, LeaveCommand, Protocol, SyncCommand
-from penstock.core.machines.offsets import Place
+from penstock.core.machines.classic_group.values import (
+    JoinCommand,
+    Joined,
+    LeaveCommand,
+    Protocol,
+    SyncCommand,
+)
+from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, run_unsliced
 from penstock.node.settings import Settings
-from penstock.node.slices import Sliced, finish
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 
@@ -27,13 +33,13 @@ class Node:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.coordination = broker.coordination
+        self.group_coordinator = broker.group_coordinator
 
     async def ask(self, verb: Callable[..., Sliced[None] | None], *arguments: Any, **more: Any) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         steps = verb(*arguments, answer.set_result, **more)
         if steps is not None:
-            finish(steps)
+            run_unsliced(steps)
         return await answer
 
     async def join(
@@ -42,7 +48,7 @@ class Node:
         """Join, coming back with the id that was given if need be."""
         command = JoinCommand(
             member_id=member_id,
-            fresh_id=self.coordination.classic.fresh_member_id("m"),
+            fresh_id=self.group_coordinator.classic.fresh_member_id("m"),
             instance_id=None,
             client_id="m",
             client_host="/h",
@@ -53,48 +59,48 @@ class Node:
             needs_known_id=True,
             may_skip=True,
         )
-        answer = await self.ask(self.coordination.classic.join, group, command)
+        answer = await self.ask(self.group_coordinator.classic.join, group, command)
         if isinstance(answer, MemberIdRequired) and comes_back:
             return await self.join(group, answer.member_id, session_ms=session_ms)
         return answer
 
     async def sync(self, group: str, joined: Joined, assignments: dict[str, bytes] | None = None) -> Any:
         command = SyncCommand(joined.member_id, None, joined.generation, None, None, assignments or {})
-        return await self.ask(self.coordination.classic.sync, group, command)
+        return await self.ask(self.group_coordinator.classic.sync, group, command)
 
     async def beat(self, group: str, joined: Joined) -> Any:
         return await self.ask(
-            self.coordination.classic.heartbeat, group, joined.member_id, None, joined.generation
+            self.group_coordinator.classic.heartbeat, group, joined.member_id, None, joined.generation
         )
 
     async def leave(self, group: str, member_id: str) -> Any:
-        return await self.ask(self.coordination.classic.leave, group, [LeaveCommand(member_id, None)])
+        return await self.ask(self.group_coordinator.classic.leave, group, [LeaveCommand(member_id, None)])
 
     async def commit(
         self, group: str, offset: int, by: Committer = NOBODY, topic: str = "t", partition: int = 0
     ) -> Any:
-        new = NewOffset(Place(topic, partition), offset, -1, "")
-        return await self.ask(self.coordination.committed.commit, group, by, [new], NO_RETENTION)
+        new = NewOffset(TopicPartition(topic, partition), offset, -1, "")
+        return await self.ask(self.group_coordinator.committed.commit, group, by, [new], NO_RETENTION)
 
     async def fetch(
         self, group: str, topic: str = "t", partition: int = 0, *, require_stable: bool = False
     ) -> Any:
         """The committed offset, None, or an error."""
-        place = Place(topic, partition)
+        place = TopicPartition(topic, partition)
         found = await self.ask(
-            self.coordination.committed.fetch, group, NOBODY, [place], require_stable=require_stable
+            self.group_coordinator.committed.fetch, group, NOBODY, [place], require_stable=require_stable
         )
         one = found if isinstance(found, BrokerError) else found[place]
         return one.offset if hasattr(one, "offset") else one
 
     async def pend(self, group: str, producer: tuple[int, int], offset: int) -> Any:
-        new = NewOffset(Place("t", 0), offset, -1, "")
-        return await self.ask(self.coordination.committed.pend, group, NOBODY, producer, [new])
+        new = NewOffset(TopicPartition("t", 0), offset, -1, "")
+        return await self.ask(self.group_coordinator.committed.pend, group, NOBODY, producer, [new])
 
-    async def settle(self, producer_id: int, *, is_commit: bool) -> BrokerError | None:
-        done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self.coordination.committed.settle(producer_id, is_commit=is_commit, settled=done.set_result)
-        return await done
+    async def settle(self, group: str, producer_id: int, *, is_commit: bool) -> BrokerError | None:
+        """End the transaction of this producer on the partition that the group lives on."""
+        index = self.group_coordinator.groups.shard_of(group).partition.index
+        return await self.broker.markers.settle_offsets(index, producer_id, is_commit=is_commit)
 
 
 async def start_node(machine: Machine, **settings: Any) -> Node:
@@ -103,7 +109,9 @@ async def start_node(machine: Machine, **settings: Any) -> Node:
     broker = await start_broker(Settings(data_dir="data", **settings), runtime)
     if broker.catalog.find("t") is None:
         await broker.auto_create_topic("t")
-    await broker.coordination.open()
+    await broker.group_coordinator.open()
+    for coordinator in (broker.group_coordinator, broker.transactions, broker.subscriptions):
+        await coordinator.loaded()
     return Node(broker)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.errors import BrokerError, MemberIdRequired
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import Decision, Moment, Waiter
-from penstock.core.machines.group_records import GROUP_RECORDS
-from penstock.core.machines.group_values import (
+from penstock.core.machine import Decision, Moment, Waiter
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.records import GROUP_RECORDS
+from penstock.core.machines.classic_group.values import (
     Assigned,
     GroupLimits,
     JoinCommand,
@@ -62,7 +62,7 @@ class Play:
         self.event_counts.append(len(decision.events))
         for event in decision.events:
             self.group.apply(event)
-            if GROUP_RECORDS.keeps(event):
+            if GROUP_RECORDS.is_persisted(event):
                 self.kept.append(event)
                 self.lines.append("         (kept)")
         if decision.waits is not None:

@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any, NamedTuple
 
-from handheld import turns
-from in_process import TURNS_MAX, Line, receive
+from in_process_client import TURNS_MAX, Line, receive
+from manual_ports import turns
 from penstock.apps.doorways import Doorways
 
 JSON = "application/json"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from penstock.wire.kafka import API, Api, messages
-from penstock.wire.kafka.notation import Field, Schema, Struct
+from penstock.wire.kafka import API, Api
+from penstock.wire.kafka.classes import classes_of
+from penstock.wire.kafka.notation import Schema, SchemaField, Struct
 
 INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 TEXTS = ("", "a", "orders", "größe", "注文", "x" * 126, "y" * 127, "z" * 300)
@@ -24,7 +25,7 @@ def message_versions() -> Iterator[tuple[Api, int]]:
 
 def sample(schema: Schema, version: int, rng: Random) -> Any:
     """A random message that this version can carry."""
-    return _struct(schema.root, version, rng, messages.classes_of(schema))
+    return _struct(schema.root, version, rng, classes_of(schema))
 
 
 def _struct(struct: Struct, version: int, rng: Random, classes: dict[str, Any]) -> Any:
@@ -39,7 +40,7 @@ def _struct(struct: Struct, version: int, rng: Random, classes: dict[str, Any]) 
     return classes[struct.name](**values)
 
 
-def _field(field: Field, version: int, rng: Random, classes: dict[str, Any]) -> Any:
+def _field(field: SchemaField, version: int, rng: Random, classes: dict[str, Any]) -> Any:
     if field.nullable(version) and rng.random() < 0.25:
         return None
     if field.is_array:
@@ -48,7 +49,7 @@ def _field(field: Field, version: int, rng: Random, classes: dict[str, Any]) -> 
     return _value(field, version, rng, classes)
 
 
-def _value(field: Field, version: int, rng: Random, classes: dict[str, Any]) -> Any:
+def _value(field: SchemaField, version: int, rng: Random, classes: dict[str, Any]) -> Any:
     if field.struct is not None:
         return _struct(field.struct, version, rng, classes)
     match field.type:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from handheld import turns
-from in_process import Line, receive
-from node_at_hand import SETTINGS, until, with_broker
+from in_process_client import Line, receive
+from manual_ports import turns
+from memory_broker import SETTINGS, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.node.broker import Broker
 from penstock.wire.queue.frames import Frame, FrameStream, MessageType, encode

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.core.model import NewRecord, Record
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.node.broker import Broker
-from penstock.node.committed_records import read_committed
 from penstock.node.coordinators.live_subscription import Delivered, LiveSubscription
-from penstock.node.coordinators.subscriptions import Wish
+from penstock.node.coordinators.subscriptions import SubscriptionRequest
+from penstock.node.replicas.committed_records import read_committed
 
 SUBSCRIPTION = "work"
-WISH = Wish(SUBSCRIPTION, "t")
+SUBSCRIPTION_REQUEST = SubscriptionRequest(SUBSCRIPTION, "t")
 
 
 class Member:
@@ -64,9 +64,9 @@ async def publish(broker: Broker, *values: bytes, topic: str = "t", partition: i
     await owner.sync_to(appended.end_offset)
 
 
-async def subscribe(broker: Broker, wish: Wish = WISH) -> LiveSubscription:
-    await broker.subscriptions.create(wish)
-    return broker.subscriptions.find(wish.name)
+async def subscribe(broker: Broker, request: SubscriptionRequest = SUBSCRIPTION_REQUEST) -> LiveSubscription:
+    await broker.subscriptions.create(request)
+    return broker.subscriptions.find(request.name)
 
 
 def letters(broker: Broker, topic: str = "t") -> list[Record]:

@@ -6,16 +6,15 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.offsets import Place
-from penstock.core.machines.transactions import Claim
-from penstock.core.model import Isolation, NewRecord
+from penstock.core.machines.transactions.transactions import Claim
+from penstock.core.model import Isolation, NewRecord, TopicPartition
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
+from penstock.core.records.build import build_batch, open_batch
 from penstock.core.records.control import read_marker
-from penstock.core.records.whole import build_batch, open_batch
 from penstock.node.broker import Broker
 from penstock.node.coordinators.committed import Committer, NewOffset
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 
 
 def transactional_batch(by: Claim, sequence: int, values: Sequence[bytes]) -> bytearray:
@@ -40,14 +39,14 @@ class Writer:
         self.is_v2 = is_v2
         self.timeout_ms = timeout_ms
         self.by = Claim(-1, -1)
-        self._sequences: dict[Place, int] = {}
+        self._sequences: dict[TopicPartition, int] = {}
 
     async def begin(self) -> None:
         """Take over the transactional id."""
         self.by = Claim(*await self.broker.transactions.init(self.name, self.timeout_ms, None))
         self._sequences = {}
 
-    async def write(self, place: Place, *values: bytes) -> int:
+    async def write(self, place: TopicPartition, *values: bytes) -> int:
         """Records into the transaction; returns their first offset once they are durable."""
         if not self.is_v2:
             await self.broker.transactions.add(self.name, self.by, [place], is_v2=False)
@@ -60,17 +59,17 @@ class Writer:
         await _durable(partition, appended.end_offset)
         return appended.base_offset
 
-    async def _admitted(self, place: Place) -> None:
+    async def _admitted(self, place: TopicPartition) -> None:
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
         self.broker.transactions.admit(self.name, self.by, [place], done.set_result, may_add=self.is_v2)
         error = await done
         if error is not None:
             raise error
 
-    async def pend(self, group: str, offset: int, place: Place) -> None:
+    async def pend(self, group: str, offset: int, place: TopicPartition) -> None:
         """An offset of a group that counts if the transaction commits."""
-        coordination = self.broker.coordination
-        kept_at = Place(GROUPS_TOPIC, coordination.groups.shard_of(group).partition.index)
+        group_coordinator = self.broker.group_coordinator
+        kept_at = TopicPartition(GROUPS_TOPIC, group_coordinator.groups.shard_of(group).partition.index)
         if not self.is_v2:
             await self.broker.transactions.add(self.name, self.by, [kept_at], is_v2=False)
         await self._admitted(kept_at)
@@ -78,7 +77,7 @@ class Writer:
             asyncio.get_running_loop().create_future()
         )
         new = NewOffset(place, offset, -1, "")
-        coordination.committed.pend(group, Committer(), self.by, [new], done.set_result)
+        group_coordinator.committed.pend(group, Committer(), self.by, [new], done.set_result)
         outcome = await done
         for error in outcome if isinstance(outcome, list) else [outcome]:
             if error is not None:
@@ -92,7 +91,7 @@ class Writer:
 
 async def _durable(partition: Partition, offset: int) -> None:
     done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-    partition.when_durable(offset, done.set_result)
+    partition.when_committed(offset, done.set_result)
     error = await done
     if error is not None:
         raise error

@@ -1,1 +1,1 @@
-"""The rows of the table: each measures one promise. A row never prints and never knows the others."""
+"""The rows of `python -m bench`, one module per subject."""

@@ -1,4 +1,4 @@
-"""Messages one by one through the text and the JSON door, pipelined. Durability `os`."""
+"""Single messages over the text and the JSON protocol, pipelined. Durability `os`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench.server import Server
+from bench.figures import Figure, at_least, figure
 from bench.session import TOPIC, Session
-from penstock.apps.measuring.figures import Figure, at_least, figure
-from penstock.apps.measuring.loader import UnexpectedAnswer
+from penstock.apps.bench.harness.broker import BrokerProcess
+from penstock.apps.bench.harness.link import UnexpectedResponse
 
 RATE_MIN = 15_000
 IN_FLIGHT = 500
@@ -21,11 +21,11 @@ SECONDS_MAX = 60
 
 
 class Door(NamedTuple):
-    """How one message is sent through a door, and how good answers are counted in what comes back."""
+    """How one message is sent over a protocol, and how successful responses are counted."""
 
     name: str
     request: bytes
-    count_answers: Callable[[bytes], int]
+    count_responses: Callable[[bytes], int]
 
 
 def _json_frame() -> bytes:
@@ -40,7 +40,7 @@ DOORS = (
 
 
 def measure(session: Session) -> list[Figure]:
-    """The last offset proves that every answer was a good one."""
+    """The last offset shows that every request succeeded."""
     count = session.pick(50_000, 10_000)
     figures = []
     for door in DOORS:
@@ -50,27 +50,28 @@ def measure(session: Session) -> list[Figure]:
             acked = _publish(server, door, AT_ONCE)
             for _ in range(session.pick(5, 3)):
                 session.step(f"publishes through the {door.name} door")
-                before_s, start_s = server.cpu_s(), time.perf_counter()
-                acked += _publish(server, door, count)
-                rates.append(count / (time.perf_counter() - start_s))
-                costs_us.append((server.cpu_s() - before_s) / count * 1e6)
+                with server.process.cpu_time() as spent:
+                    start_s = time.perf_counter()
+                    acked += _publish(server, door, count)
+                    rates.append(count / (time.perf_counter() - start_s))
+                costs_us.append(spent.cpu_s / count * 1e6)
             _check_end(server, acked)
         cost = figure("cost", "µs", costs_us, "").value
-        beside = f"{IN_FLIGHT} in flight, {len(VALUE)} bytes; {cost:.0f} µs of broker CPU each"
+        reference = f"{IN_FLIGHT} in flight, {len(VALUE)} bytes; {cost:.0f} µs of broker CPU each"
         figures.append(
             figure(
                 f"publishes, {door.name} door, one connection",
                 "messages/s",
                 rates,
-                beside,
+                reference,
                 at_least(RATE_MIN),
             )
         )
     return figures
 
 
-def _publish(server: Server, door: Door, count: int) -> int:
-    """Send without waiting, with so many unanswered at most; returns how many were answered: all."""
+def _publish(server: BrokerProcess, door: Door, count: int) -> int:
+    """Send with at most IN_FLIGHT outstanding requests and wait for all responses; returns how many were sent."""
     with socket.create_connection(("127.0.0.1", server.ports[f"{door.name}_port"]), SECONDS_MAX) as line:
         burst = door.request * AT_ONCE
         sent = answered = 0
@@ -81,16 +82,16 @@ def _publish(server: Server, door: Door, count: int) -> int:
                 sent += AT_ONCE
             read = left_over + line.recv(1 << 18)
             if read == left_over:
-                raise UnexpectedAnswer(f"the {door.name} door closed after {answered} answers")
-            answered += door.count_answers(read) - door.count_answers(left_over)
+                raise UnexpectedResponse(f"the {door.name} door closed after {answered} responses")
+            answered += door.count_responses(read) - door.count_responses(left_over)
             left_over = read[-16:]
     return sent
 
 
-def _check_end(server: Server, expected: int) -> None:
-    """The next message gets the offset that says how many there are."""
+def _check_end(server: BrokerProcess, expected: int) -> None:
+    """Check the number of messages with the offset of the next one."""
     with socket.create_connection(("127.0.0.1", server.ports["text_port"]), SECONDS_MAX) as line:
         line.sendall(f"PUB {TOPIC} 0\r\n".encode())
-        answer = line.recv(100)
-    if answer != f"OK {expected}\r\n".encode():
-        raise UnexpectedAnswer(f"the log goes on with {answer!r}, {expected} messages were acknowledged")
+        response = line.recv(100)
+    if response != f"OK {expected}\r\n".encode():
+        raise UnexpectedResponse(f"the next offset is {response!r}, {expected} messages were acknowledged")

@@ -1,19 +1,20 @@
-"""Ten thousand partitions in one broker: files, memory, and whether every one of them works."""
+"""Ten thousand partitions in one broker: open files, memory, and a record in each of them."""
 
 from __future__ import annotations
 
 import time
 
-from bench.server import Server
+from bench.figures import Figure, at_most, figure
 from bench.session import Session
-from penstock.apps.measuring.figures import Figure, at_most, figure
-from penstock.apps.measuring.frames import make_batch, produce_frame
-from penstock.apps.measuring.loader import Loader, UnexpectedAnswer
+from penstock.apps.bench.harness.broker import BrokerProcess
+from penstock.apps.bench.harness.frames import make_batch, produce_frame
+from penstock.apps.bench.harness.link import UnexpectedResponse
+from penstock.apps.bench.harness.loader import Loader
 
 PARTITIONS = 10
 OPEN_FILES_MAX = 1_024
 OTHER_FILES = 32
-"""Sockets, the loop's own descriptors, the lock: what is open besides files of the log."""
+"""Open descriptors that are not log files: sockets, the event loop, the lock."""
 TOPICS_PER_REQUEST = 50
 
 
@@ -22,18 +23,13 @@ def measure(session: Session) -> list[Figure]:
     flags: dict[str, str | int] = {
         "durability": "os", "default_partitions": PARTITIONS, "open_files_max": OPEN_FILES_MAX,
     }  # fmt: skip
-    with session.home() as home:
-        server = Server(home, session.cpus.server, **flags)
-        server.start()
-        try:
-            return _measure(session, server, topics)
-        finally:
-            server.close()
+    with session.broker(**flags) as server:
+        return _measure(session, server, topics)
 
 
-def _measure(session: Session, server: Server, topics: list[str]) -> list[Figure]:
+def _measure(session: Session, server: BrokerProcess, topics: list[str]) -> list[Figure]:
     total = len(topics) * PARTITIONS
-    before_mb = server.resident_mb()
+    before_mb = server.process.resident_mb()
     with Loader(server.address) as loader:
         session.step(f"create {len(topics):,} topics × {PARTITIONS}")
         start_s = time.perf_counter()
@@ -48,19 +44,19 @@ def _measure(session: Session, server: Server, topics: list[str]) -> list[Figure
         produced_s = time.perf_counter() - start_s
         for topic in topics:
             if loader.end_offsets(topic, range(PARTITIONS)) != [1] * PARTITIONS:
-                raise UnexpectedAnswer(f"{topic} does not hold one record in each partition")
-    open_files, resident_mb = server.open_files(), server.resident_mb()
+                raise UnexpectedResponse(f"{topic} does not have one record per partition")
+    open_files, resident_mb = server.process.open_files(), server.process.resident_mb()
     each_kb = (resident_mb - before_mb) * 1000 / total
-    session.step(f"start again with {total:,} partitions")
+    session.step(f"restart with {total:,} partitions")
     server.stop()
     clean_ms = server.start()
     server.kill()
     torn_ms = server.start()
     name = f"{total:,} partitions"
-    beside = f"open_files_max is {OPEN_FILES_MAX:,}, plus at most {OTHER_FILES} others"
+    reference = f"open_files_max is {OPEN_FILES_MAX:,}, plus at most {OTHER_FILES} others"
     return [
-        figure(f"{name}: open files", "", [open_files], beside, at_most(OPEN_FILES_MAX + OTHER_FILES)),
-        figure(f"{name}: memory", "MB", [resident_mb], f"{each_kb:.1f} KB each over an empty broker"),
+        figure(f"{name}: open files", "", [open_files], reference, at_most(OPEN_FILES_MAX + OTHER_FILES)),
+        figure(f"{name}: memory", "MB", [resident_mb], f"{each_kb:.1f} KB each beyond an empty broker"),
         figure(f"{name}: creating them", "s", [created_s], f"{created_s / total * 1e6:.0f} µs each"),
         figure(f"{name}: one record in each", "s", [produced_s], f"{produced_s / total * 1e6:.0f} µs each"),
         figure(

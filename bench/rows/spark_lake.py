@@ -1,17 +1,17 @@
-"""How fast a pipeline brings a topic to a Delta table: values as they are, and columns from JSON. In turns."""
+"""Throughput of a pipeline from a topic to a Delta table: raw values, and columns from JSON, interleaved."""
 
 from __future__ import annotations
 
 import json
 
+from bench.figures import Figure, at_least, figure
 from bench.session import TOPIC, Session
 from bench.spark_child import run_spark
 from bench.spark_lakes import COLUMNS, RAW
-from penstock.apps.measuring.figures import Figure, at_least, figure
-from penstock.apps.measuring.frames import FIXED_TIME_MS, produce_frame
-from penstock.apps.measuring.loader import Loader
+from penstock.apps.bench.harness.frames import FIXED_TIME_MS, produce_frame
+from penstock.apps.bench.harness.loader import Loader
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 
 RECORDS = 5_000
 VALUE_BYTES = 100
@@ -26,20 +26,25 @@ def measure(session: Session) -> list[Figure]:
         frame = produce_frame(TOPIC, _orders(), PARTITIONS)
         with Loader(server.address) as loader:
             loader.create_topics([TOPIC])
-            answer_bytes = loader.produce(frame)
-            loader.pipeline_s(frame, answer_bytes, rows // RECORDS // len(PARTITIONS) - 1, 16)
-        session.step("spark-lake: both ways in turns")
-        wanted = {"bootstrap": server.bootstrap, "topic": TOPIC, "rows": rows, "repeats": session.pick(3, 2)}
-        found = run_spark("bench.spark_lakes", session.cpus, wanted)
-    beside = f"{rows:,} records of {VALUE_BYTES} bytes from 2 partitions, local[2], exactly once"
+            response_bytes = loader.produce(frame)
+            loader.pipeline_s(frame, response_bytes, rows // RECORDS // len(PARTITIONS) - 1, 16)
+        session.step("spark-lake: both formats, interleaved")
+        arguments = {
+            "bootstrap": server.bootstrap,
+            "topic": TOPIC,
+            "rows": rows,
+            "repeats": session.pick(3, 2),
+        }
+        found = run_spark("bench.spark_lakes", session.cpus, arguments)
+    reference = f"{rows:,} records of {VALUE_BYTES} bytes from 2 partitions, local[2], exactly once"
     return [
-        figure("Spark to Delta, values as they are", "rows/s", found[RAW], beside, at_least(ROWS_PER_S_MIN)),
-        figure("Spark to Delta, columns from JSON", "rows/s", found[COLUMNS], beside),
+        figure("Spark to Delta, raw values", "rows/s", found[RAW], reference, at_least(ROWS_PER_S_MIN)),
+        figure("Spark to Delta, columns from JSON", "rows/s", found[COLUMNS], reference),
     ]
 
 
 def _orders() -> bytes:
-    """A batch of JSON values that are all of one size."""
+    """A batch of JSON values of equal size."""
     values = []
     for number in range(RECORDS):
         plain = {"id": number, "customer": f"c{number % 997}", "amount": number / 4, "note": ""}

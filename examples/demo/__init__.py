@@ -1,1 +1,1 @@
-"""The demo, one act per module. Each act starts what it needs on free ports and cleans up after itself."""
+"""The demo, one scenario per module. Each starts its own brokers on free ports and cleans up."""

@@ -1,7 +1,7 @@
-"""`make demo`.
+"""`make demo`: the core scenario end to end.
 
-The main job end to end, by itself: write, read back with another client, kill -9, and nothing is lost; a group, a
-transaction, five doors to one log, and a data pipeline on Spark.
+Writes records, reads them with another client, kills the broker and checks that nothing is lost; then a consumer
+group, a transaction, five protocols on one log, and a Spark pipeline.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from demo.stage import Stage
 
 
 def main() -> int:
-    """Play every act; the exit code says whether all of them held."""
+    """Run all scenarios; the exit code is 0 if all checks passed."""
     stage = Stage()
     acts = [durability.play, groups.play, transactions.play, doors.play, story.play]
     outcomes = [act(stage) for act in acts]

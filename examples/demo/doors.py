@@ -1,4 +1,4 @@
-"""Act four: one log with five doors. A message goes in by each of them, and every door reads them all."""
+"""Scenario four: one log, five protocols. Each protocol writes a message, and each one reads all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS_MAX = 20.0
 
 
 class Door(NamedTuple):
-    """One way in and out: `put` returns the offset, `read` the first so many letters."""
+    """One protocol: `put` returns the offset, `read` returns the first `count` letters."""
 
     name: str
     put: Callable[[Broker, str], int]
@@ -28,22 +28,24 @@ class Door(NamedTuple):
 
 
 def play(stage: Stage) -> bool:
-    stage.act("One log, five doors", "Put in a letter by any door; it is read by all of them.")
+    stage.act("One log, five protocols", "A message written over any protocol can be read over all of them.")
     with running_broker() as broker:
         put_in = []
         rows = []
         for door in DOORS:
-            put_in.append(f"a letter by {door.name}")
+            put_in.append(f"a letter over {door.name}")
             rows.append((door.name, str(door.put(broker, put_in[-1])), put_in[-1]))
-        stage.table("door", "offset", "letter", rows=rows)
+        stage.table("protocol", "offset", "letter", rows=rows)
         held = True
         for door in DOORS:
             found = door.read(broker, len(put_in))
-            held &= stage.check(found == put_in, f"{door.name} reads {len(found)} of {len(put_in)}, in order")
+            held &= stage.check(
+                found == put_in, f"{door.name} reads {len(found)} of {len(put_in)} letters, in order"
+            )
         return held
 
 
-# -- text: as one would type it
+# -- text: as typed into telnet
 
 
 def put_text(broker: Broker, letter: str) -> int:

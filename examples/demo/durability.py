@@ -1,8 +1,4 @@
-"""Act one.
-
-Orders go in, another client reads them, the broker is killed in the middle, and every acknowledged order is
-there.
-"""
+"""Scenario one: the broker is killed while orders are written, and every acknowledged order is still there."""
 
 from __future__ import annotations
 
@@ -28,11 +24,11 @@ KILL_AFTER_ACKED = 2_000
 ITEMS = {"kettle": 2900, "notebook": 450, "lamp": 3900, "mug": 890, "backpack": 6400}
 
 Acked = dict[tuple[int, int], bytes]
-"""Partition and offset to the bytes that the broker acknowledged there."""
+"""The acknowledged value of each partition and offset."""
 
 
 def play(stage: Stage) -> bool:
-    stage.act("Orders that survive a kill -9", "One broker, two clients that nobody here wrote, one SIGKILL.")
+    stage.act("Orders that survive a kill -9", "One broker, two third-party clients, one SIGKILL.")
     started = time.monotonic()
     with running_broker() as broker:
         stage.say(
@@ -48,21 +44,19 @@ def play(stage: Stage) -> bool:
         before = len(acked)
         restart_s = kill_while_producing(stage, broker, acked)
         stage.say(
-            f"killed -9 with {len(acked) - before:,} more orders acknowledged by the end; "
-            f"up again after {restart_s * 1000:.0f} ms"
+            f"killed with SIGKILL while writing; {len(acked) - before:,} more orders acknowledged by the end; "
+            f"restarted in {restart_s * 1000:.0f} ms"
         )
         read = asyncio.run(read_back(broker))
         lost = [where for where, value in acked.items() if read.get(where) != value]
-        held &= stage.check(
-            not lost, f"of {len(acked):,} acknowledged orders {len(lost)} are lost or changed"
-        )
+        held &= stage.check(not lost, f"{len(lost)} of {len(acked):,} acknowledged orders lost or changed")
         held &= stage.check(are_dense(read), "offsets are dense in every partition")
         held &= stage.check(
             len(set(read.values())) == len(read),
-            "no order is there twice, although the producer repeated itself",
+            "no duplicates, although the producer retried",
         )
         show_sample(stage, read)
-        held &= stage.check(broker.stop() == 0, "SIGTERM: stopped clean")
+        held &= stage.check(broker.stop() == 0, "clean shutdown on SIGTERM")
     return held
 
 
@@ -73,7 +67,7 @@ def create_topic(broker: Broker) -> None:
 
 
 def order(number: int) -> tuple[bytes, bytes]:
-    """An order as a shop would write it: key is the customer."""
+    """Key (the customer) and JSON value of an order."""
     rng = random.Random(number)
     item = rng.choice(sorted(ITEMS))
     count = rng.randint(1, 4)
@@ -88,7 +82,7 @@ def order(number: int) -> tuple[bytes, bytes]:
 
 
 def produce(stage: Stage, broker: Broker, numbers: range, acked: Acked, title: str) -> None:
-    """Write orders and note each one that was acknowledged, with its place."""
+    """Write orders and record each acknowledged one by partition and offset."""
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "linger.ms": 2, "enable.idempotence": True, "log_level": 2}
     )
@@ -108,13 +102,13 @@ def produce(stage: Stage, broker: Broker, numbers: range, acked: Acked, title: s
 
 
 def kill_while_producing(stage: Stage, broker: Broker, acked: Acked) -> float:
-    """Kill the broker in the middle of a stream of orders and start it again; returns how long the start took.
+    """Kill the broker while orders are written and restart it; returns the restart time.
 
-    The producer goes on by itself: it repeats what was not acknowledged, and the broker knows the repetitions.
+    The idempotent producer retries unacknowledged batches, and the broker deduplicates them.
     """
     target = len(acked) + KILL_AFTER_ACKED
     numbers = range(FIRST_ORDERS, FIRST_ORDERS + MORE_ORDERS)
-    writer = threading.Thread(target=produce, args=(stage, broker, numbers, acked, "…and goes on writing"))
+    writer = threading.Thread(target=produce, args=(stage, broker, numbers, acked, "…and keeps writing"))
     writer.start()
     while len(acked) < target and writer.is_alive():
         time.sleep(0.001)
@@ -127,7 +121,7 @@ def kill_while_producing(stage: Stage, broker: Broker, acked: Acked) -> float:
 
 
 async def read_back(broker: Broker) -> Acked:
-    """Everything in the topic, with an independent client."""
+    """All records of the topic, read with another client."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
     )
@@ -148,7 +142,7 @@ async def read_back(broker: Broker) -> Acked:
 
 
 def are_dense(read: Acked) -> bool:
-    """Whether each partition's offsets run from 0 without a gap."""
+    """Whether the offsets of each partition start at 0 and have no gaps."""
     counts = [
         sorted(offset for partition, offset in read if partition == index) for index in range(PARTITIONS)
     ]

@@ -1,4 +1,4 @@
-"""Act two: three workers share a topic, one is killed, its partitions move to the others, and nothing is lost."""
+"""Scenario two: three workers share a topic; one is killed, its partitions are reassigned, nothing is lost."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ WORKER = Path(__file__).with_name("worker.py")
 
 
 class Worker:
-    """A consumer in a process of its own. It says which partitions it has and which parcels it handled."""
+    """A consumer process that logs its assigned partitions and the parcels it handled."""
 
     def __init__(self, name: str, broker: Broker, directory: Path) -> None:
         self.name = name
-        self._diary = directory / f"{name}.txt"
-        self._diary.touch()
-        command = [sys.executable, str(WORKER), broker.bootstrap, GROUP, TOPIC, name, str(self._diary)]
+        self._log = directory / f"{name}.txt"
+        self._log.touch()
+        command = [sys.executable, str(WORKER), broker.bootstrap, GROUP, TOPIC, name, str(self._log)]
         self.process = subprocess.Popen(command)
 
     def partitions(self) -> list[int]:
-        """Those that it was given last."""
+        """The latest assignment."""
         given = [line for line in self._lines() if line.startswith("has")]
         return [int(word) for word in given[-1].split()[1:]] if given else []
 
@@ -42,7 +42,7 @@ class Worker:
         return [int(line.split()[1]) for line in self._lines() if line.startswith("did")]
 
     def _lines(self) -> list[str]:
-        text = self._diary.read_text()
+        text = self._log.read_text()
         return text[: text.rfind("\n") + 1].splitlines()
 
     def end(self, number: signal.Signals) -> None:
@@ -53,7 +53,7 @@ class Worker:
 def play(stage: Stage) -> bool:
     stage.act(
         "Three workers, one of them killed",
-        "A consumer group shares the work, and moves it when a member dies.",
+        "A consumer group shares the work and reassigns it when a member dies.",
     )
     with running_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
@@ -71,20 +71,20 @@ def play(stage: Stage) -> bool:
 def share_work(stage: Stage, broker: Broker, workers: list[Worker]) -> bool:
     held = stage.check(
         wait_for(lambda: shared(workers)),
-        f"{len(workers)} workers have all {PARTITIONS} partitions: {shares(workers)}",
+        f"{len(workers)} workers share all {PARTITIONS} partitions: {shares(workers)}",
     )
     send(broker, range(PARCELS // 2))
     victim, *others = workers
     wait_for(lambda: len(victim.handled()) > 0)
     victim.end(signal.SIGKILL)
-    stage.say(f"{victim.name} is killed -9 in the middle of its work")
+    stage.say(f"{victim.name} is killed with SIGKILL while working")
     send(broker, range(PARCELS // 2, PARCELS))
     moved = wait_for(lambda: shared(others))
-    held &= stage.check(moved, f"its partitions have moved: {shares(others)}")
+    held &= stage.check(moved, f"its partitions are reassigned: {shares(others)}")
     done = wait_for(lambda: len({parcel for worker in workers for parcel in worker.handled()}) == PARCELS)
-    count = sum(len(worker.handled()) for worker in workers)
+    repeated = sum(len(worker.handled()) for worker in workers) - PARCELS
     return held & stage.check(
-        done, f"all {PARCELS:,} parcels were handled; {count - PARCELS} of them twice, none never"
+        done, f"all {PARCELS:,} parcels handled: {repeated or 'none'} twice, none missed"
     )
 
 
@@ -96,7 +96,7 @@ def send(broker: Broker, numbers: range) -> None:
 
 
 def shared(workers: list[Worker]) -> bool:
-    """Whether these workers have all partitions between them, each of them some."""
+    """Whether the workers own all partitions, and each owns at least one."""
     owned = [partition for worker in workers for partition in worker.partitions()]
     return sorted(owned) == list(range(PARTITIONS)) and all(worker.partitions() for worker in workers)
 
@@ -106,7 +106,7 @@ def shares(workers: list[Worker]) -> str:
 
 
 def wait_for(holds: object) -> bool:
-    """Look until it is so, or for long enough."""
+    """Poll until the condition holds; False after SECONDS_MAX."""
     assert callable(holds)
     deadline = time.monotonic() + SECONDS_MAX
     while time.monotonic() < deadline:

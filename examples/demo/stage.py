@@ -1,4 +1,4 @@
-"""How the demo speaks: titles, lines, a check that can fail. Never does anything to a broker."""
+"""Terminal output of the demo: titles, lines, tables and checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 
 class Stage:
-    """One terminal."""
+    """Prints the demo to one terminal."""
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
@@ -25,7 +25,7 @@ class Stage:
         self.console.print(f"  {text}")
 
     def check(self, holds: bool, text: str) -> bool:
-        """One promise, and whether it was kept."""
+        """Print a check and whether it passed; returns `holds`."""
         mark = "[bold green]✔[/]" if holds else "[bold red]✘[/]"
         self.console.print(f"  {mark} {text}")
         return holds
@@ -50,9 +50,9 @@ class Stage:
 
     def curtain(self, held: bool) -> None:
         took_s = time.monotonic() - self._started
-        words = (
-            "[bold green]Everything held.[/]"
+        verdict = (
+            "[bold green]All checks passed.[/]"
             if held
-            else "[bold red]Something did not hold: see the red line above.[/]"
+            else "[bold red]A check failed: see the red line above.[/]"
         )
-        self.console.print(f"\n{words} [dim]({took_s:.1f} s)[/]")
+        self.console.print(f"\n{verdict} [dim]({took_s:.1f} s)[/]")

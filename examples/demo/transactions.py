@@ -1,4 +1,4 @@
-"""Act three: a transaction that aborts is never seen, one that commits is seen whole."""
+"""Scenario three: an aborted transaction is never visible, a committed one is visible completely."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRANSFERS = 5
 
 
 def play(stage: Stage) -> bool:
-    stage.act("A transaction that never happened", "Both sides of a transfer are seen, or neither is.")
+    stage.act("Transactions", "Both sides of a transfer are visible, or neither is.")
     with running_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
         for future in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
@@ -24,20 +24,20 @@ def play(stage: Stage) -> bool:
         everything = read(broker, "read_uncommitted")
         committed = read(broker, "read_committed")
         stage.say(
-            f"{len(everything)} records lie in the log, {sum('dropped' in one for one in everything)} of them aborted"
+            f"{len(everything)} records in the log, {sum('dropped' in one for one in everything)} of them aborted"
         )
         held = stage.check(
             not any("dropped" in one for one in committed),
-            "a read_committed reader sees none of the aborted ones",
+            "a read_committed consumer sees no aborted records",
         )
         whole = [one.split(": ")[0] for one in committed] == ["kept"] * 2 * TRANSFERS + [
             "also kept"
         ] * 2 * TRANSFERS
-        return held & stage.check(whole, f"and all {len(committed)} of the committed ones, in order")
+        return held & stage.check(whole, f"and all {len(committed)} committed records, in order")
 
 
 def transfer(broker: Broker, name: str, *, commit: bool) -> None:
-    """Move money a few times: each transfer is two records, all in one transaction."""
+    """Write several transfers, two records each, in one transaction."""
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "transactional.id": "cashier", "log_level": 2}
     )
@@ -54,7 +54,7 @@ def transfer(broker: Broker, name: str, *, commit: bool) -> None:
 
 
 def read(broker: Broker, isolation: str) -> list[str]:
-    """All values that a reader with this isolation sees."""
+    """All values visible at this isolation level."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,

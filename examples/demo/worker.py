@@ -1,6 +1,6 @@
-"""One worker of the demo's group: handles parcels, writes down what it has and what it did, commits as it goes.
+"""A consumer group member of the demo: handles parcels, logs its assignment and progress, commits offsets.
 
-Arguments: bootstrap, group, topic, name, diary file. Ends on SIGTERM, leaving the group properly.
+Arguments: bootstrap, group, topic, name, log file. On SIGTERM it leaves the group and exits.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 
 
-def main(bootstrap: str, group: str, topic: str, name: str, diary_path: str) -> None:
-    """Work until told to stop."""
+def main(bootstrap: str, group: str, topic: str, name: str, log_path: str) -> None:
+    """Consume until SIGTERM."""
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
     consumer = Consumer(
@@ -29,7 +29,7 @@ def main(bootstrap: str, group: str, topic: str, name: str, diary_path: str) -> 
             "log_level": 2,
         }
     )
-    with Path(diary_path).open("a", buffering=1) as diary:
+    with Path(log_path).open("a", buffering=1) as log:
 
         def note(_: Consumer, __: list[TopicPartition]) -> None:
             nonlocal changed
@@ -41,10 +41,10 @@ def main(bootstrap: str, group: str, topic: str, name: str, diary_path: str) -> 
             messages = consumer.consume(20, 0.1)
             if changed:
                 changed = False
-                diary.write("has " + " ".join(str(one.partition) for one in consumer.assignment()) + "\n")
+                log.write("has " + " ".join(str(one.partition) for one in consumer.assignment()) + "\n")
             for message in messages:
                 if message.error() is None:
-                    diary.write(f"did {(message.value() or b'').decode()}\n")
+                    log.write(f"did {(message.value() or b'').decode()}\n")
             if messages:
                 consumer.commit(asynchronous=False)
         consumer.close()

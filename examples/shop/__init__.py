@@ -1,1 +1,1 @@
-"""A shop's orders: from a topic to a checked table, bad ones aside, revenue per minute back to a topic."""
+"""Shop pipeline: validated orders to a table, bad ones to dead letters, revenue per minute back to a topic."""

@@ -1,4 +1,4 @@
-"""`PYTHONPATH=examples python -m shop`: the story by itself. Exits 0 if everything held."""
+"""`PYTHONPATH=examples python -m shop`: the pipeline scenario alone. Exits 0 if all checks passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders that are made up: the same ones in every run, a few of them bad. Never talks to a broker."""
+"""Generates the same orders in every run, some of them invalid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLOSING_ID = 999_999
 
 
 class Order(NamedTuple):
-    """One record: its key, its value, and what it adds to which minute if it is a good one."""
+    """One record: key, value, and for a valid order its amount and minute."""
 
     customer: str
     value: bytes
@@ -24,14 +24,14 @@ class Order(NamedTuple):
 
 
 def make_orders(count: int, seed: int = 2) -> Iterator[Order]:
-    """Orders over a few minutes, in order of time, and one at closing time that lets the last minute end."""
+    """Orders over MINUTES, in time order, plus a final one that closes the last window."""
     chance = random.Random(seed)
     for number in range(count):
         moment = OPENED + timedelta(seconds=MINUTES * 60 * number / count)
         customer = f"customer-{chance.randint(1, 200)}"
         amount = round(chance.uniform(3, 120), 2)
         if number % BAD_EVERY == BAD_EVERY - 1:
-            yield Order(customer, _bad(number, chance), None, 0.0)
+            yield Order(customer, _invalid(number, chance), None, 0.0)
             continue
         yield Order(customer, _value(number, customer, amount, moment), moment.strftime("%H:%M"), amount)
     closing = OPENED + timedelta(hours=1)
@@ -49,8 +49,8 @@ def _value(number: int, customer: str, amount: float, moment: datetime) -> bytes
     return json.dumps(order).encode()
 
 
-def _bad(number: int, chance: random.Random) -> bytes:
-    """What does arrive in shops: half an order, words for a number, money given away."""
+def _invalid(number: int, chance: random.Random) -> bytes:
+    """An invalid order: truncated JSON, a string as amount, or a negative amount."""
     kinds = (
         b'{"order_id": %d, "customer": "half an or' % number,
         b'{"order_id": %d, "customer": "c", "amount": "a lot"}' % number,

@@ -1,4 +1,4 @@
-"""The story of a shop from its first order to its revenue, checked against what was sent. One Spark, one broker."""
+"""Scenario five: two Spark pipelines over a shop's orders, with the results checked against the input."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from demo.stage import Stage
 
+from penstock.spark.lake.tables import open_table
 from penstock.spark.pipelines import load_project
-from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.place import spark_for
-from penstock.spark.pipelines.running import started, watch
+from penstock.spark.pipelines.runner import started, watch
+from penstock.spark.pipelines.session import spark_for
 from penstock.testing import running_broker
 from shop.orders import Order, make_orders
 
@@ -27,10 +27,10 @@ READ_S_MAX = 30.0
 
 
 def play(stage: Stage) -> bool:
-    """The whole story; says whether everything that was promised held."""
+    """Run the scenario; True if all checks passed."""
     stage.act(
         "A data pipeline",
-        "orders → checked table and dead letters → revenue per minute → an ordinary consumer",
+        "orders → validated table and dead letters → revenue per minute → a Kafka consumer",
     )
     with (
         tempfile.TemporaryDirectory(prefix="penstock-shop-") as home,
@@ -39,7 +39,7 @@ def play(stage: Stage) -> bool:
         os.environ.update(PENSTOCK_BOOTSTRAP=broker.bootstrap, SHOP_HOME=home)
         sent = list(make_orders(ORDERS))
         _send(broker.bootstrap, sent)
-        stage.say(f"{len(sent):,} orders are in the topic; some of them are bad.")
+        stage.say(f"{len(sent):,} orders are in the topic; some of them are invalid.")
         _run_pipelines(stage)
         revenue = _read_revenue(broker.bootstrap, expected=len({one.minute for one in sent if one.minute}))
         letters = _read(broker.bootstrap, "orders.dlq", 10**9)
@@ -54,14 +54,14 @@ def _send(bootstrap: str, orders: list[Order]) -> None:
     for order in orders:
         producer.produce("orders", order.value, order.customer)
         producer.poll(0)
-    assert producer.flush(30) == 0, "the broker took every order"
+    assert producer.flush(30) == 0, "the broker acknowledged every order"
 
 
 def _run_pipelines(stage: Stage) -> None:
     began_s = time.monotonic()
     project = load_project(Path(__file__).with_name("pipelines.yaml"))
     with spark_for(project) as spark:
-        stage.say(f"Spark is up after {time.monotonic() - began_s:.1f} s; two pipelines read the same topic.")
+        stage.say(f"Spark started in {time.monotonic() - began_s:.1f} s; two pipelines read the same topic.")
         with started(spark, project, project.pipelines, is_once=True) as running:
             watch(running, lambda looks: None, lambda: False)
         for one in running:
@@ -74,7 +74,7 @@ def _read_revenue(bootstrap: str, expected: int) -> dict[str, float]:
 
 
 def _read(bootstrap: str, topic: str, most: int) -> list[tuple[bytes, dict[str, bytes]]]:
-    """What an ordinary consumer sees of a topic: committed records up to the end of it."""
+    """All committed records of a topic, read with a Kafka consumer."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -110,7 +110,9 @@ def _check(
     ]
     stage.table("minute", "revenue", "", rows=rows)
     reasons = Counter(headers["penstock.dlq.reason"].decode()[:60] for _, headers in letters)
-    stage.table("bad orders", "why", rows=[(str(count), reason) for reason, count in reasons.most_common(4)])
+    stage.table(
+        "invalid orders", "reason", rows=[(str(count), reason) for reason, count in reasons.most_common(4)]
+    )
     table = open_table(home / "lake" / "orders", "delta")
     kept = table.between(table.spans(), ["order_id"])["order_id"].to_pylist()
     bad = sum(1 for order in sent if order.minute is None) - 1
@@ -118,12 +120,12 @@ def _check(
         [
             stage.check(
                 sorted(kept) == sorted(set(kept)) and len(kept) == len(sent) - bad,
-                "every good order is in the table, once",
+                "every valid order is in the table exactly once",
             ),
-            stage.check(len(letters) == bad, "every bad order is a dead letter, with a reason"),
+            stage.check(len(letters) == bad, "every invalid order is a dead letter with a reason"),
             stage.check(
                 {minute: round(value, 2) for minute, value in expected.items()} == revenue,
-                "revenue per minute is what was sent, to the cent",
+                "revenue per minute matches the input to the cent",
             ),
         ]
     )

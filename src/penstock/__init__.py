@@ -1,6 +1,7 @@
-"""Penstock: one durable, partitioned, append-only log, served through many doors.
+"""Penstock: a durable, partitioned, append-only log with Kafka, text, JSON, queue and HTTP listeners.
 
-The clients can be imported from here; each is loaded when it is first asked for, so `import penstock` stays quick.
+The public API. Each name is imported on first use, so `import penstock` stays fast. Code inside the package imports
+from the defining modules instead.
 """
 
 from __future__ import annotations
@@ -9,44 +10,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin as Admin
-    from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
-    from penstock.client.async_broker_client import AsyncBrokerClient as AsyncBrokerClient
-    from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
-    from penstock.client.async_pipe import async_pipe as async_pipe
-    from penstock.client.async_producer import AsyncProducer as AsyncProducer
-    from penstock.client.broker_client import BrokerClient as BrokerClient
-    from penstock.client.consumer import Consumer as Consumer
     from penstock.client.errors import ClientError as ClientError
     from penstock.client.messages import Message as Message
     from penstock.client.messages import Record as Record
-    from penstock.client.pipe import pipe as pipe
-    from penstock.client.producer import Producer as Producer
+    from penstock.client.queue.async_broker_client import AsyncBrokerClient as AsyncBrokerClient
+    from penstock.client.queue.broker_client import BrokerClient as BrokerClient
+    from penstock.client.raw.table import table as table
+    from penstock.client.rdkafka.admin import Admin as Admin
+    from penstock.client.rdkafka.async_admin import AsyncAdmin as AsyncAdmin
+    from penstock.client.rdkafka.async_consumer import AsyncConsumer as AsyncConsumer
+    from penstock.client.rdkafka.async_pipe import async_pipe as async_pipe
+    from penstock.client.rdkafka.async_producer import AsyncProducer as AsyncProducer
+    from penstock.client.rdkafka.consumer import Consumer as Consumer
+    from penstock.client.rdkafka.pipe import pipe as pipe
+    from penstock.client.rdkafka.producer import Producer as Producer
     from penstock.client.serializers import Avro as Avro
     from penstock.client.serializers import Serializer as Serializer
-    from penstock.client.table import table as table
-
-__version__ = "0.1.0"
+    from penstock.core.version import __version__ as __version__
 
 _HOMES = {
-    "Admin": "penstock.client.admin",
-    "AsyncAdmin": "penstock.client.async_admin",
-    "AsyncBrokerClient": "penstock.client.async_broker_client",
-    "AsyncConsumer": "penstock.client.async_consumer",
-    "AsyncProducer": "penstock.client.async_producer",
-    "async_pipe": "penstock.client.async_pipe",
+    "Admin": "penstock.client.rdkafka.admin",
+    "AsyncAdmin": "penstock.client.rdkafka.async_admin",
+    "AsyncBrokerClient": "penstock.client.queue.async_broker_client",
+    "AsyncConsumer": "penstock.client.rdkafka.async_consumer",
+    "AsyncProducer": "penstock.client.rdkafka.async_producer",
+    "async_pipe": "penstock.client.rdkafka.async_pipe",
     "Avro": "penstock.client.serializers",
-    "BrokerClient": "penstock.client.broker_client",
+    "BrokerClient": "penstock.client.queue.broker_client",
     "ClientError": "penstock.client.errors",
-    "Consumer": "penstock.client.consumer",
+    "Consumer": "penstock.client.rdkafka.consumer",
     "Message": "penstock.client.messages",
-    "Producer": "penstock.client.producer",
+    "Producer": "penstock.client.rdkafka.producer",
     "Record": "penstock.client.messages",
     "Serializer": "penstock.client.serializers",
-    "pipe": "penstock.client.pipe",
-    "table": "penstock.client.table",
+    "__version__": "penstock.core.version",
+    "pipe": "penstock.client.rdkafka.pipe",
+    "table": "penstock.client.raw.table",
 }
-"""Where each name that is offered here lives."""
+"""The defining module of each public name."""
 
 __all__ = [
     "Admin",

@@ -1,4 +1,4 @@
-"""What Spark finds by itself: the data source `penstock`. Never holds anything of its own."""
+"""The package that Spark discovers by its name: exports the data source `penstock` and nothing else."""
 
 from penstock.spark.source import PenstockSource as DefaultSource
 

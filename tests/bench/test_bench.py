@@ -1,4 +1,4 @@
-"""The benchmarks run and judge; what they measure is nobody's business here."""
+"""The rows of `python -m bench` run and report; the figures themselves are not tested."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_a_row_names_its_machine_its_samples_and_what_they_are_compared_with(tmp
             "149 produces with fsync",
         ),
         ("group-recovery", [], "an empty broker is ready"),
-        ("http", ["messages over HTTP, batches of 100, fsync"], "the same records in Kafka's batches"),
+        ("http", ["messages over HTTP, batches of 100, fsync"], "the same records in Kafka batches"),
         (
             "transactions",
             ["transactions of 100 × 1 KB, V1, fsync", "transactions of 100 × 1 KB, V2, fsync"],
-            "the same batch without one",
+            "the same batch without a transaction",
         ),
     ],
 )
@@ -96,7 +96,7 @@ def test_what_doors_add_is_a_difference_that_may_be_nothing(tmp_path: Path) -> N
     ],
 )  # fmt: skip
 def test_the_figures_of_kafkas_tool_count_only_when_it_sent_everything(output: str, expected: str) -> None:
-    done = run("-c", f"from bench.rows.transacting_peers import parse; print(parse({output!r}, 9))")
+    done = run("-c", f"from bench.rows.transactions_peer import parse; print(parse({output!r}, 9))")
     assert expected in done.stdout + done.stderr
 
 
@@ -120,7 +120,5 @@ def test_an_unknown_row_is_refused_with_the_names_there_are() -> None:
     ],
 )
 def test_the_median_is_judged_and_the_spread_is_named(expression: str, expected: str) -> None:
-    done = run(
-        "-c", f"from penstock.apps.measuring.figures import at_least, at_most, figure; print({expression})"
-    )
+    done = run("-c", f"from bench.figures import at_least, at_most, figure; print({expression})")
     assert done.stdout.strip() == expected, done.stderr

@@ -10,13 +10,14 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from making import with_header
+from log_samples import with_header
+from penstock.core.codecs import GZIP, LZ4, SNAPPY, ZSTD
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import CONTROL, CRC_AT, DELETE_HORIZON, LOG_APPEND_TIME
-from penstock.core.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
+from penstock.core.records.build import build_batch
+from penstock.core.records.compression import compress
 from penstock.core.records.varint import encode
-from penstock.core.records.whole import build_batch
 
 NONE, UNKNOWN, CORRUPT, UNSUPPORTED_COMPRESSION, INVALID_TIMESTAMP, INVALID_RECORD = 0, -1, 2, 76, 32, 87
 DAY_MS = 86_400_000

@@ -1,4 +1,4 @@
-"""The consumer protocol with clients nobody here wrote: they join, leave, crash, come back, and so does the broker.
+"""The consumer protocol with third-party clients: they join, leave, crash, come back, and so does the broker.
 
 Every test counts records: what was acknowledged to the producer is read, and what was committed is not read again.
 """

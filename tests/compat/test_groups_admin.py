@@ -13,9 +13,9 @@ from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonPlace
 
 from compat.vocabulary import CreateTopic
-from penstock.core.machines.group_records import GROUP_RECORDS
-from penstock.core.machines.offset_records import OFFSET_RECORDS
-from penstock.core.machines.offsets import OffsetCommitted, Place
+from penstock.core.machines.classic_group.records import GROUP_RECORDS
+from penstock.core.machines.offsets.offsets import OffsetCommitted
+from penstock.core.machines.offsets.records import OFFSET_RECORDS
 
 
 @pytest.fixture
@@ -128,6 +128,6 @@ def test_tools_that_read_the_offsets_topic_find_kafkas_records(
             event = records.decode(message.key(), message.value())
             if isinstance(event, OffsetCommitted) and event.group_id == group:
                 break
-        assert (event.place, event.committed.offset) == (Place(topic, 0), 11)
+        assert (event.partition, event.committed.offset) == ((topic, 0), 11)
     finally:
         spy.close()

@@ -1,4 +1,4 @@
-"""The HTTP door against clients that nobody here wrote: httpx, websockets, curl, and schemathesis."""
+"""The HTTP door against third-party clients: httpx, websockets, curl, and schemathesis."""
 
 from __future__ import annotations
 

@@ -8,10 +8,11 @@ import struct
 import pytest
 from confluent_kafka import Producer
 
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import Header, Record
-from penstock.core.records.compression import CODEC_NAMES, decompress
-from penstock.core.records.records import decode_records, iterate_keys
+from penstock.core.records.compression import decompress
+from penstock.core.records.payload import decode_records, iterate_keys
 
 COUNT = 500
 BASE_MS = 1_700_000_000_000

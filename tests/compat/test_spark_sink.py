@@ -8,8 +8,8 @@ import pytest
 
 from compat.reference.__main__ import running_kafka
 from compat.vocabulary import MissingRuntime
-from deciding import Died, Stage, death_at, every_moment, fence_all, never, play_one
 from penstock.client.access import Access, read_access
+from sink_stage import Died, Stage, death_at, every_moment, fence_all, never, play_one
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 EVERY = 3

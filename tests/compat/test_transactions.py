@@ -1,4 +1,4 @@
-"""Transactions with clients nobody here wrote: commit, abort, fencing, timeouts, offsets, and a broker that dies."""
+"""Transactions with third-party clients: commit, abort, fencing, timeouts, offsets, and a broker that dies."""
 
 from __future__ import annotations
 

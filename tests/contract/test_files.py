@@ -6,8 +6,8 @@ from pathlib import Path
 
 from contract.files_contract import FilesContract
 from penstock.core.ports import Files
-from penstock.node.disk import DiskFiles
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 FEW_FILES = 4
 

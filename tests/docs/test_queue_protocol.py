@@ -11,7 +11,7 @@ from pages import PROTOCOLS, play_queue
 from penstock.doors.queue.errors import CODES
 from penstock.testing import Broker, running_broker
 from penstock.wire.queue.frames import MessageType
-from penstock.wire.queue.words import KNOWN
+from penstock.wire.queue.request_properties import KNOWN
 
 PAGE = (PROTOCOLS / "queue.md").read_text("utf-8")
 ALWAYS = {"@client", "@request"}

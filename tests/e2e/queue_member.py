@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock import BrokerClient
 from penstock.client.errors import ClientError
-from penstock.client.queue_session import Message
+from penstock.client.queue import Message
 
 
 def main(port: int, subscription: str, path: Path, *, is_holding: bool) -> None:

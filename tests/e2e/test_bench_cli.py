@@ -85,11 +85,11 @@ def test_workers_share_a_subscription_and_leave_none_behind(broker: Broker) -> N
 
 
 def test_wrong_usage_is_told_in_words(broker: Broker) -> None:
-    assert "There is no topic nowhere" in bench(broker.bootstrap, "consume", "--topic", "nowhere", code=1)
+    assert "Topic nowhere does not exist" in bench(broker.bootstrap, "consume", "--topic", "nowhere", code=1)
     assert "--size must be 8 or more" in bench(broker.bootstrap, "produce", "--size", "4", code=1)
     assert "No broker answers" in bench("127.0.0.1:1", "consume", code=3)
-    assert "There is no row nonsense; there are ingest-small," in bench(
+    assert "Row nonsense does not exist; choose from ingest-small," in bench(
         broker.bootstrap, "compare", "nonsense", code=2
     )
-    assert "has no place for the result" in bench(broker.bootstrap, "compare", "--page", __file__, code=2)
+    assert "does not contain the markers" in bench(broker.bootstrap, "compare", "--page", __file__, code=2)
     assert "not of the form name=value" in bench(broker.bootstrap, "consume", "--client-config", "x", code=2)

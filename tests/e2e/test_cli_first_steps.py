@@ -134,10 +134,7 @@ def test_sub_says_once_that_the_broker_is_gone_and_that_it_is_back(tmp_path: Pat
         assert reader.stdout is not None and reader.stderr is not None
         assert reader.stdout.readline() == "one\n"
         broker.kill()
-        assert (
-            reader.stderr.readline()
-            == f"No broker answers at {broker.bootstrap}; retrying until it is back.\n"
-        )
+        assert reader.stderr.readline() == f"No broker answers at {broker.bootstrap}; retrying.\n"
         broker.start()
         write(broker, "news", "two")
         assert reader.stdout.readline() == "two\n"

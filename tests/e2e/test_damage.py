@@ -154,7 +154,7 @@ def test_a_damaged_catalog_after_a_kill_deletes_no_topic(tmp_path: Path) -> None
         path.write_bytes(good[:-1])
         broker.start()
         assert len(list((broker.data_dir / "topics").iterdir())) == 3
-        assert "belongs to no topic" in broker.output()
+        assert "belongs to no known topic" in broker.output()
         broker.kill()
         path.write_bytes(good)
         broker.start()
@@ -185,7 +185,7 @@ def test_a_flipped_bit_is_never_served_as_good(tmp_path: Path, is_clean: bool) -
                 is_told = error_code in (CORRUPT, OFFLINE) or len(served) < FLIPPED_RECORDS
                 assert is_told or (flipped[partition] in EPOCH_BYTES and not is_clean)
                 told += is_told
-        words = ("damaged batch was not served", ": cut ", "is offline")
+        words = ("batch does not match its checksum", ": truncated ", "is offline")
         assert sum(broker.output().count(word) for word in words) >= told
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.producer import Producer
+from penstock.client.rdkafka.producer import Producer
 from penstock.testing import Broker, BrokerDied, running_broker
 
 
@@ -27,7 +27,7 @@ def test_a_missing_topic_directory_does_not_keep_the_others_from_stopping(tmp_pa
         shutil.rmtree(broker.data_dir / "topics" / lost)
         assert broker.stop() == 0
         assert "Traceback" not in broker.output()
-        assert "stopped; the next start has to check the logs" in broker.output()
+        assert "stopped; the next start must recover the logs" in broker.output()
         assert "lost" in broker.output() and "partition is offline" in broker.output()
         logged = len(broker.output())
         broker.start()
@@ -58,7 +58,7 @@ def test_data_without_node_json_is_refused(tmp_path: Path) -> None:
         identity.write_bytes(saved)
         logged = len(broker.output())
         broker.start()
-        assert "did not stop clean" not in broker.output()[logged:], "the refusal changed nothing"
+        assert "did not shut down cleanly" not in broker.output()[logged:], "the refusal changed nothing"
 
 
 def test_everything_in_a_data_directory_is_private(tmp_path: Path) -> None:

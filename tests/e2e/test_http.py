@@ -145,7 +145,7 @@ def test_every_door_says_in_the_log_who_it_was(broker: Broker) -> None:
             entry = find(broker, name)
             assert (entry["door"], entry["level"], entry["logger"]) == (door, "warning", f"penstock.{door}")
             assert entry["client_id"] == ("me" if door == "http" else "")
-            assert entry["message"].startswith("closing a connection: ")
+            assert entry["message"].startswith("closing connection: ")
 
 
 def _received(line: socket.socket) -> bytes:

@@ -106,7 +106,7 @@ def test_connections_in_all(tmp_path: Path) -> None:
         peers = [stack.enter_context(Peer(broker)) for _ in range(5)]
         assert all(peer.is_served() for peer in peers)
         with Peer(broker) as refused:
-            check_told(refused, "refusing", "connections_max")
+            check_told(refused, "rejecting", "connections_max")
         peers[0].socket.close()
         until(lambda: Peer(broker).is_served(), "a free place is not given away")
         assert all(peer.is_served() for peer in peers[1:])
@@ -117,7 +117,7 @@ def test_connections_of_one_address(tmp_path: Path) -> None:
         peers = [stack.enter_context(Peer(broker)) for _ in range(2)]
         assert all(peer.is_served() for peer in peers)
         with Peer(broker) as refused:
-            check_told(refused, "refusing", "connections_per_address_max")
+            check_told(refused, "rejecting", "connections_per_address_max")
         with Peer(broker, "127.0.0.2") as neighbour:
             assert neighbour.is_served()
 
@@ -134,13 +134,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     [
         (struct.pack(">i", 100_001), ("100001 bytes", "limit of 100000")),
         (struct.pack(">i", 2**31 - 1), ("2147483647 bytes", "limit of 100000")),
-        (struct.pack(">i", -1), ("-1 bytes",)),
-        (struct.pack(">i", -(2**31)), ("-2147483648 bytes",)),
-        (struct.pack(">i", 0), ("cut short",)),
-        (struct.pack(">ihhi", 8, 18, 0, 1), ("cut short",)),
-        (struct.pack(">ihhih", 10, 9_999, 0, 1, -1), ("API 9999", "not spoken here")),
-        (struct.pack(">ihhih", 10, 3, 99, 1, -1), ("Metadata", "version 99", "not spoken here")),
-        (struct.pack(">ihhih", 10, 3, -5, 1, -1), ("version -5", "not spoken here")),
+        (struct.pack(">i", -1), ("frame length -1",)),
+        (struct.pack(">i", -(2**31)), ("frame length -2147483648",)),
+        (struct.pack(">i", 0), ("truncated header",)),
+        (struct.pack(">ihhi", 8, 18, 0, 1), ("truncated header",)),
+        (struct.pack(">ihhih", 10, 9_999, 0, 1, -1), ("API 9999", "not supported")),
+        (struct.pack(">ihhih", 10, 3, 99, 1, -1), ("Metadata", "version 99", "not supported")),
+        (struct.pack(">ihhih", 10, 3, -5, 1, -1), ("version -5", "not supported")),
         (struct.pack(">ihhih", 10, 18, 0, 1, 30_000), ("client id",)),
         (struct.pack(">ihhihi", 14, 3, 5, 1, -1, 2**31 - 1), ("closing",)),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", ("TLS", "security.protocol=PLAINTEXT")),
@@ -161,7 +161,7 @@ def test_what_no_client_sends_ends_its_connection_only(
 def test_half_a_request_is_not_waited_for_for_ever(broker: Broker, data: bytes) -> None:
     with Peer(broker) as stalled:
         stalled.send(data)
-        check_told(stalled, "not complete", "frame_ms_max")
+        check_told(stalled, "incomplete", "frame_ms_max")
 
 
 def test_a_request_that_dribbles_in_is_not_waited_for_either(broker: Broker) -> None:

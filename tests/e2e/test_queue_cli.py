@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from conditions import until
 from penstock import BrokerClient, Consumer, Producer
-from penstock.client.broker_client import Message, Reject
+from penstock.client.queue import Message, Reject
 from penstock.testing import Broker, running_broker
-from waiting import until
 
 RUN_S_MAX = 60
 
@@ -62,7 +62,7 @@ def test_a_subscription_is_looked_after(broker: Broker) -> None:
     [
         (("join-subscription", "nobody"), 4, "There is no subscription 'nobody'; create it first."),
         (("create-subscription", "s", "nowhere"), 4, "There is no topic 'nowhere'."),
-        (("create-topic", "a b"), 5, "may hold only"),
+        (("create-topic", "a b"), 5, "may contain only"),
         (("publish", "t", "x", "--property", "odd"), 2, "not of the form name=value"),
         (("subscribe", "nowhere", "--offset", "x"), 2, "not a valid integer"),
     ],
@@ -75,7 +75,7 @@ def test_what_is_wrong_is_one_sentence(broker: Broker, words: tuple[str, ...], c
 def test_nobody_there_is_exit_code_3() -> None:
     command = [sys.executable, "-m", "penstock", "publish", "t", "x", "--queue", "127.0.0.1:1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False)
-    assert done.returncode == 3 and "queue door" in done.stderr
+    assert done.returncode == 3 and "queue port" in done.stderr
     assert penstock_at("nonsense").returncode == 2
 
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
+from conditions import WAIT_S_MAX, until
 from penstock import BrokerClient
 from penstock.testing import Broker, running_broker
-from waiting import WAIT_S_MAX, until
 
 MEMBER = Path(__file__).with_name("queue_member.py")
 SUBSCRIPTION = "work"

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.client.access import Access, Address
-from penstock.client.connection import Connection
-from penstock.core.machines.transactions import Claim
-from penstock.core.records.whole import open_batches
+from penstock.client.access import Access
+from penstock.client.raw.connection import BrokerConnection
+from penstock.core.machines.transactions.transactions import Claim
+from penstock.core.model import Address
+from penstock.core.records.build import open_batches
 from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_request, messages
 from transaction_node import transactional_batch
@@ -34,7 +35,7 @@ class Desk:
     def __init__(self, broker: Broker, number: int) -> None:
         self.broker = broker
         address = Address(broker.host, broker.port)
-        self.client = Connection(address, Access((address,)))
+        self.client = BrokerConnection(address, Access((address,)))
         self.topic, self.name, self.group = f"orders-{number}", f"pay-{number}", f"readers-{number}"
         self.by = Claim(-1, -1)
         request = messages.CreateTopicsRequest
@@ -84,7 +85,9 @@ class Desk:
 
     def produce_body(self, *batches: tuple[int, bytes | bytearray], named: bool = True) -> Any:
         request = messages.ProduceRequest
-        data = [request.PartitionProduceData(index=index, records=batch) for index, batch in batches]
+        data = [
+            request.PartitionProduceData(index=index, records=memoryview(batch)) for index, batch in batches
+        ]
         topic = request.TopicProduceData(name=self.topic, topic_id=self.topic_id, partition_data=data)
         return request(
             transactional_id=self.name if named else None, acks=-1, timeout_ms=5_000, topic_data=[topic]

@@ -85,7 +85,7 @@ def test_abort_fences_the_producer(broker: Broker, producer: Producer) -> None:
 
 def test_a_transaction_with_an_owner_does_not_hang(broker: Broker, producer: Producer) -> None:
     refused = txn(broker, "abort", "--topic", TOPIC, "--partition", "0", code=5)
-    assert "it is that of pay" in refused
+    assert "it belongs to pay" in refused
     producer.commit_transaction(WAIT_S)
     assert read_to_end(broker.bootstrap, TOPIC) == ["half"]
     assert "No such transaction is open" in txn(broker, "abort", "--topic", TOPIC, "--partition", "0", code=4)
@@ -117,8 +117,8 @@ def lose_coordinator(broker: Broker) -> None:
 
 
 def test_usage(broker: Broker) -> None:
-    assert "Give either" in txn(broker, "abort", code=2)
-    assert "Give either" in txn(broker, "abort", "pay", "--topic", TOPIC, "--partition", "0", code=2)
+    assert "Set either" in txn(broker, "abort", code=2)
+    assert "Set either" in txn(broker, "abort", "pay", "--topic", TOPIC, "--partition", "0", code=2)
     assert "There is no partition 7" in txn(broker, "abort", "--topic", TOPIC, "--partition", "7", code=4)
 
 

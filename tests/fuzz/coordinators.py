@@ -11,15 +11,20 @@ from typing import Any
 from fuzz.stored import fields, record
 from fuzz.target import Target
 from penstock.core.errors import InconsistentProtocol, TornSegment
-from penstock.core.machines import transaction_records
-from penstock.core.machines.consumer_group_records import CONSUMER_GROUP_RECORDS
-from penstock.core.machines.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
-from penstock.core.machines.group_records import GROUP_RECORDS
-from penstock.core.machines.group_values import GroupRemoved, GroupSaved, SavedGroup, SavedMember
-from penstock.core.machines.offset_records import OFFSET_RECORDS
-from penstock.core.machines.offsets import Committed, OffsetCommitted, OffsetRemoved, Place
+from penstock.core.machines.classic_group.records import GROUP_RECORDS
+from penstock.core.machines.classic_group.values import GroupRemoved, GroupSaved, SavedGroup, SavedMember
+from penstock.core.machines.consumer_group.protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+)
+from penstock.core.machines.consumer_group.records import CONSUMER_GROUP_RECORDS
+from penstock.core.machines.offsets.offsets import Committed, OffsetCommitted, OffsetRemoved
+from penstock.core.machines.offsets.records import OFFSET_RECORDS
 from penstock.core.machines.record_fields import blob, int16, int32, int64, text
-from penstock.core.machines.subscription_events import SUBSCRIPTION_RECORDS
+from penstock.core.machines.subscriptions.events import SUBSCRIPTION_RECORDS
+from penstock.core.machines.transactions import records as transaction_records
+from penstock.core.model import TopicPartition
 
 KINDS = (GROUP_RECORDS | OFFSET_RECORDS | CONSUMER_GROUP_RECORDS, SUBSCRIPTION_RECORDS)
 
@@ -34,7 +39,7 @@ def make_event(rng: Random) -> bytes:
         )
     member = SavedMember("m", rng.choice((None, "i")), "c", "h", 5, 6, rng.randbytes(9), rng.randbytes(4))
     saved = SavedGroup("consumer", 3, "range", rng.choice((None, "m")), 9, (member,) * rng.randint(0, 3))
-    place = Place("orders", rng.randint(0, 9))
+    place = TopicPartition("orders", rng.randint(0, 9))
     committed = Committed(rng.getrandbits(40), 2, "note", 7, rng.choice((-1, 99)))
     event = rng.choice(
         (

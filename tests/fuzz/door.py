@@ -12,14 +12,14 @@ from random import Random
 from typing import Any
 
 from fuzz.target import Target
-from handheld import Hand, PromptWorkers, turns
-from in_process import Caller, open_doors
+from in_process_client import Caller, open_doors
 from kafka_samples import sample
-from making import keyed_batch
+from log_samples import keyed_batch
+from manual_ports import Hand, PromptWorkers, turns
 from penstock.apps.doorways import KAFKA, Doorways
 from penstock.core.model import Storage
 from penstock.node.broker import Broker, start_broker
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import API, ApiKey, encode_request, messages
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from random import Random
 
 from fuzz.target import Target
-from making import DIRECTORY, LIMITS, keyed_batch, opaque_batch, reopen
+from log_samples import DIRECTORY, LIMITS, keyed_batch, opaque_batch, reopen
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import (
     BrokerError,
     CorruptBatch,
@@ -21,21 +22,21 @@ from penstock.core.errors import (
     UnsupportedCompression,
 )
 from penstock.core.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.index import SavedIndex
 from penstock.core.log.index import decode as decode_index
 from penstock.core.log.producers import Producers
 from penstock.core.log.recovery import open_log
-from penstock.core.log.transactions import Transactions
-from penstock.core.machines import catalog_events
-from penstock.core.machines.catalog_events import ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
+from penstock.core.log.transactions import PartitionTransactions
+from penstock.core.machines.catalog import events as catalog_events
+from penstock.core.machines.catalog.events import ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
 from penstock.core.records.batch import check_produced, decode_header, stamp_checksum
-from penstock.core.records.compression import CODEC_NAMES, compress, decompress
-from penstock.core.records.records import iterate_keys
-from penstock.core.records.whole import open_batch, payload_of
+from penstock.core.records.build import open_batch, payload_of
+from penstock.core.records.compression import compress, decompress
+from penstock.core.records.payload import iterate_keys
 from penstock.node import checkpoint
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings_loader import SettingsError, load_settings
 from sim.chance import SimRng
 
@@ -145,14 +146,14 @@ def read_log(content: bytes) -> str:
         log = open_log(
             files, DIRECTORY, LIMITS, recovery_offset=recovery_offset, now_ms=1_000, report=words.append
         )
-        log.publish(log.end_mark())
+        log.advance(log.end_offset)
         offset = log.start_offset
-        while (run := log.read(offset, 1, log.visible)) is not None:
+        while (run := log.read(offset, 1, log.high_watermark_mark)) is not None:
             raw = run.read()
             header = decode_header(raw)
             assert header.base_offset == offset and raw[BATCH_HEADER_BYTES:] in _PAYLOADS
             offset = header.next_offset
-        log.find_time(BATCHES // 2, log.visible)
+        log.find_time(BATCHES // 2, log.high_watermark_mark)
     except BrokerError as error:
         return type(error).__name__
     return f"opened, {len(words)} complaints"
@@ -208,7 +209,7 @@ def read_state(content: bytes) -> str:
             continue
     assert len(whole) <= 1
     assert checkpoint.load_recovery_points(files) == {} or checkpoint.RECOVERY_FILE in whole
-    producers = Producers(files, "d", Transactions(files, "d"))
+    producers = Producers(files, "d", PartitionTransactions(files, "d"))
     assert producers.load(10) == (5 if STATE_PATHS[2] in whole else 0)
     assert checkpoint.take_clean_marker(files) == (checkpoint.CLEAN_FILE in whole)
     try:
@@ -232,7 +233,7 @@ def read_identity(content: bytes) -> str:
         identity = checkpoint.load_identity(files, SimRng(Random(1)), 0, was_clean=False)
     except TornSegment:
         return "torn"
-    return f"epoch {identity.leader_epoch}"
+    return f"epoch {identity.run_epoch}"
 
 
 # -- events: key and value after the length of the key

@@ -29,7 +29,7 @@ from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.frames import decode as decode_queue_frame
 from penstock.wire.queue.frames import encode as encode_queue_frame
 from penstock.wire.queue.properties import headers_in, key_in
-from penstock.wire.queue.words import KNOWN, words_of
+from penstock.wire.queue.request_properties import KNOWN, read_request_properties
 
 MESSAGES = tuple(message_versions())
 FRAME_BYTES_MAX = 50_000
@@ -150,7 +150,7 @@ def read_queue_frame(content: bytes) -> str:
         assert encode_queue_frame(frame) == content
         headers_in(frame.properties)
         key_in(frame.properties)
-        words_of(frame)
+        read_request_properties(frame)
     except (Malformed, InvalidRequest) as error:
         return type(error).__name__
     return frame.type.name

@@ -29,7 +29,7 @@ def loop_cpu_ns(pid: int) -> int:
 
 def _produce() -> bytes:
     request = messages.ProduceRequest
-    partition = request.PartitionProduceData(index=0, records=batch(b"value"))
+    partition = request.PartitionProduceData(index=0, records=memoryview(batch(b"value")))
     topic = request.TopicProduceData(name=TOPIC, partition_data=[partition])
     body = request(transactional_id=None, acks=-1, timeout_ms=60_000, topic_data=[topic])
     return encode_request(ApiKey.PRODUCE, 9, 1, GOOD_CLIENT, body)

@@ -37,7 +37,7 @@ def install(path: Path) -> None:
     send_ready = Connection._send_ready
 
     def noting(connection: Connection) -> None:
-        if connection.client_id == GOOD_CLIENT:
+        if connection.session.client_id == GOOD_CLIENT:
             CELL.pack_into(area, ANSWERED_CELL, thread_time_ns())
         send_ready(connection)
 
@@ -51,7 +51,7 @@ def install(path: Path) -> None:
         longest_ns: int = CELL.unpack_from(area, COLLECTED_CELL)[0]
         CELL.pack_into(area, COLLECTED_CELL, max(longest_ns, thread_time_ns() - started_ns))
 
-    Connection._send_ready = noting  # type: ignore[method-assign]
+    Connection._send_ready = noting  # type: ignore[assignment, method-assign]
     gc.callbacks.append(collecting)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.wire.kafka import API, encode_request, messages
-from penstock.wire.kafka.notation import Field, Struct
+from penstock.wire.kafka.notation import SchemaField, Struct
 
 Path = tuple[str, ...]
 """The fields that lead to an array, outermost first."""
@@ -60,7 +60,7 @@ class _Maker:
                 self._fill(made, field, path, number)
         return made
 
-    def _fill(self, made: Any, field: Field, path: Path, number: int) -> None:
+    def _fill(self, made: Any, field: SchemaField, path: Path, number: int) -> None:
         is_on_path = bool(path) and path[0] == field.name
         rest = path[1:] if is_on_path else ()
         if field.is_array:
@@ -77,7 +77,7 @@ class _Maker:
         elif field.name in NUMBERS:
             setattr(made, field.name, NUMBERS[field.name])
 
-    def _one(self, field: Field, path: Path, number: int) -> Any:
+    def _one(self, field: SchemaField, path: Path, number: int) -> Any:
         if field.struct is not None:
             return self.struct(field.struct, path, number)
         if field.type == "string":

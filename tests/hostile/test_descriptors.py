@@ -15,8 +15,8 @@ from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from compat.raw import RawConnection, batch
+from conditions import until
 from hostile.harness import ProbedBroker
-from waiting import until
 
 DESCRIPTORS = 130
 TOPICS = 40
@@ -47,7 +47,7 @@ def _error_of(connection: RawConnection, topic: str) -> int:
 
 
 def test_the_limits_are_lowered_to_what_the_system_allows(broker: ProbedBroker) -> None:
-    line = next(line for line in broker.output().splitlines() if "connections_max is lowered" in line)
+    line = next(line for line in broker.output().splitlines() if "connections_max reduced" in line)
     assert f"the system allows {DESCRIPTORS} open files" in line and "ulimit -n" in line
 
 
@@ -56,7 +56,7 @@ def test_topics_are_written_to_while_clients_hoard_connections(broker: ProbedBro
         connection.create_topic("before")
         assert _error_of(connection, "before") == 0
         _hoard(broker, stack, DESCRIPTORS * 2)
-        assert "refusing a connection" in broker.output() and "connections_max" in broker.output()
+        assert "rejecting connection" in broker.output() and "connections_max" in broker.output()
         for number in range(TOPICS):
             connection.create_topic(f"meanwhile-{number}")
             assert _error_of(connection, f"meanwhile-{number}") == 0

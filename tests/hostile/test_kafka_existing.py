@@ -16,7 +16,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from compat.bad_batches import packed, record
 from compat.raw import MAX_TIMESTAMP, RawConnection, batch
 from hostile.harness import Harness, ProbedBroker
-from penstock.core.records.compression import GZIP
+from penstock.core.codecs import GZIP
 from penstock.wire.kafka import ApiKey, decode_response, encode_request, messages
 
 BROKER_FLAGS = {"storage": "memory"}
@@ -67,7 +67,7 @@ def _many_records(codec: int) -> bytearray:
 
 def _produce(topic: str, count: int, partitions: int) -> Any:
     kind = messages.ProduceRequest
-    value = bytes(batch(b"value"))
+    value = memoryview(bytes(batch(b"value")))
     rows = [kind.PartitionProduceData(index=number % partitions, records=value) for number in range(count)]
     data = [kind.TopicProduceData(name=topic, partition_data=rows)]
     return kind(transactional_id=None, acks=-1, timeout_ms=60_000, topic_data=data)
@@ -84,7 +84,7 @@ def _fetch(topic: str, count: int, partitions: int) -> Any:
         )
         for number in range(count)
     ]
-    limits = {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": 50 << 20}
+    limits: dict[str, Any] = {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": 50 << 20}
     return kind(
         isolation_level=1, session_epoch=-1, topics=[kind.FetchTopic(topic=topic, partitions=rows)], **limits
     )

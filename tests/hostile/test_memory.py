@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from contextlib import ExitStack
 
+from conditions import until
 from hostile.harness import Harness
 from penstock.wire.kafka import ApiKey, encode_request, messages
-from waiting import until
 
 BROKER_FLAGS = {"connections_max": 4_000, "connections_per_address_max": 4_000, "frame_ms_max": 1_000}
 CONNECTIONS = 800
@@ -52,8 +52,8 @@ def test_timers_of_many_groups_fire_in_slices(harness: Harness) -> None:
     join = messages.JoinGroupRequest
     protocols = [join.JoinGroupRequestProtocol(name="range", metadata=b"")]
     with harness.connect() as connection:
-        body = messages.FindCoordinatorRequest(key="g", key_type=0)
-        connection.sendall(encode_request(ApiKey.FIND_COORDINATOR, 1, 7, "attacker", body))
+        find = messages.FindCoordinatorRequest(key="g", key_type=0)
+        connection.sendall(encode_request(ApiKey.FIND_COORDINATOR, 1, 7, "attacker", find))
         assert connection.recv(4)
     with harness.case("kafka", f"{DROPPED_JOINS:,} joins, dropped"):
         for first in range(0, DROPPED_JOINS, JOINS_PER_CONNECTION):

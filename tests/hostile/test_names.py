@@ -10,7 +10,7 @@ from urllib.request import urlopen
 from confluent_kafka import Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.client.producer import Producer
+from penstock.client.rdkafka.producer import Producer
 from penstock.testing import Broker, running_broker
 
 EVIL = 'evil\x1b]0;owned\x07\x1b[2J\x9b31m"\\'

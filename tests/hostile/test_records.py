@@ -16,6 +16,7 @@ from websockets.sync.client import connect
 
 from compat.bad_batches import INVALID_RECORD, NONE, cases, good, holding, packed, record
 from compat.raw import RawConnection
+from conditions import until
 from contract.callers.caller import Caller, Kept, Message
 from contract.callers.http import API, HttpCaller
 from contract.callers.json_frames import JsonCaller
@@ -23,8 +24,7 @@ from contract.callers.queue import QueueCaller
 from contract.callers.roster import CALLERS
 from contract.callers.text import TextCaller
 from hostile.harness import Harness
-from penstock.core.records.compression import ZSTD
-from waiting import until
+from penstock.core.codecs import ZSTD
 
 BROKER_FLAGS = {"compaction_check_ms": 100}
 MESSAGE_TOO_LARGE = 10

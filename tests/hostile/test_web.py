@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.testing import Broker, running_broker
-from penstock.wire.foreign import HTTP_ANSWER
+from penstock.wire.foreign_protocol import HTTP_ANSWER
 
 SECONDS_MAX = 30
 SMUGGLED = b"PUB smuggled 4\r\nevil\r\nPUB smuggled 4\r\nevil\r\n"
@@ -95,7 +95,7 @@ def test_tls_at_a_plaintext_door_is_named_in_the_log(broker: Broker, door: str) 
 def test_what_is_no_command_ends_the_conversation_at_the_text_door(broker: Broker) -> None:
     for start in (b"Host: localhost", b"SMUGGLE", b"\x80\x81", b"EHLO me"):
         found = send(broker.text_port, start + b"\r\n" + SMUGGLED)
-        assert found.startswith(b"ERR malformed there is no command") and found.count(b"\r\n") == 1
+        assert found.startswith(b"ERR malformed unknown command") and found.count(b"\r\n") == 1
     assert "smuggled" not in topics(broker)
 
 

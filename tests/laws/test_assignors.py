@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.machines.assignors import ASSIGNORS, Assignment, Subscriber, assign_uniform
+from penstock.core.machines.consumer_group.assignors import ASSIGNORS, Assignment, Subscriber, assign_uniform
 
 TOPICS = [bytes([number]) * 16 for number in range(1, 6)]
 COUNTS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from making import DIRECTORY, append, opaque_batch, reopen, sync
-from penstock.core.errors import CorruptBatch, Damaged
+from log_samples import DIRECTORY, append, opaque_batch, reopen, sync
+from penstock.core.errors import CorruptBatch, Damaged, TornSegment
 from penstock.core.log.log import Log
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 BATCHES = 40
 EPOCH_AT = range(12, 16)
 
 
 def written(saved_at: int) -> tuple[MemoryFiles, list[bytes], int]:
-    """Some segments; the state was saved and synced at `saved_at` batches, which is the recovery point."""
+    """Some segments; the state was saved and synced before batch `saved_at`, which is the recovery point."""
     files = MemoryFiles()
     log, _ = reopen(files)
     batches: list[bytes] = []
@@ -36,7 +37,7 @@ def serve(log: Log) -> list[bytes]:
     """Everything that a reader gets, batch by batch; stops where the log refuses."""
     served: list[bytes] = []
     offset = log.start_offset
-    while (found := log.read(offset, 300, log.visible)) is not None:
+    while (found := log.read(offset, 300, log.high_watermark_mark)) is not None:
         raw = found.read()
         while raw:
             size = int.from_bytes(raw[8:12]) + 12
@@ -46,8 +47,19 @@ def serve(log: Log) -> list[bytes]:
     return served
 
 
+def test_an_epoch_that_descends_from_one_segment_to_the_next_is_damage() -> None:
+    files, _, _ = written(BATCHES)
+    last = f"{DIRECTORY}/{max(name for name in files.names(DIRECTORY) if name.endswith('.log'))}"
+    content = bytearray(files.read_whole(last) or b"")
+    assert int.from_bytes(content[12:16]) == (BATCHES - 1) // 15 > 0
+    content[12:16] = (0).to_bytes(4)
+    files.write_whole(last, bytes(content))
+    with pytest.raises(TornSegment, match="leader epoch 0, a batch before it 2"):
+        reopen(files)
+
+
 @settings(max_examples=400, deadline=None)
-@given(st.data(), st.integers(0, BATCHES))
+@given(st.data(), st.integers(0, BATCHES - 1))
 def test_a_flipped_bit_is_never_served(data: st.DataObject, saved_at: int) -> None:
     files, batches, recovery_offset = written(saved_at)
     names = [
@@ -65,7 +77,7 @@ def test_a_flipped_bit_is_never_served(data: st.DataObject, saved_at: int) -> No
     except Damaged:
         return  # it was found out, and nothing behind it was handed out as if it were whole
     assert served == batches[: len(served)] or _only_a_late_epoch_differs(served, batches, saved_at)
-    assert len(served) == len(batches) or any("cut" in one for one in words)
+    assert len(served) == len(batches) or any("truncated" in one for one in words)
     assert log.end_offset >= recovery_offset
 
 

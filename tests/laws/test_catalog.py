@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
 from penstock.core.features import FeatureUpdate
-from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
-from penstock.core.machines.catalog_events import (
+from penstock.core.machines.catalog.catalog import Catalog, ConfigChange, ConfigOp
+from penstock.core.machines.catalog.events import (
     BrokerConfigSaved,
     Event,
     FeaturesSaved,
     ProducerIdsReserved,
     ResourceConfigSaved,
     Topic,
+    TopicDefaultsSaved,
     TopicRemoved,
     TopicSaved,
     decode,
@@ -93,7 +94,14 @@ COMMANDS: st.SearchStrategy[Decide] = st.one_of(
         lambda some: lambda catalog, _: catalog.decide_alter_broker_config(some), changes(BROKER_VALUES)
     ),
     st.builds(lambda own: lambda catalog, _: catalog.decide_set_broker_config(own), overrides(BROKER_VALUES)),
-    st.builds(lambda count: lambda catalog, _: catalog.decide_reserve_producer_ids(count), st.integers(1, 5)),
+    st.builds(lambda owner: lambda catalog, _: catalog.decide_reserve_producer_ids(owner), st.integers(0, 5)),
+    st.builds(
+        lambda own, is_shared: (
+            lambda catalog, _: catalog.decide_adopt_topic_defaults(own, is_shared=is_shared)
+        ),
+        overrides(BROKER_VALUES),
+        st.booleans(),
+    ),
     st.builds(
         lambda kind, name, some: lambda catalog, _: catalog.decide_alter_resource_config(kind, name, some),
         KINDS,
@@ -127,6 +135,8 @@ def state(catalog: Catalog) -> object:
         catalog.partition_count,
         catalog.broker_overrides,
         dict(catalog.defaults),
+        dict(catalog.topic_defaults),
+        catalog.describe_broker(),
         catalog.producer_ids_upto,
         catalog.features,
         {
@@ -180,6 +190,19 @@ def test_replaying_a_log_compacted_anywhere_gives_the_live_state(
     assert state(replay(compacted(events[:cleaned]) + events[cleaned:])) == state(catalog)
 
 
+@given(st.lists(COMMANDS, max_size=25), st.integers(0, 25))
+def test_a_snapshot_brings_a_catalog_that_missed_events_to_the_live_state(
+    commands: list[Decide], seen: int
+) -> None:
+    """What compaction keeps without tombstones, as a ground may keep it for brokers that come back late."""
+    catalog, events = live(commands)
+    snapshot = [event for event in compacted(events) if encode(event)[1] is not None]
+    late = replay(events[:seen])
+    for event in late.decide_catch_up(snapshot):
+        late.apply(event)
+    assert state(late) == state(catalog)
+
+
 TOPICS = st.builds(
     Topic,
     id=st.binary(min_size=16, max_size=16),
@@ -193,7 +216,8 @@ EVENTS = st.one_of(
     st.builds(TopicSaved, TOPICS),
     st.builds(TopicRemoved, st.binary(min_size=16, max_size=16)),
     st.builds(BrokerConfigSaved, st.sampled_from([{}, {"log.retention.ms": "5"}])),
-    st.builds(ProducerIdsReserved, st.integers(0, 2**63 - 1)),
+    st.builds(TopicDefaultsSaved, st.sampled_from([{}, {"log.retention.ms": "5"}])),
+    st.builds(ProducerIdsReserved, st.integers(0, 2**63 - 1), st.integers(-1, 9)),
     st.builds(
         ResourceConfigSaved,
         st.just(ResourceKind.GROUP),

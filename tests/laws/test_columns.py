@@ -8,19 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from making import with_header
-from penstock.client.loops import compiled_loops
+from log_samples import with_header
+from penstock.client.raw.loops import compiled_loops
 from penstock.core.errors import CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import Header, NewRecord, Record
 from penstock.core.records import columns_loops
 from penstock.core.records.batch import LOG_APPEND_TIME, TRANSACTIONAL, decode_header, stamp, stamp_checksum
-from penstock.core.records.columns import SCHEMA, SCHEMA_WITH_HEADERS, Aborted, Wanted, decode_columns
+from penstock.core.records.build import build_batch, open_batches
+from penstock.core.records.columns import (
+    SCHEMA,
+    SCHEMA_WITH_HEADERS,
+    AbortedProducer,
+    WantedRows,
+    decode_columns,
+)
 from penstock.core.records.control import Marker, build_marker
-from penstock.core.records.records import decode_records
-from penstock.core.records.whole import build_batch, open_batches
+from penstock.core.records.payload import decode_records
 
-EVERYTHING = Wanted("orders", 3, 0, 2**62, with_headers=True)
+EVERYTHING = WantedRows("orders", 3, 0, 2**62, with_headers=True)
 NOW_MS = 1_700_000_000_000
 
 
@@ -55,7 +61,7 @@ def laid_out(batches: list[bytearray], gaps: list[int]) -> bytes:
     return b"".join(bytes(one) for one in batches[: len(gaps)])
 
 
-def rows_of(records: list[Record], wanted: Wanted) -> list[tuple[Any, ...]]:
+def rows_of(records: list[Record], wanted: WantedRows) -> list[tuple[Any, ...]]:
     return [
         (
             one.key,
@@ -162,7 +168,7 @@ def test_aborted_transactions_and_markers_are_left_out(loops: Any) -> None:
             marker(1, True, 5),
         )
     )
-    found = decode_columns(run, EVERYTHING, [Aborted(1, 0)], loops)
+    found = decode_columns(run, EVERYTHING, [AbortedProducer(1, 0)], loops)
     assert [row[1] for row in rows_in(found.batches)] == [b"kept", b"second try"]
     assert found.next_offset == 6
     assert decode_columns(run[: len(run) - 1], EVERYTHING, (), loops).next_offset == 5

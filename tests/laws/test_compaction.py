@@ -10,14 +10,14 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from making import DIRECTORY, append, keyed_batch, reopen, sync, with_header
+from log_samples import DIRECTORY, append, keyed_batch, reopen, sync, with_header
 from penstock.core.log.compaction import choose, install
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.rewrite import rewrite
 from penstock.core.model import Record
 from penstock.core.records.batch import decode_header
-from penstock.core.records.whole import open_batch
-from penstock.node.memory import MemoryFile, MemoryFiles
+from penstock.core.records.build import open_batch
+from penstock.node.runtime.memory import MemoryFile, MemoryFiles
 
 LIMITS = LogLimits(segment_bytes=600, segment_ms=10**12, index_interval_bytes=100)
 
@@ -89,7 +89,7 @@ def records_of(log: Log) -> list[Record]:
     """What a reader gets from the start to the end."""
     records: list[Record] = []
     offset = log.start_offset
-    while (found := log.read(offset, 250, log.visible)) is not None:
+    while (found := log.read(offset, 250, log.high_watermark_mark)) is not None:
         raw = found.read()
         while raw:
             header = decode_header(raw)
@@ -139,7 +139,7 @@ def write(
 
 
 def compact(log: Log, now_ms: int, keys_max: int = 1_000) -> bool:
-    plan = choose(log, Config(), now_ms, log.visible.offset)
+    plan = choose(log, Config(), now_ms, log.high_watermark)
     if plan is None:
         return False
     assert install(log, plan, rewrite(log.files, plan, lambda _: None, keys_max))
@@ -165,7 +165,7 @@ def test_compaction_keeps_the_last_of_every_key(drawn: list, keys_max: int) -> N
     assert len({record.key for record in after}) == len(after)
     assert not any(record.key is None for record in after)
     for offset in range(log.start_offset, log.end_offset):
-        found = log.read(offset, 1, log.visible)
+        found = log.read(offset, 1, log.high_watermark_mark)
         if found is not None:
             assert decode_header(found.read()).next_offset > offset
     again, words = reopen(log.files, recovery_offset=log.end_offset, limits=LIMITS)

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError, FencedInstance, FencedMember, UnknownMember
-from penstock.core.machines.assignors import Assignment
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Topic, TopicRemoved, TopicSaved
-from penstock.core.machines.consumer_group import Beat, ConsumerGroup, ConsumerGroupTerms
-from penstock.core.machines.consumer_group_events import (
+from penstock.core.machine import Moment
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Topic, TopicRemoved, TopicSaved
+from penstock.core.machines.consumer_group.assignors import Assignment
+from penstock.core.machines.consumer_group.events import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     PAUSE_EPOCH,
@@ -24,10 +24,10 @@ from penstock.core.machines.consumer_group_events import (
     assignment_of,
     partitions_of,
 )
-from penstock.core.machines.consumer_group_records import CONSUMER_GROUP_RECORDS as RECORDS
-from penstock.core.machines.consumer_group_state import ConsumerGroupState
-from penstock.core.machines.consumer_group_targets import Topics, topic_names
-from penstock.core.machines.group_kinds import Moment
+from penstock.core.machines.consumer_group.group import ConsumerGroup, ConsumerGroupTerms, MemberHeartbeat
+from penstock.core.machines.consumer_group.records import CONSUMER_GROUP_RECORDS as RECORDS
+from penstock.core.machines.consumer_group.state import ConsumerGroupState
+from penstock.core.machines.consumer_group.targets import Topics, topic_names
 
 TERMS = ConsumerGroupTerms(
     session_ms=100, heartbeat_ms=10, size_max=4, classic_session_ms_min=1, classic_session_ms_max=1_000
@@ -58,10 +58,10 @@ class Client:
     told: dict[bytes, set[int]] = field(default_factory=dict)
     is_in: bool = False
 
-    def beat(self) -> Beat:
+    def beat(self) -> MemberHeartbeat:
         joins = self.epoch == JOIN_EPOCH
         names, regex = self.subscription
-        return Beat(
+        return MemberHeartbeat(
             member_id=self.member_id,
             epoch=self.epoch,
             instance_id=self.instance_id,
@@ -132,12 +132,12 @@ class World:
 
     def carry_out(self, events: list[Any]) -> None:
         for event in events:
-            if RECORDS.keeps(event):
+            if RECORDS.is_persisted(event):
                 self.log.append(RECORDS.encode(event))
             self.group.apply(event)
         self.check_safety()
 
-    def decide(self, beat: Beat) -> Any:
+    def decide(self, beat: MemberHeartbeat) -> Any:
         before = seen(self.group)
         try:
             decision = self.group.decide_heartbeat(beat, Topics(self.catalog, self.version), self.moment)
@@ -161,7 +161,9 @@ class World:
             return
         client.owned = {}
         with suppress(BrokerError):  # it may be fenced already
-            self.decide(Beat(member_id=client.member_id, epoch=epoch, instance_id=client.instance_id))
+            self.decide(
+                MemberHeartbeat(member_id=client.member_id, epoch=epoch, instance_id=client.instance_id)
+            )
         client.lose_all()
         if epoch == PAUSE_EPOCH:
             client.member_id = self.fresh_id()
@@ -197,14 +199,14 @@ class World:
         assert all(count == 1 for count in holders.values()), f"two clients use the same partition: {holders}"
         placed = Counter(
             place
-            for standing in self.group.standings.values()
-            for place in (*partitions_of(standing.assigned), *partitions_of(standing.revoking))
+            for current in self.group.current_assignments.values()
+            for place in (*partitions_of(current.assigned), *partitions_of(current.revoking))
         )
         assert all(count == 1 for count in placed.values()), f"given twice: {placed}"
         assert self.group.holders == {
             place: member_id
-            for member_id, standing in self.group.standings.items()
-            for place in (*partitions_of(standing.assigned), *partitions_of(standing.revoking))
+            for member_id, current in self.group.current_assignments.items()
+            for place in (*partitions_of(current.assigned), *partitions_of(current.revoking))
         }
 
 
@@ -341,11 +343,11 @@ def check_settles(world: World) -> None:
     assert group.state_name == ("Stable" if world.clients else "Empty")
     for client in world.clients:
         target = group.target(client.member_id)
-        assert group.standing(client.member_id).assigned == target == assignment_of(client.owned)
+        assert group.current_assignment(client.member_id).assigned == target == assignment_of(client.owned)
     wanted = {name for member in group.members.values() for name in topic_names(group, member)}
     topics = [topic for name in sorted(wanted) if (topic := world.catalog.find(name)) is not None]
     assert set(group.holders) == {(topic.id, one) for topic in topics for one in range(topic.partition_count)}
-    assert all(standing.state is MemberState.STABLE for standing in group.standings.values())
+    assert all(current.state is MemberState.STABLE for current in group.current_assignments.values())
 
 
 @settings(max_examples=100, deadline=None)

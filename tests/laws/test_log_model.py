@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from making import DIRECTORY, append, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import OffsetOutOfRange
 from penstock.core.log.producers import Producers
-from penstock.core.log.transactions import Transactions
+from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader, decode_header
-from penstock.node.disk import DiskFiles
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 SIDE_FILES = (".index", ".snapshot", "leader-epochs", "log-start", "aborted-transactions")
 
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 def cuts_in(words: list[str]) -> list[str]:
     """What recovery said of data that it took away."""
-    return [one for one in words if "cut " in one or "set aside" in one]
+    return [one for one in words if "truncated " in one or "set aside" in one]
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -87,7 +87,15 @@ class LogMachine(RuleBasedStateMachine):
     def sync(self) -> None:
         sync(self.log)
         self.synced = self.log.end_offset
-        assert self.log.visible.offset == self.end
+        assert self.log.high_watermark == self.end
+
+    @rule(data=st.data())
+    def advance(self, data: st.DataObject) -> None:
+        """The watermark is told, whatever was synced."""
+        offset = data.draw(st.sampled_from([self.start, *(one.header.next_offset for one in self.kept)]))
+        before = self.log.high_watermark
+        self.log.advance(offset)
+        assert self.log.high_watermark == max(before, offset)
 
     @rule()
     def save(self) -> None:
@@ -98,11 +106,11 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data(), bytes_max=st.integers(-1, 2_500))
     def read(self, data: st.DataObject, bytes_max: int) -> None:
         offset = data.draw(st.integers(self.start, self.end))
-        found = self.log.read(offset, bytes_max, self.log.visible)
+        found = self.log.read(offset, bytes_max, self.log.high_watermark_mark)
         expected = [one for one in self.kept if one.header.next_offset > offset]
-        expected = [one for one in expected if one.header.next_offset <= self.log.visible.offset]
+        expected = [one for one in expected if one.header.next_offset <= self.log.high_watermark]
         if found is None:
-            assert not expected or offset >= self.log.visible.offset
+            assert not expected or offset >= self.log.high_watermark
             return
         raw = found.read()
         taken = 0
@@ -117,12 +125,12 @@ class LogMachine(RuleBasedStateMachine):
     def read_outside(self) -> None:
         for offset in (self.start - 1, self.end + 1):
             with pytest.raises(OffsetOutOfRange):
-                self.log.read(offset, 100, self.log.visible)
+                self.log.read(offset, 100, self.log.high_watermark_mark)
 
     @rule(time_ms=st.integers(-2, 210))
     def find_time(self, time_ms: int) -> None:
-        found = self.log.find_time(time_ms, self.log.visible)
-        visible = [one for one in self.kept if self.start < one.header.next_offset <= self.log.visible.offset]
+        found = self.log.find_time(time_ms, self.log.high_watermark_mark)
+        visible = [one for one in self.kept if self.start < one.header.next_offset <= self.log.high_watermark]
         expected = next((one for one in visible if one.header.max_timestamp_ms >= time_ms), None)
         assert (None if found is None else bytes(found.raw)) == (None if expected is None else expected.raw)
 
@@ -149,7 +157,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def advance_start(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(self.start, max(self.start, self.log.visible.offset)))
+        offset = data.draw(st.integers(self.start, max(self.start, self.log.high_watermark)))
         if offset <= self.start:
             return
         self.log.persist_start(offset)
@@ -179,7 +187,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log.close()
         self.log, words = reopen(self.files, recovery_offset=self.end)
         assert not cuts_in(words) and not self.log.is_dirty
-        assert self.log.visible.offset == self.end
+        assert self.log.high_watermark == self.end
 
     @rule(data=st.data())
     def reopen_unclean(self, data: st.DataObject) -> None:
@@ -243,13 +251,14 @@ class LogMachine(RuleBasedStateMachine):
         if not hasattr(self, "log"):
             return
         assert (self.log.start_offset, self.log.end_offset) == (self.start, self.end)
-        assert self.log.visible.offset <= self.end
+        assert self.start <= self.log.high_watermark <= self.end
+        assert self.synced <= self.log.synced_offset <= self.end
 
     @invariant()
     def producers_agree(self) -> None:
         if not hasattr(self, "log") or (self.kept and self.kept[0].header.base_offset > 0) or not self.kept:
             return  # of producers whose batches are gone only the snapshots tell
-        fresh = Producers(MemoryFiles(), DIRECTORY, Transactions(MemoryFiles(), DIRECTORY))
+        fresh = Producers(MemoryFiles(), DIRECTORY, PartitionTransactions(MemoryFiles(), DIRECTORY))
         for one in self.kept:
             if one.header.next_offset > max(self.start, self.deleted_upto):
                 fresh.observe(one.header, one.header.base_offset, 1_000, one.raw)

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.offset_records import OFFSET_RECORDS
-from penstock.core.machines.offsets import Committed, Event, Offsets, Place
+from penstock.core.machines.offsets.offsets import Committed, Event, Offsets
+from penstock.core.machines.offsets.records import OFFSET_RECORDS
+from penstock.core.model import TopicPartition
 
 GROUPS = st.sampled_from(["g", "h"])
-PLACES = st.builds(Place, st.sampled_from(["t", "u"]), st.integers(0, 2))
+PLACES = st.builds(TopicPartition, st.sampled_from(["t", "u"]), st.integers(0, 2))
 COMMITTED = st.builds(
     Committed,
     offset=st.integers(-1, 2**63 - 1),

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import CorruptBatch, TooLarge
 from penstock.core.model import Header, NewRecord, Record
-from penstock.core.records.compression import CODEC_NAMES, compress, decompress
-from penstock.core.records.records import decode_records, encode_records, iterate_keys
+from penstock.core.records.compression import compress, decompress
+from penstock.core.records.payload import decode_records, encode_records, iterate_keys
 from penstock.core.records.varint import INT64_BYTES_MAX, decode, encode
 
 SOME_BYTES = st.none() | st.binary(max_size=300)

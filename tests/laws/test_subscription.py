@@ -10,11 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.group_kinds import Decision
-from penstock.core.machines.subscription import Available, Outcome, Subscription, SubscriptionTerms
-from penstock.core.machines.subscription_events import BLOCK_OFFSETS, Feed
-from penstock.core.machines.subscription_events import SUBSCRIPTION_RECORDS as RECORDS
-from penstock.core.machines.subscription_state import SubscriptionState
+from penstock.core.machine import Decision
+from penstock.core.machines.subscriptions.events import BLOCK_OFFSETS, Feed
+from penstock.core.machines.subscriptions.events import SUBSCRIPTION_RECORDS as RECORDS
+from penstock.core.machines.subscriptions.state import SubscriptionState
+from penstock.core.machines.subscriptions.subscription import (
+    Available,
+    Outcome,
+    Subscription,
+    SubscriptionTerms,
+)
 
 FEED = Feed("work", bytes(15) + b"\1", 2)
 TERMS = SubscriptionTerms(hold_ms=50, deliveries_max=3, in_flight_max=90, has_dead_letters=True)
@@ -58,7 +63,7 @@ class World:
 
     def carry_out(self, events: list[Any]) -> None:
         for event in events:
-            if RECORDS.keeps(event):
+            if RECORDS.is_persisted(event):
                 self.log.append(RECORDS.encode(event))
             self.machine.apply(event)
         self.check()

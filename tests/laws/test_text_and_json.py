@@ -12,8 +12,8 @@ from penstock.wire.json.fields import Fields
 from penstock.wire.json.frames import LENGTH_BYTES, decode_object, encode_object
 from penstock.wire.json.messages import decode_message
 from penstock.wire.json.messages import encode_message as encode_json
-from penstock.wire.text.answers import encode_message as encode_text
 from penstock.wire.text.commands import Pub, TextFraming, decode_command
+from penstock.wire.text.responses import encode_text_message as encode_text
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 RECORDS = st.builds(

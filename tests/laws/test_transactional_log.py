@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from laws.test_log_model import Kept, LogMachine
-from making import append, opaque_batch
+from log_samples import append, opaque_batch
 from penstock.core.log.transactions import Aborted
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.core.records.control import Marker, build_marker, read_marker
@@ -88,7 +88,7 @@ class TransactionalLogMachine(LogMachine):
     def stable_offset_agrees(self) -> None:
         if not hasattr(self, "log"):
             return
-        visible = self.log.visible.offset
+        visible = self.log.high_watermark
         found = walk(self.kept, visible)
         stable = self.log.stable()
         expected = min([visible, *found.open.values(), *found.unseen])
@@ -103,7 +103,7 @@ class TransactionalLogMachine(LogMachine):
     def aborted_agree(self) -> None:
         if not hasattr(self, "log"):
             return
-        expected = walk(self.kept, self.log.visible.offset).aborted
+        expected = walk(self.kept, self.log.high_watermark).aborted
         for start in range(self.start, self.end + 1, 3):
             reached = [one for one in expected if one.last_offset >= start]
             if not self.may_drop:

@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.transaction_records import decode, encode
-from penstock.core.machines.transaction_values import (
+from penstock.core.machines.transactions.records import decode, encode
+from penstock.core.machines.transactions.transactions import Claim, Transactions
+from penstock.core.machines.transactions.values import (
     EPOCH_MAX,
     NEXT,
     PREPARED,
     Enlisted,
     Event,
-    State,
     Transaction,
     TransactionForgotten,
     TransactionSaved,
+    TransactionState,
 )
-from penstock.core.machines.transactions import Claim, Transactions
 
 NAMES = st.sampled_from(["a", "b"])
 TOPIC_IDS = st.sampled_from([b"", bytes(16), bytes(15) + b"1"])
@@ -123,9 +123,9 @@ def _check_move(machine: Transactions, event: Event) -> None:
         assert now.producer_epoch >= was.producer_epoch, "an epoch came back"
     else:
         assert now.producer_epoch == 0 and was.producer_epoch >= EPOCH_MAX - 1
-    if now.state is State.ONGOING:
-        assert now.places and now.started_ms >= 0
-        names = [(at.topic, at.partition) for at in now.places]
+    if now.state is TransactionState.ONGOING:
+        assert now.partitions and now.started_ms >= 0
+        names = [(at.topic, at.partition) for at in now.partitions]
         assert len(set(names)) == len(names), "a partition is in twice"
 
 

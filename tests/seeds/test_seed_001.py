@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from conditions import WAIT_S_MAX, until
 from penstock import BrokerClient
-from penstock.client.queue_session import Message
+from penstock.client.queue import Message
 from penstock.testing import Broker, running_broker
-from waiting import WAIT_S_MAX, until
 
 
 @pytest.fixture

@@ -182,7 +182,11 @@ def test_structured_logging_across_broker_producer_and_consumer(broker: Broker) 
         client.setLevel(logging.NOTSET)
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     told = {(line["logger"].rpartition(".")[2], line["message"]) for line in lines}
-    assert {("producer", "open"), ("producer", "closed"), ("consumer", "partitions assigned")} <= told
+    assert {
+        ("producer", "producer opened"),
+        ("producer", "producer closed"),
+        ("consumer", "partitions assigned"),
+    } <= told
     (assigned,) = [line for line in lines if line["message"] == "partitions assigned"]
     assert assigned["partitions"] == ["logged-0"]
     for line in broker.output().splitlines():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from penstock.core.model import NewRecord, Record
 from penstock.core.records.batch import check, decode_header, encode_header, size_at, stamp_checksum
-from penstock.core.records.whole import build_batch, open_batch
+from penstock.core.records.build import build_batch, open_batch
 from penstock.wire.kafka import ApiKey, decode_response, encode_request, messages
 
 ANSWER_S_MAX = 5.0
@@ -122,7 +122,7 @@ class KafkaClient:
     def send_batch(self, place: Place, batch: bytes) -> Coroutine[Any, Any, int]:
         """Send one batch, acks=all, now; what is returned waits for its base offset."""
         request = messages.ProduceRequest
-        one = request.PartitionProduceData(index=place.partition, records=batch)
+        one = request.PartitionProduceData(index=place.partition, records=memoryview(batch))
         topic = request.TopicProduceData(topic_id=place.topic_id, partition_data=[one])
         body = request(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=[topic])
         return self._appended(self._ask(ApiKey.PRODUCE, _PRODUCE, body))

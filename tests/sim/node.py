@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from in_process import KAFKA_ONLY
+from in_process_client import KAFKA_ONLY
 from penstock.apps.doorways import Doorways
-from penstock.node.addresses import Address
 from penstock.node.broker import Broker, start_broker
-from penstock.node.runtime import Runtime
+from penstock.node.connections.addresses import Address
+from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 from sim.machine import Machine
 

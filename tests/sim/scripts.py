@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from penstock.core.codecs import GZIP, NONE, ZSTD
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
-from penstock.core.records.compression import GZIP, NONE, ZSTD
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
 from penstock.wire.kafka import ApiKey, encode_request, messages
 from penstock.wire.queue.frames import Frame, MessageType
 from penstock.wire.queue.frames import encode as encode_frame
@@ -114,7 +114,9 @@ class KafkaScript:
         version: int = 12,
     ) -> Step:
         request = messages.ProduceRequest
-        data = [request.PartitionProduceData(index=at, records=batch) for at, batch in batches.items()]
+        data = [
+            request.PartitionProduceData(index=at, records=memoryview(batch)) for at, batch in batches.items()
+        ]
         body = request(
             transactional_id=txn_id,
             acks=acks,
@@ -303,12 +305,14 @@ class KafkaScript:
     def _member(self) -> list[Step]:
         """A member that names itself joins, beats once and leaves."""
         request = messages.ConsumerGroupHeartbeatRequest
-        topics, group, owned = [TOPIC], f"members-{self._chance.randint(0, 1)}", request.TopicPartitions
+        topics, group = [TOPIC], f"members-{self._chance.randint(0, 1)}"
         self._made += 1
-        common = {"group_id": group, "member_id": f"m-{self._made}", "rebalance_timeout_ms": 60_000}
-        joining = request(
-            **common, member_epoch=0, subscribed_topic_names=topics, topic_partitions=list[owned]()
-        )  # type: ignore[valid-type]
+        common: dict[str, Any] = {
+            "group_id": group,
+            "member_id": f"m-{self._made}",
+            "rebalance_timeout_ms": 60_000,
+        }
+        joining = request(**common, member_epoch=0, subscribed_topic_names=topics, topic_partitions=[])
         leaving = request(**common, member_epoch=-1, subscribed_topic_names=None, topic_partitions=None)
         return [Step(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body) for body in (joining, leaving)]
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import BrokerError
-from penstock.node import janitor, partition, syncing
-from penstock.node.partition import Partition
+from penstock.node import janitor
+from penstock.node.replicas import flusher, sync
+from penstock.node.replicas.partition import Partition
 from sim import node
 from sim.crashing import Crash, Trial
 from sim.kafka_client import KafkaError
@@ -73,7 +74,9 @@ def test_equal_seeds_crash_equally() -> None:
 
 
 def acks_before_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Partition, "when_durable", lambda self, offset, settled: settled(None))
+    monkeypatch.setattr(
+        Partition, "when_committed", lambda self, offset, settled, timeout_ms=0: settled(None)
+    )
 
 
 def shows_before_sync(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,26 +84,26 @@ def shows_before_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def write_and_show(self: Partition, *arguments: Any) -> int:
         offset = write(self, *arguments)
-        self.log.publish(self.log.end_mark())
+        self.log.advance(self.log.end_offset)
         return offset
 
     monkeypatch.setattr(Partition, "_write", write_and_show)
 
 
 def forgets_directories(monkeypatch: pytest.MonkeyPatch) -> None:
-    def carry_out(files: Any, plan: Any) -> float:
+    def run_sync(files: Any, plan: Any) -> float:
         for file in plan.files:
             file.sync()
         return 0.0
 
-    monkeypatch.setattr(partition, "carry_out", carry_out)
-    monkeypatch.setattr(syncing, "carry_out", carry_out)
+    monkeypatch.setattr(flusher, "run_sync", run_sync)
+    monkeypatch.setattr(sync, "run_sync", run_sync)
 
 
 def forgets_recovered_files(monkeypatch: pytest.MonkeyPatch) -> None:
     async def sync_recovered(self: Partition) -> None:
-        self.log.publish(self.log.take_dirty().mark)
-        self.durable_offset = self.log.visible.offset
+        self.log.mark_synced(self.log.take_dirty())
+        self._flushed(self.log.synced_offset)
 
     monkeypatch.setattr(Partition, "sync_recovered", sync_recovered)
 

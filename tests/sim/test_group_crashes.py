@@ -44,7 +44,7 @@ async def check(node: Node, story: Story) -> None:
         assert (-1 if found is None else found) >= offset, (
             f"{group}: {offset} was acknowledged, {found} is there"
         )
-        machine = node.coordination.groups.find(group)
+        machine = node.group_coordinator.groups.find(group)
         if story.generations[group]:
             assert machine is not None and machine.saved.generation >= story.generations[group]  # type: ignore[attr-defined]
 

@@ -11,10 +11,10 @@ from functools import partial
 
 import pytest
 
-from in_process import KAFKA_ONLY
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import Moment
-from penstock.core.machines.group_values import Touched
+from in_process_client import KAFKA_ONLY
+from penstock.core.machine import Moment
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.values import Touched
 from penstock.node.settings import Settings
 from sim import node
 from sim.group_member import GROUP, PARTITIONS, REBALANCE_MS, SESSION_MS, SimMember
@@ -65,7 +65,7 @@ class Trial:
         return held == list(range(PARTITIONS)) and all(one.holds for one in self.members)
 
     def story(self, at: node.Node) -> str:
-        group = at.broker.coordination.groups.find(GROUP)
+        group = at.broker.group_coordinator.groups.find(GROUP)
         return "\n".join([*self.history, f"the group: {vars(group) if group is not None else None}"])
 
 

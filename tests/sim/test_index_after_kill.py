@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from making import DIRECTORY, append, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, append, opaque_batch, reopen, sync
 from sim.disk import SimDisk
 from sim.platter import Content
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 import pytest
 
-from making import DIRECTORY, append, filled_batch, keyed_batch, reopen
+from log_samples import DIRECTORY, append, filled_batch, keyed_batch, reopen
 from penstock.core.log.compaction import choose, install
 from penstock.core.log.inspect import Severity, verify
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.rewrite import rewrite
 from penstock.core.model import Record
 from penstock.core.records.batch import decode_header
-from penstock.core.records.whole import open_batch
+from penstock.core.records.build import open_batch
 from penstock.core.topic_config import TopicConfig, resolve
 from sim.disk import SimDisk
 from sim.hosts import PowerLost
@@ -44,14 +44,15 @@ class Life:
             file.sync()
         for directory in plan.directories:
             self.files.sync_dir(directory)
-        self.log.publish(plan.mark)
-        return plan.mark.offset
+        self.log.mark_synced(plan)
+        self.log.advance(self.log.synced_offset)
+        return plan.end_offset
 
 
 def batches_in(log: Log) -> list[bytes]:
     found: list[bytes] = []
     offset = log.start_offset
-    while (part := log.read(offset, 300, log.visible)) is not None:
+    while (part := log.read(offset, 300, log.high_watermark_mark)) is not None:
         raw = part.read()
         while raw:
             header = decode_header(raw)
@@ -158,7 +159,7 @@ def _compact_for_ever(disk: SimDisk, chance: random.Random, recovery_offset: int
     life.sync()
     config: TopicConfig = resolve({"min.cleanable.dirty.ratio": "0"}, {})
     while True:
-        plan = choose(life.log, config, 5_000, life.log.visible.offset)
+        plan = choose(life.log, config, 5_000, life.log.high_watermark)
         if plan is not None:
             keys_max = chance.choice([3, 1_000])
             install(life.log, plan, rewrite(life.files, plan, lambda _: None, keys_max))

@@ -18,11 +18,11 @@ import pytest
 from penstock.apps.doorways import Doorways
 from penstock.core.records.batch import BatchHeader, decode_header, size_at
 from penstock.doors.kafka import dispatch
-from penstock.node.addresses import Address
 from penstock.node.broker import start_broker
-from penstock.node.connections.place import Place
+from penstock.node.connections.addresses import Address
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.connections.turns import Turns
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, decode_response, messages
 from penstock.wire.queue.frames import decode
@@ -152,7 +152,8 @@ def _kafka_answers(seed: int, *, pipelined: bool, count: int = STEPS) -> list[tu
 
 
 def _timeless(answer: Any) -> Any:
-    """An answer without the times at which the broker wrote something of its own."""
+    """An answer without the times at which the broker wrote something of its own, and without the bytes of segments,
+    which retention deletes later."""
     if isinstance(answer, messages.DescribeTransactionsResponse):
         for one in answer.transaction_states:
             one.transaction_start_time_ms = min(one.transaction_start_time_ms, 0)
@@ -160,17 +161,23 @@ def _timeless(answer: Any) -> Any:
         for partition in answer.topics[0].partitions:
             for producer in partition.active_producers:
                 producer.last_timestamp = 0
+    if isinstance(answer, messages.DescribeLogDirsResponse):
+        for directory in answer.results:
+            for described in directory.topics:
+                for one_log in described.partitions:
+                    one_log.partition_size = 0
     if isinstance(answer, messages.DescribeQuorumResponse):
         for voter in answer.topics[0].partitions[0].current_voters:
             voter.last_fetch_timestamp = voter.last_caught_up_timestamp = 0
     if isinstance(answer, messages.FetchResponse):
         for topic in answer.responses:
-            for one in topic.partitions:
-                one.records = [
+            for part in topic.partitions:
+                untyped: Any = part
+                untyped.records = [
                     (header._replace(base_timestamp_ms=0, max_timestamp_ms=0, crc=0), len(raw))
                     if header.is_control
                     else raw
-                    for header, raw in _batches(one.records)
+                    for header, raw in _batches(untyped.records)
                 ]
     return answer
 
@@ -308,10 +315,10 @@ def test_pipelined_requests_of_the_other_doors_take_effect_in_order(door: str, s
 def test_requests_that_overtake_an_exclusive_one_are_found(
     door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def beside(self: Turns, begin: Callable[[Place], None]) -> None:
-        place = Place(self._owner)
-        self.line.append(place)
-        begin(place)
+    def beside(self: Turns, begin: Callable[[ReplySlot], None]) -> None:
+        slot = ReplySlot(self._owner)
+        self.line.append(slot)
+        begin(slot)
 
     monkeypatch.setattr(Turns, "beside", beside)
     with pytest.raises(AssertionError):

@@ -12,9 +12,9 @@ import pytest
 
 from group_node import Node, start_node
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.node.coordinators.live_subscription import Delivered, LiveSubscription
-from penstock.node.coordinators.subscriptions import Wish
+from penstock.node.coordinators.subscriptions import SubscriptionRequest
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 from subscription_node import SUBSCRIPTION, letters, publish
@@ -25,7 +25,7 @@ BATCHES = 12
 OPERATIONS_MAX = 260
 LIFE_S_MAX = 60
 """Virtual seconds: what is not done by then has crashed."""
-WISH = Wish(SUBSCRIPTION, "t", hold_ms=2_000, deliveries_max=3)
+SUBSCRIPTION_REQUEST = SubscriptionRequest(SUBSCRIPTION, "t", hold_ms=2_000, deliveries_max=3)
 WORDS = [Outcome.ACCEPT] * 5 + [Outcome.RELEASE] * 4 + [Outcome.REJECT]
 
 
@@ -91,9 +91,12 @@ class Worker:
 
     def _confirm(self, value: bytes) -> None:
         """Asked a turn later, when it has been written."""
+        shard = self._live.shard
         asyncio.get_running_loop().call_soon(
-            self._live.shard.when_kept,
-            lambda error: self._ledger.confirmed.add(value) if error is None else None,
+            lambda: shard.when_persisted(
+                shard.end_offset,
+                lambda error: self._ledger.confirmed.add(value) if error is None else None,
+            )
         )
 
 
@@ -110,7 +113,7 @@ async def produce(node: Node, life: int, ledger: Ledger) -> None:
 
 async def work(machine: Machine, ledger: Ledger, chance: random.Random, life: int) -> None:
     node = await start_node(machine)
-    await node.broker.subscriptions.create(WISH)
+    await node.broker.subscriptions.create(SUBSCRIPTION_REQUEST)
     live = node.broker.subscriptions.find(SUBSCRIPTION)
     for number in range(MEMBERS):
         Worker(node, live, f"m{life}.{number}", ledger, chance)
@@ -120,7 +123,7 @@ async def work(machine: Machine, ledger: Ledger, chance: random.Random, life: in
 
 async def finish(node: Node, ledger: Ledger, chance: random.Random) -> None:
     """The last life: everything that is left is accepted, and then the books are checked."""
-    await node.broker.subscriptions.create(WISH)
+    await node.broker.subscriptions.create(SUBSCRIPTION_REQUEST)
     live = node.broker.subscriptions.find(SUBSCRIPTION)
     Worker(node, live, "last", ledger, chance).is_patient = True
     for _ in range(400):

@@ -8,15 +8,15 @@ import pytest
 
 from group_node import Node, start_node
 from penstock.core.errors import BrokerError
-from penstock.core.machines.offsets import Place
-from penstock.core.machines.transaction_values import PREPARED
+from penstock.core.machines.transactions.values import PREPARED
+from penstock.core.model import TopicPartition
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 from transaction_node import Writer, committed_values
 
 LIVES = 3
 WRITERS = 2
-PLACES = (Place("t", 0), Place("u", 0))
+PLACES = (TopicPartition("t", 0), TopicPartition("u", 0))
 ROUNDS = 12
 LIFE_S_MAX = 120
 """Virtual seconds: what is not done by then has crashed."""

@@ -27,7 +27,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 import penstock
 from penstock.client.access import read_access
-from penstock.client.cluster import Cluster, codes_in
+from penstock.client.raw.cluster import Cluster, codes_in
 from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import ApiKey, messages
 from spark.passage import Passage, Point, Trap
@@ -271,9 +271,9 @@ class TopicTally:
                 continue
             if (error := message.error()) is None:
                 self._at_end.discard(message.partition())
-                self._found[message.value().decode()] += 1
+                self._found[(message.value() or b"").decode()] += 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._at_end.add(message.partition())
+                self._at_end.add(message.partition() or 0)
         return self._found
 
     def close(self) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.spark.lake.tables import open_table
 from penstock.spark.pipelines.definition import Project
-from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.loading import read_project
+from penstock.spark.pipelines.loader import read_project
 from penstock.spark.pipelines.progress import Progress
-from penstock.spark.pipelines.running import started, watch
+from penstock.spark.pipelines.runner import started, watch
 from penstock.testing import Broker
 from penstock.testing.broker import SOURCE_DIR
 from spark.places import PROJECT

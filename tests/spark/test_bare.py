@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.loops import VARIABLE
+from penstock.client.raw.loops import VARIABLE
 from penstock.testing.broker import SOURCE_DIR
 
 TESTS = Path(__file__).parents[1]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from compat.reference.__main__ import running_kafka
-from feeding import connected, create, numbered, put
 from penstock.client.access import read_access
-from penstock.client.cluster import Cluster
+from penstock.client.raw.cluster import Cluster
 from penstock.core.model import Header, NewRecord
 from penstock.testing import Broker
 from spark.clusters import connect_server, environment, jars_of, standalone
 from spark.jobs import run_job
+from topic_fixtures import connected, create, numbered, put
 
 RECORDS = 300
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from e2e.disks import loop_disk
-from penstock.spark.pipelines.problems import RunFailed
-from penstock.spark.pipelines.running import started, watch
+from penstock.spark.errors import RunFailed
+from penstock.spark.pipelines.runner import started, watch
 from penstock.testing import Broker, running_broker
 from spark.shop import SCHEMA, Shop, order
 
@@ -51,7 +51,7 @@ def test_a_broker_that_goes_away_is_named_and_waited_for(spark: Any, tmp_path: P
             broker.kill()
             watch(running, lambda looks: None, lambda: running[0].last.state == "restarting")
             told = running[0].last.error
-            assert re.search(rf"no broker answers at {broker.bootstrap}.* start the broker", told), told
+            assert re.search(rf"no broker answers at {broker.bootstrap}.* Start the broker", told), told
             broker.start()
             shop.put(orders, [order(number) for number in range(30, 40)])
             watch(running, lambda looks: None, lambda: len(ids(shop)) == 40)
@@ -71,7 +71,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(spark: Any, broker: Broker, tmp
             while True:
                 out.write(bytes(1 << 16))
         shop.put(orders, [order(number, customer=os.urandom(WIDE_BYTES).hex()) for number in (2, 3)])
-        with pytest.raises(RunFailed, match=r"No space left on device.* make space and run it again"):
+        with pytest.raises(RunFailed, match=r"No space left on device.* free some space and run it again"):
             shop.run(spark, project)
         ballast.unlink()
         shop.run(spark, project)
@@ -90,7 +90,7 @@ def test_a_checkpoint_of_another_query_is_refused(spark: Any, shop: Shop, tmp_pa
         return query.trigger(availableNow=True).start()
 
     assert copy(first).awaitTermination(WAIT_S_MAX)
-    with pytest.raises(Exception, match=rf"reads {first} partition 0.*checkpointLocation of its own"):
+    with pytest.raises(Exception, match=rf"reads {first} partition 0.*its own checkpointLocation"):
         copy(second).awaitTermination(WAIT_S_MAX)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.spark.pipelines.lake.tables import open_table
+from penstock.spark.lake.tables import open_table
 from penstock.wire.kafka import ApiKey
 from spark.kills import CLIENT_ID, INPUT, Kill, Ordeal, plan
 from spark.passage import Point

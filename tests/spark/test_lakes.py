@@ -10,9 +10,9 @@ from typing import Any
 import fastavro
 import pytest
 
+from penstock.spark.errors import ForeignCheckpoint, RunFailed, WrongDefinition
 from penstock.spark.pipelines.analysis import analyse
-from penstock.spark.pipelines.maintenance import compact
-from penstock.spark.pipelines.problems import ForeignCheckpoint, RunFailed, WrongDefinition
+from penstock.spark.pipelines.maintenance import compact_table
 from spark.shop import SCHEMA, Shop, order
 
 
@@ -46,7 +46,7 @@ def test_lake_in_every_format(spark: Any, shop: Shop, format_name: str) -> None:
         shop.run(spark, shop.project({"lake": widened}))
     assert shop.rows("lake/orders", format_name, "id", "note", "_offset")[-1]["note"] in (None, "new")
     assert {row["note"] for row in shop.rows("lake/orders", format_name)} == {None, "new"}
-    done = compact(project, project.pipelines[0], file_bytes=10**9, keep_ms=86_400_000)
+    done = compact_table(project, project.pipelines[0], file_bytes=10**9, keep_ms=86_400_000)
     assert done.files_after < done.files_before
     assert sorted(row["id"] for row in shop.rows("lake/orders", format_name)) == list(range(61))
 
@@ -85,7 +85,7 @@ def test_avro_with_bad_rows_to_a_table(spark: Any, shop: Shop) -> None:
     )
     shop.run(spark, project)
     assert [(row["id"], dict(row["tags"])) for row in shop.rows("lake")] == [(1, {"a": 1}), (3, {"a": 3})]
-    assert [row["reason"][:22] for row in shop.rows("dead")] == ["no Avro of this schema"] * 2
+    assert [row["reason"][:22] for row in shop.rows("dead")] == ["not valid Avro for thi"] * 2
 
 
 def test_columns_of_json_are_found(spark: Any, shop: Shop) -> None:
@@ -198,7 +198,7 @@ def test_faults_are_told_in_words(spark: Any, shop: Shop) -> None:
     }
     project = shop.project({"strict": strict})
     with pytest.raises(
-        RunFailed, match=r"strict: .*at offset 1: the value is no JSON.*bad_rows: dead_letter"
+        RunFailed, match=r"strict: .*at offset 1: the value is not valid JSON.*bad_rows: dead_letter"
     ):
         shop.run(spark, project)
     assert shop.rows("strict") == []

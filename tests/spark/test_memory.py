@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from feeding import connected, create, fill
 from penstock.core.model import NewRecord
 from penstock.testing import running_broker
 from spark.processes import below, resident_bytes
+from topic_fixtures import connected, create, fill
 
 TOPIC_BYTES = int(os.environ.get("SPARK_READ_BYTES", 1_500_000_000))
 VALUE_BYTES, RECORDS = 100, 9_000

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from penstock.spark.pipelines.analysis import analyse
-from penstock.spark.pipelines.redrive import redrive
+from penstock.spark.pipelines.redrive import redrive_letters
 from penstock.spark.pipelines.replay import Replay, replay
 from spark.shop import SCHEMA, Shop, order, values
 
@@ -37,7 +37,7 @@ def test_bad_rows_become_dead_letters_and_come_back(spark: Any, shop: Shop) -> N
         None,
     ]
     told = letters[1]["headers"]
-    assert told["penstock.dlq.reason"] == b'id should be bigint and is "x"'
+    assert told["penstock.dlq.reason"] == b'id should be bigint but is "x"'
     assert (told["penstock.dlq.topic"], told["penstock.dlq.offset"], told["theirs"]) == (
         orders.encode(),
         b"2",
@@ -45,9 +45,9 @@ def test_bad_rows_become_dead_letters_and_come_back(spark: Any, shop: Shop) -> N
     )
     assert letters[2]["headers"]["penstock.dlq.reason"] == b"not positive: amount > 0"
 
-    assert redrive(spark, project, project.pipelines[0], is_dry=True).rows == 4
-    assert redrive(spark, project, project.pipelines[0], is_dry=False).rows == 4
-    assert redrive(spark, project, project.pipelines[0], is_dry=False).rows == 0
+    assert redrive_letters(spark, project, project.pipelines[0], is_dry=True).rows == 4
+    assert redrive_letters(spark, project, project.pipelines[0], is_dry=False).rows == 4
+    assert redrive_letters(spark, project, project.pipelines[0], is_dry=False).rows == 0
     back = [record for record in shop.read(orders) if record["offset"] >= 6]
     assert {record["value"] for record in back} == {letter["value"] for letter in letters}
     assert all(record["headers"] == {"theirs": b"1"} and record["key"] == b"k" for record in back)

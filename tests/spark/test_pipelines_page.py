@@ -17,8 +17,8 @@ import yaml
 
 from penstock.spark.pipelines import load_project
 from penstock.spark.pipelines.analysis import analyse
+from penstock.spark.pipelines.runner import wait_until
 from penstock.spark.pipelines.state import PipelineState
-from penstock.spark.pipelines.waiting import wait_until
 from penstock.testing import Broker
 from spark.shop import Shop, shell
 

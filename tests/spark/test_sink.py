@@ -15,13 +15,13 @@ import pytest
 
 import penstock.spark
 from penstock.client.access import read_access
-from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, Place, codes_in
-from penstock.client.positions import committed
-from penstock.client.transactions import open_ids
+from penstock.client.raw.batches import read_raw
+from penstock.client.raw.cluster import Cluster, TopicPartition, codes_in
+from penstock.client.raw.committed_offsets import committed
+from penstock.client.raw.transactions import open_ids
 from penstock.core.model import Header, Record
+from penstock.core.records.build import open_batch
 from penstock.core.records.murmur2 import partition_of
-from penstock.core.records.whole import open_batch
 from penstock.spark.sessions import is_running
 from penstock.spark.sink_options import PRODUCER_OPTIONS, SINK_OPTIONS
 from penstock.testing import Broker
@@ -60,7 +60,7 @@ def values(broker: Broker, topic: str) -> Counter[str]:
 
 
 def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
-    found = read_raw(cluster, Place(topic, partition), 0, 1 << 60)
+    found = read_raw(cluster, TopicPartition(topic, partition), 0, 1 << 60)
     return [one for header, raw in found if not header.is_control for one in open_batch(raw, header)]
 
 
@@ -107,7 +107,7 @@ def test_a_named_job_counts_once_however_often_it_runs(
     for version in (3, 3, 2, 4):
         write(numbers(spark, 50), broker, topic, txnAppId=app, txnVersion=version)
     assert values(broker, topic) == Counter({str(number): 2 for number in range(50)})
-    assert committed(cluster, f"penstock-sink-{app}")[Place(topic, 0)].offset == 4
+    assert committed(cluster, f"penstock-sink-{app}")[TopicPartition(topic, 0)].offset == 4
 
 
 def test_a_job_that_fails_leaves_nothing_behind(
@@ -152,7 +152,7 @@ def test_a_query_copies_once_even_if_spark_forgets_that_it_was_done(
     again = run_query(spark, broker, source, topic, tmp_path / "checkpoint")
     assert again.id == query.id
     assert values(broker, topic) == Counter(map(str, range(200)))
-    assert committed(cluster, f"penstock-sink-{query.id}")[Place(topic, 0)].offset == last
+    assert committed(cluster, f"penstock-sink-{query.id}")[TopicPartition(topic, 0)].offset == last
     assert open_ids(cluster, "penstock-sink") == []
 
 
@@ -181,9 +181,9 @@ def test_a_thread_gets_the_session_of_the_process(spark: Any) -> None:
     ("columns", "options", "words"),
     [
         ("id", {}, "to_json"),
-        ("id value", {}, "'value' is of type bigint"),
+        ("id value", {}, "'value' has type bigint"),
         ("cast(id as string) value", {"topik": "x"}, "Did you mean 'topic'"),
-        ("cast(id as string) value", {"kafka.acks": "0"}, "only be 'all'"),
+        ("cast(id as string) value", {"kafka.acks": "0"}, "must be 'all'"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from feeding import NOW_MS, connected, create, delete, grow, numbered, put
-from penstock.client.cluster import Cluster
+from penstock.client.raw.cluster import Cluster
 from penstock.core.model import Header, NewRecord
 from penstock.testing import Broker
+from topic_fixtures import NOW_MS, connected, create, delete, grow, numbered, put
 
 STREAM_S_MAX = 120
 _numbers = itertools.count()
@@ -170,7 +170,7 @@ def test_a_running_stream_hears_of_new_records_at_once(
     [
         ({"subscribe": "ordres"}, "there is no topic 'ordres'"),
         ({"startingOffset": "earliest"}, "Did you mean 'startingOffsets'"),
-        ({"startingOffsets": "now"}, "It is earliest, latest or"),
+        ({"startingOffsets": "now"}, "It must be earliest, latest or"),
         ({"startingTimestamp": "9999999999999"}, "startingOffsetsByTimestampStrategy"),
     ],
 )
@@ -187,6 +187,6 @@ def test_offsets_out_of_range_fail_or_become_the_nearest(
 ) -> None:
     put(cluster, topic, numbered(5))
     beyond = f'{{"{topic}":{{"0":2,"1":9}}}}'
-    with pytest.raises(Exception, match="holds offsets 0 to 0, 9 was asked for"):
+    with pytest.raises(Exception, match="holds offsets 0 to 0, but 9 was requested"):
         reading(spark, broker, topic, startingOffsets=beyond).count()
     assert reading(spark, broker, topic, startingOffsets=beyond, failOnDataLoss="false").count() == 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.pipelines.problems import RunFailed
+from penstock.spark.errors import RunFailed
 from penstock.spark.pipelines.state import PipelineState
 from spark.shop import SCHEMA, Shop, order
 
@@ -42,7 +42,7 @@ def test_one_that_fails_does_not_stop_the_others(spark: Any, shop: Shop) -> None
     )
     (shop.home / "flag").unlink()
     shop.put(orders, [b"poison", *(order(number) for number in range(20))])
-    with pytest.raises(RunFailed, match=r"^strict: .*at offset 0: the value is no JSON") as caught:
+    with pytest.raises(RunFailed, match=r"^strict: .*at offset 0: the value is not valid JSON") as caught:
         shop.run(spark, project)
     assert len(str(caught.value).splitlines()) == 1
     for table in ("good", "flaky"):

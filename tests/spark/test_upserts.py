@@ -48,11 +48,11 @@ def test_keys_of_every_form_remove_their_row(spark: Any, shop: Shop) -> None:
     assert sorted(row["id"] for row in shop.rows("one")) == [6, 7]
     dead = [row["reason"] for row in shop.rows("dead/one")]
     assert len(dead) == 6
-    assert dead[0] == "the record has no value, and its key gives no id: no number"
-    assert dead[-1] == "the record has no value, and its key gives no id: there is none"
+    assert dead[0] == "the record has no value, and its key does not contain id: no number"
+    assert dead[-1] == "the record has no value, and its key does not contain id: it has no key"
     assert [(row["shop"], row["id"]) for row in shop.rows("two")] == [("a", 1)]
     assert [row["reason"] for row in shop.rows("dead/two")] == [
-        'the record has no value, and its key gives no id: {"shop": "a"}'
+        'the record has no value, and its key does not contain id: {"shop": "a"}'
     ]
     assert [row["id"] for row in shop.rows("words")] == ["{"]
     assert [row["_key"] for row in shop.rows("dead/words")] == [b'{"a": 1}']
@@ -82,4 +82,4 @@ def test_avro_keys_are_taken_by_field(spark: Any, shop: Shop) -> None:
     shop.run(spark, project)
     assert sorted(row["id"] for row in shop.rows("now")) == [1, 3]
     (dead,) = shop.rows("dead/now")
-    assert dead["reason"].endswith("no schema number in front"), dead["reason"]
+    assert dead["reason"].endswith("does not start with a schema id"), dead["reason"]

@@ -8,10 +8,10 @@ from textwrap import dedent
 
 from group_node import Node, on_a_node
 from penstock.core.errors import BrokerError
-from penstock.core.machines.offsets import Place
+from penstock.core.model import TopicPartition
 from transaction_node import Writer, committed_values
 
-T = Place("t", 0)
+T = TopicPartition("t", 0)
 
 
 class Stage:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Coroutine
 from textwrap import dedent
 from typing import Any
 
-import asking
-from in_process import Caller, open_doors
-from making import with_header
+import request_builders
+from in_process_client import Caller, open_doors
+from log_samples import with_header
 from penstock.apps.doorways import Doorways
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch, open_batches
+from penstock.core.records.build import build_batch, open_batches
 from penstock.node.broker import Broker, start_broker
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode
 from sim import loop as simulation
@@ -44,7 +44,7 @@ class Story:
         runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers)
         self.broker = await start_broker(self.settings, runtime)
         self.doors = open_doors(self.broker)
-        self.say(f"the broker starts, epoch {self.broker.identity.leader_epoch}")
+        self.say(f"the broker starts, epoch {self.broker.identity.run_epoch}")
 
     async def stop(self) -> None:
         await self.doors.close()
@@ -94,13 +94,13 @@ class Client:
             identity, epoch, sequence = producer
             batch = with_header(batch, producer_id=identity, producer_epoch=epoch, base_sequence=sequence)
             told = f" (producer {identity}, epoch {epoch}, sequence {sequence})"
-        answer = await self._ask(ApiKey.PRODUCE, 9, asking.produce(topic, batch))
+        answer = await self._ask(ApiKey.PRODUCE, 9, request_builders.produce(topic, batch))
         one = answer.responses[0].partition_responses[0]
         outcome = ErrorCode(one.error_code).name if one.error_code else f"offset {one.base_offset}"
         self.say(f"produces {' '.join(values)}{told} -> {outcome}")
 
     async def fetch(self, topic: str, offset: int, *, wait_ms: int = 0, epoch: int = -1) -> None:
-        request = asking.fetch((topic, 0, offset), wait_ms=wait_ms, epoch=epoch)
+        request = request_builders.fetch((topic, 0, offset), wait_ms=wait_ms, epoch=epoch)
         one = (await self._ask(ApiKey.FETCH, 12, request)).responses[0].partitions[0]
         told = f" as of epoch {epoch}" if epoch >= 0 else ""
         if one.error_code:
@@ -112,12 +112,12 @@ class Client:
         )
 
     async def epoch_end(self, topic: str, epoch: int) -> None:
-        answer = await self._ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, asking.epoch_end(topic, epoch))
+        answer = await self._ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request_builders.epoch_end(topic, epoch))
         one = answer.topics[0].partitions[0]
         self.say(f"asks where epoch {epoch} ended -> {one.end_offset}")
 
     async def offset_at(self, topic: str, time_ms: int, words: str) -> None:
-        answer = await self._ask(ApiKey.LIST_OFFSETS, 7, asking.list_offsets(topic, time_ms))
+        answer = await self._ask(ApiKey.LIST_OFFSETS, 7, request_builders.list_offsets(topic, time_ms))
         one = answer.topics[0].partitions[0]
         outcome = ErrorCode(one.error_code).name if one.error_code else str(one.offset)
         self.say(f"asks for the {words} offset -> {outcome}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from tidy.sources import PACKAGE, Source, imported
@@ -18,7 +18,7 @@ BELOW = {
     "node": ("wire", "core"),
     "doors": ("node", "wire", "core"),
     "client": ("wire", "core"),
-    "spark": ("client", "wire", "core.records"),
+    "spark": ("client", "wire", "core.records", "core.codecs"),
     "apps": ("doors", "client", "node", "wire", "core", "spark"),
 }
 """Which rooms a room may import besides itself."""
@@ -26,11 +26,42 @@ BELOW = {
 APART = (("core.log", "core.machines"),)
 """Neighbours that never import each other. Two doors are always apart."""
 
+DOORS_SEE = (
+    "core",
+    "wire",
+    "doors",
+    "node.connections",
+    "node.metrics.exposition",
+    "node.runtime.meters",
+    "node.runtime.slices",
+    "node.runtime.tasks",
+    "node.waist",
+)
+"""What a door may import: the waist with its value types, the ground that doors stand on, and of the core values."""
+
+DOORS_NEVER_SEE = ("core.log", "core.machines")
+
+_OPEN_ATTRIBUTES = frozenset({"_asdict", "_fields", "_replace"})
+"""The public methods of a NamedTuple."""
+
+SOLE_CALLERS = {"decide_create_topic": "src/penstock/node/topic_creation.py"}
+"""What is written once: the one file of the package that calls it."""
+
 IMPURE = {
     "core": {"asyncio", "socket", "os", "time", "random", "threading", "logging"},
     "wire": {"asyncio", "socket", "os", "time", "random", "threading", "logging", "selectors", "ssl"},
 }
 """Modules of the standard library that a room never touches."""
+
+VERBS = frozenset({"encode", "decode", "main"})
+"""Functions that carry the same name in every codec, and where every program starts."""
+
+_FORMS = re.compile(r"_(?:loops|compiled)$")
+"""One module in two forms: the plain one, and the one for a C compiler."""
+
+_UNIT = PurePosixPath("tests/unit")
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _VAGUE = re.compile(r"(^|_)(utils?|commons?|helpers?|misc|managers?)($|_)")
 _VAGUE_CLASS = re.compile(r"Util|Common|Helper|Manager|Misc|^Base[A-Z]|Base$|Impl$")
@@ -76,6 +107,74 @@ def _may_import(importer: str, target: str) -> bool:
     return any(_within(target, room) for room in BELOW.get(top, ()))
 
 
+def waist_breaches(sources: Iterable[Source]) -> list[str]:
+    """Doors that import more of the node than the waist, or reach into what is private to another object."""
+    listed = [source for source in sources if source.module]
+    known = frozenset(source.module for source in listed)
+    found = []
+    for source in listed:
+        if not _within(_room(source.module), "doors"):
+            continue
+        for line, name in imported(source, known):
+            room = _room(name)
+            if name.startswith(f"{PACKAGE}.") and not _is_seen_by_doors(room):
+                found.append(f"{source.path}:{line}: {source.module} imports {name}")
+        found += [f"{source.path}:{line}: reaches into .{name}" for line, name in _private_reaches(source)]
+    return found
+
+
+def _is_seen_by_doors(room: str) -> bool:
+    return any(_within(room, one) for one in DOORS_SEE) and not any(
+        _within(room, one) for one in DOORS_NEVER_SEE
+    )
+
+
+def _private_reaches(source: Source) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):
+            continue
+        is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if not is_own and node.attr not in _OPEN_ATTRIBUTES:
+            yield node.lineno, node.attr
+
+
+def verbs_without_session(sources: Iterable[Source]) -> list[str]:
+    """Verbs of the waist that are not told who calls. What ends all calls, for no caller, is called release_*."""
+    found = []
+    for source in sources:
+        if not _within(_room(source.module), "node.waist"):
+            continue
+        for verbs in ast.walk(source.tree):
+            if isinstance(verbs, ast.ClassDef) and verbs.name.endswith("Verbs"):
+                found += [
+                    f"{source.path}:{one.lineno}: {verbs.name}.{one.name}" for one in _sessionless(verbs)
+                ]
+    return found
+
+
+def _sessionless(verbs: ast.ClassDef) -> Iterator[_Function]:
+    for node in verbs.body:
+        if not isinstance(node, _Function) or node.name.startswith(("_", "release_")):
+            continue
+        is_property = any(isinstance(one, ast.Name) and one.id == "property" for one in node.decorator_list)
+        names = [one.arg for one in node.args.args]
+        if not is_property and names[1:2] != ["session"]:
+            yield node
+
+
+def second_callers(sources: Iterable[Source]) -> list[str]:
+    """Calls of what is written once from a place that is not the one."""
+    return [
+        f"{source.path}:{node.lineno}: calls {node.func.attr}"
+        for source in sources
+        if source.module
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and source.path != SOLE_CALLERS.get(node.func.attr, source.path)
+    ]
+
+
 def _within(module: str, room: str) -> bool:
     return module == room or module.startswith(room + ".")
 
@@ -96,26 +195,72 @@ def cycles(sources: Iterable[Source]) -> list[str]:
     listed = [source for source in sources if source.module]
     known = frozenset(source.module for source in listed)
     graph = {
-        source.module: sorted(
-            {name for _, name in imported(source, known) if name in known} - {source.module}
-        )
+        source.module: {name for _, name in imported(source, known) if name in known} - {source.module}
         for source in listed
     }
+    return _loops(graph)
+
+
+def root_imports(sources: Iterable[Source]) -> list[str]:
+    """Imports of the root package inside the package: its names are for users, and load more than is needed."""
+    listed = [source for source in sources if source.module]
+    known = frozenset(source.module for source in listed)
+    return [
+        f"{source.path}:{line}: imports {PACKAGE}"
+        for source in listed
+        for line, name in imported(source, known)
+        if name == PACKAGE
+    ]
+
+
+def folder_cycles(sources: Iterable[Source]) -> list[str]:
+    """Folders that import each other: each pair, then each loop that is longer. A lazy or typing import counts.
+
+    Loops are looked for without the edges of pairs, so that every cycle is reported once and by its shortest form.
+    """
+    graph = _folder_graph(sources)
+    pairs = {(left, right) for left in graph for right in graph[left] if left in graph[right]}
+    rest = {
+        folder: {target for target in targets if (folder, target) not in pairs}
+        for folder, targets in graph.items()
+    }
+    return [f"{left} ↔ {right}" for left, right in sorted(pairs) if left < right] + _loops(rest)
+
+
+def _folder_graph(sources: Iterable[Source]) -> dict[str, set[str]]:
+    """Which other folders of the package the modules of each folder import."""
+    listed = [source for source in sources if source.module]
+    packages = {source.module for source in listed if source.path.endswith("__init__.py")}
+    known = frozenset(source.module for source in listed)
+
+    def folder(module: str) -> str:
+        return module if module in packages else module.rpartition(".")[0]
+
+    graph: dict[str, set[str]] = {folder(module): set() for module in known}
+    for source in listed:
+        own = folder(source.module)
+        targets = {folder(name) for _, name in imported(source, known) if name in known}
+        graph[own] |= targets - {own}
+    return graph
+
+
+def _loops(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """The loops that a depth-first walk closes, in a stable order; none exactly if the graph has none."""
     found: list[str] = []
     state: dict[str, int] = {}
 
-    def visit(module: str, trail: list[str]) -> None:
-        state[module] = 1
-        for target in graph[module]:
+    def visit(node: str, trail: list[str]) -> None:
+        state[node] = 1
+        for target in sorted(graph[node]):
             if state.get(target) == 1:
                 found.append(" → ".join([*trail[trail.index(target) :], target]))
             elif target not in state:
                 visit(target, [*trail, target])
-        state[module] = 2
+        state[node] = 2
 
-    for module in sorted(graph):
-        if module not in state:
-            visit(module, [module])
+    for node in sorted(graph):
+        if node not in state:
+            visit(node, [node])
     return found
 
 
@@ -139,9 +284,6 @@ def long_functions(sources: Iterable[Source]) -> list[str]:
 def waivers(sources: Iterable[Source]) -> list[str]:
     """Functions over the limit that give a reason on their first line."""
     return [f"{s.path}:{n.lineno}: {n.name}" for s, n in _functions(sources) if _is_waived(s, n)]
-
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _functions(sources: Iterable[Source]) -> Iterator[tuple[Source, _Function]]:
@@ -170,6 +312,26 @@ def unsigned_rooms(sources: Iterable[Source]) -> list[str]:
     return found
 
 
+def strayed_tests(sources: Iterable[Source]) -> list[str]:
+    """Unit tests outside the mirrored folder: not named after a module there, and importing none of its modules.
+
+    `test_partition_flush.py` is named after `partition`: one module may have several files of tests.
+    """
+    listed = list(sources)
+    modules = frozenset(source.module for source in listed if source.module)
+    found = []
+    for source in listed:
+        path = PurePosixPath(source.path)
+        if not path.is_relative_to(_UNIT) or not path.name.startswith("test_"):
+            continue
+        room = ".".join((PACKAGE, *path.relative_to(_UNIT).parent.parts))
+        words = path.stem.split("_")[1:]
+        names = {f"{room}.{'_'.join(words[:count])}" for count in range(1, len(words) + 1)}
+        if not names & modules and not any(_within(name, room) for _, name in imported(source, modules)):
+            found.append(f"{source.path}: tests nothing of {room}")
+    return found
+
+
 def vague_names(sources: Iterable[Source]) -> list[str]:
     """Modules, classes and functions whose name says nothing."""
     found = []
@@ -182,6 +344,32 @@ def vague_names(sources: Iterable[Source]) -> list[str]:
             elif isinstance(node, _Function) and _VAGUE.search(node.name):
                 found.append(f"{source.path}:{node.lineno}: def {node.name}")
     return found
+
+
+def second_definitions(sources: Iterable[Source]) -> dict[str, list[str]]:
+    """Public classes and functions whose name is defined in more than one module, with those modules.
+
+    Methods do not count, and neither do commands of the command line: their names are what users type.
+    """
+    found: dict[str, set[str]] = {}
+    for source in sources:
+        if source.module:
+            room = _room(_FORMS.sub("", source.module))
+            for name in _public_names(source.tree):
+                found.setdefault(name, set()).add(room)
+    return {name: sorted(modules) for name, modules in sorted(found.items()) if len(modules) > 1}
+
+
+def _public_names(module: ast.Module) -> Iterator[str]:
+    for node in module.body:
+        is_defined = isinstance(node, ast.ClassDef) or (isinstance(node, _Function) and not _is_command(node))
+        if is_defined and not node.name.startswith("_") and node.name not in VERBS:
+            yield node.name
+
+
+def _is_command(node: _Function) -> bool:
+    calls = [one.func for one in node.decorator_list if isinstance(one, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr in ("command", "group") for call in calls)
 
 
 def unfinished(files: Iterable[Source]) -> list[str]:

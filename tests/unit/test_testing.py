@@ -38,5 +38,5 @@ def test_a_broker_that_leaves_by_itself_is_reported(tmp_path: Path) -> None:
     process = broker._running()
     process.kill()
     process.wait()
-    with pytest.raises(BrokerDied, match="left by itself"):
+    with pytest.raises(BrokerDied, match="exited unexpectedly"):
         broker.close()

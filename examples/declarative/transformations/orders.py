@@ -1,4 +1,4 @@
-"""Orders from a topic to a table, and large ones back to a topic. Spark finds the source by itself."""
+"""Orders from a topic to a table, and large orders back to a topic. Spark discovers the data source."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +12,7 @@ dp.create_sink("large_orders", "penstock", {"kafka.bootstrap.servers": BOOTSTRAP
 
 @dp.table
 def orders() -> DataFrame:
-    """Every order that could be read, as columns."""
+    """All orders that parse, as columns."""
     records = spark.readStream.format("penstock").option("kafka.bootstrap.servers", BOOTSTRAP)
     records = records.option("subscribe", "orders").option("startingOffsets", "earliest").load()
     row = F.from_json(F.col("value").cast("string"), "order_id bigint, customer string, amount double")
@@ -23,7 +23,7 @@ def orders() -> DataFrame:
 
 @dp.append_flow(target="large_orders")
 def large() -> DataFrame:
-    """Large orders as records again."""
+    """Large orders as records for a topic."""
     rows = spark.readStream.table("orders").where("amount > 100")
     return rows.select(
         F.col("customer").cast("binary").alias("key"), F.to_json(F.struct("*")).cast("binary").alias("value")

@@ -1,1 +1,1 @@
-"""Mains: the one place that knows everybody."""
+"""Entry points: the only layer that may import all others."""

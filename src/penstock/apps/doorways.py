@@ -1,6 +1,6 @@
-"""Which doors a broker has, and their ports: taken at start, served, drained. Never speaks a protocol.
+"""The listeners of a broker's doors: opened at start, served, drained at shutdown. Never speaks a protocol.
 
-Every door but Kafka's is imported when its first client comes: a door that nobody uses costs one socket.
+Every door except Kafka's is imported when its first client connects: an unused door costs one socket.
 """
 
 from __future__ import annotations
@@ -10,48 +10,49 @@ from functools import partial
 
 from penstock.apps.ready import StartError
 from penstock.doors.kafka.server import KafkaDoor
-from penstock.node.addresses import Address
 from penstock.node.broker import Broker
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.listener import Listener
 from penstock.node.settings import DEFINITION_OF, Settings
+from penstock.node.waist.waist import Waist
 
 KAFKA = "kafka"
 
 
-def _queue(broker: Broker, gate: Gate) -> Dialect[Connection]:
+def _queue(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
     from penstock.doors.queue.server import QueueDoor
 
-    return QueueDoor(broker)
+    return QueueDoor(waist)
 
 
-def _text(broker: Broker, gate: Gate) -> Dialect[Connection]:
+def _text(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
     from penstock.doors.text.server import TextDoor
 
-    return TextDoor(broker)
+    return TextDoor(waist)
 
 
-def _json(broker: Broker, gate: Gate) -> Dialect[Connection]:
+def _json(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
     from penstock.doors.json.server import JsonDoor
 
-    return JsonDoor(broker)
+    return JsonDoor(waist)
 
 
-def _http(broker: Broker, gate: Gate) -> Dialect[Connection]:
+def _http(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
     from penstock.doors.http.server import HttpDoor
 
-    return HttpDoor(broker, gate)
+    return HttpDoor(waist, gate, settings)
 
 
-LATER_DOORS: Mapping[str, Callable[[Broker, Gate], Dialect[Connection]]] = {
+LATER_DOORS: Mapping[str, Callable[[Waist, Gate, Settings], Dialect[Connection]]] = {
     "queue": _queue,
     "text": _text,
     "json": _json,
     "http": _http,
 }
-"""The further doors by name; the setting of each is `<name>_port`."""
+"""All doors except Kafka's, by name; the setting of each is `<name>_port`."""
 
 
 class Doorways:
@@ -61,17 +62,22 @@ class Doorways:
         settings = broker.settings
         self._settings = settings
         self.gate = Gate(settings, broker.runtime.meters)
-        self.kafka = KafkaDoor(broker)
-        self.listeners = {KAFKA: Listener(self.gate, settings.port, lambda: self.kafka)}
+        self.waist = Waist(broker)
+        self.kafka = KafkaDoor(self.waist)
+        self.listeners = {
+            KAFKA: Listener(self.gate, Address(settings.host, settings.port), lambda: self.kafka)
+        }
         for name, make in LATER_DOORS.items():
             port = getattr(settings, setting_of(name))
             if port is not None:
-                self.listeners[name] = Listener(self.gate, port, partial(make, broker, self.gate))
+                self.listeners[name] = Listener(
+                    self.gate, Address(settings.host, port), partial(make, self.waist, self.gate, settings)
+                )
         for name in self.listeners:
-            broker.runtime.meters.door(name)  # shown from the start, not from the first client on
+            broker.runtime.meters.door(name)  # exported from the start, not only after the first client
 
     async def open(self) -> dict[str, Address]:
-        """Take every port; returns the real addresses by the name of the door. Raises StartError in words."""
+        """Bind every port; returns the actual addresses by door name. Raises StartError."""
         addresses = {}
         for name, listener in self.listeners.items():
             try:
@@ -82,14 +88,14 @@ class Doorways:
         return addresses
 
     async def serve(self, advertised: Address) -> None:
-        """Accept connections; Kafka's clients are told to come to `advertised`."""
+        """Accept connections; Kafka clients are told to connect to `advertised`."""
         self.kafka.advertise(advertised)
         for listener in self.listeners.values():
             await listener.serve()
         self.gate.watch()
 
     async def close(self) -> None:
-        """Stop listening, let what is in flight finish within the limit, then end every connection."""
+        """Stop listening, let requests in flight finish within the limit, then close every connection."""
         self._close_listeners()
         await self.gate.drain()
 
@@ -99,7 +105,7 @@ class Doorways:
 
 
 def setting_of(name: str) -> str:
-    """The setting that holds the port of a door."""
+    """The name of a door's port setting."""
     return "port" if name == KAFKA else f"{name}_port"
 
 
@@ -108,5 +114,5 @@ def _cannot_listen(settings: Settings, name: str, error: OSError) -> StartError:
     where = Address(settings.host, getattr(settings, definition.name))
     remedy = f"Choose another with {definition.flag}"
     if name != KAFKA:
-        remedy += f", or shut this door with {definition.flag} off"
+        remedy += f", or disable this door with {definition.flag} off"
     return StartError(f"Cannot listen on {where} for the {name} door: {error.strerror or error}. {remedy}.")

@@ -1,4 +1,4 @@
-"""What a starting broker tells the outside: that it is ready, or why it is not. Never starts anything itself."""
+"""Reports the outcome of a start: the ready file, or the reason for the failure. Never starts anything itself."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.core.model import Durability, Storage
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 
 
 class StartError(Exception):
-    """The broker cannot start: port taken, directory locked or unwritable. The message is one sentence for a person."""
+    """The broker cannot start: port in use, directory locked or not writable. The message is one sentence for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyInfo:
-    """A broker that accepts connections. `host` and `port` are what it listens on, with the real port."""
+    """A broker that accepts connections. `port` is the actual port, never 0."""
 
     host: str
     port: int
@@ -27,11 +27,11 @@ class ReadyInfo:
     durability: Durability
     pid: int
     doors: Mapping[str, int] = field(default_factory=dict)
-    """The further doors that are open, with their real ports."""
+    """The other open doors, with their actual ports."""
 
 
 def write_ready_file(path: Path, info: ReadyInfo) -> None:
-    """Create the file whole or not at all, so that whoever waits for it never reads half. Raises StartError."""
+    """Create the file atomically, so that a process waiting for it never reads a partial one. Raises StartError."""
     content = {"host": info.host, "port": info.port, "pid": info.pid, "data_dir": info.data_dir}
     content |= {f"{name}_port": port for name, port in info.doors.items()}
     temporary = path.with_name(f".{path.name}.{info.pid}.tmp")
@@ -43,7 +43,7 @@ def write_ready_file(path: Path, info: ReadyInfo) -> None:
 
 
 def remove_ready_file(path: Path) -> None:
-    """Take back the word of an earlier start. Raises StartError."""
+    """Remove the file of an earlier start. Raises StartError."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A broker in the foreground: takes the data directory, recovers, opens the doors, waits for a signal, stops clean."""
+"""Runs a broker in the foreground: locks the data directory, recovers, opens the doors, stops cleanly on a signal."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
 from penstock.core.ports import Files
-from penstock.node.addresses import Address, advertised_address
 from penstock.node.broker import OWN_NAMES, start_broker
-from penstock.node.clock import SystemClock, SystemRng
-from penstock.node.data_directory import make_private, make_root
-from penstock.node.disk import DirectoryLock, DiskFiles
-from penstock.node.memory import MemoryFiles
-from penstock.node.runtime import Runtime
+from penstock.node.connections.addresses import Address, advertised_address
+from penstock.node.runtime.clock import SystemClock, SystemRng
+from penstock.node.runtime.data_directory import make_private, make_root
+from penstock.node.runtime.disk import DirectoryLock, DiskFiles
+from penstock.node.runtime.memory import MemoryFiles
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.workers import ThreadWorkers
 from penstock.node.settings import Settings
-from penstock.node.workers import ThreadWorkers
 
 logger = logging.getLogger("penstock.serve")
 
 _SPARE_FILES = 64
-"""Descriptors for everything but log files and connections: ports, the reserve, threads, what is open for a moment."""
+"""Descriptors for everything except log files and connections: listeners, the reserve, threads, temporary files."""
 
 _LOG_FILES_MIN = 16
 _DESCRIPTORS_PER_CONNECTION = 2
-"""Its socket, and the log file that is being sent to it."""
+"""The socket, and the log file being sent over it."""
 
 
 def serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError when it cannot start."""
+    """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError if it cannot start."""
     lock = _take_directory(settings) if settings.storage is Storage.DISK else None
     settings = fit_to_descriptors(settings, _raise_file_limit(settings))
     try:
@@ -75,7 +75,7 @@ def _take_directory(settings: Settings) -> DirectoryLock:
 
 
 def _raise_file_limit(settings: Settings) -> int:
-    """Room for log files and connections, as far as the system allows; returns how many descriptors there may be."""
+    """Raise the descriptor limit as far as needed and allowed; returns the available number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _descriptors_wanted(settings)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -90,10 +90,10 @@ def _descriptors_wanted(settings: Settings) -> int:
 
 
 def fit_to_descriptors(settings: Settings, allowed: int) -> Settings:
-    """The settings, with fewer connections and open log files if the system does not allow so many descriptors.
+    """Reduce connections and open log files to the number of descriptors that the system allows.
 
-    A third of what there is goes to log files, the rest to connections: without the limit the first thing to fail would
-    be a flush. Raises StartError if not even one connection is left.
+    A third goes to log files, the rest to connections: without this, the first thing to fail would be a flush. Raises
+    StartError if not even one connection is left.
     """
     wanted = _descriptors_wanted(settings)
     if allowed >= wanted:
@@ -107,8 +107,8 @@ def fit_to_descriptors(settings: Settings, allowed: int) -> Settings:
             f" {_SPARE_FILES + _LOG_FILES_MIN + _DESCRIPTORS_PER_CONNECTION}, better to {wanted}."
         )
     logger.warning(
-        "the system allows %d open files and %d are needed at the limits set: connections_max is lowered from %d to %d"
-        " and open_files_max from %d to %d; raise the limit (ulimit -n, LimitNOFILE=) to lift this",
+        "the system allows %d open files but the settings need %d: connections_max reduced from %d to %d and"
+        " open_files_max from %d to %d; raise the limit (ulimit -n, LimitNOFILE=) to avoid this",
         allowed,
         wanted,
         settings.connections_max,
@@ -130,7 +130,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         if settings.storage is Storage.MEMORY
         else DiskFiles(Path(settings.data_dir), settings.open_files_max)
     )
-    gc.disable()  # what recovery makes is there to stay; `_settle_memory` turns it on again
+    gc.disable()  # objects created by recovery stay alive; `_settle_memory` enables it again
     try:
         broker = await start_broker(settings, Runtime(SystemClock(), SystemRng(), files, workers))
     except BrokerError as error:
@@ -148,7 +148,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
     finally:
         is_clean = await broker.stop()
         workers.close()
-    logger.info("stopped clean" if is_clean else "stopped; the next start has to check the logs")
+    logger.info("stopped cleanly" if is_clean else "stopped; the next start must recover the logs")
     return 0
 
 
@@ -167,7 +167,7 @@ def _ready_info(settings: Settings, bound: dict[str, Address], advertised: Addre
 
 
 def _settle_memory() -> None:
-    """What start-up made lives as long as the process: the collector need not look at it again."""
+    """Exempt objects created during start from garbage collection: they live as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

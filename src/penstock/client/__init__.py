@@ -1,1 +1,1 @@
-"""What Python programs hold in their hands. Never imports the node."""
+"""Python clients: shared options, errors and values here; one folder per protocol stack. Never imports the node."""

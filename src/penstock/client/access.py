@@ -1,6 +1,6 @@
-"""How to reach a cluster: addresses, patience and security, read from Kafka's own option names. Never connects.
+"""Connection settings of a cluster: addresses, timeouts, SASL and TLS, parsed from Kafka client options. No I/O.
 
-Options are those of Kafka's clients without the `kafka.` in front. What is not known is refused with the nearest name.
+Option names have no `kafka.` prefix. `nearest` suggests a known name for an unknown one.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from penstock.client.errors import BadArgument
+from penstock.core.model import Address
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -40,24 +40,14 @@ OPTIONS = (
     "ssl.truststore.location",
     "ssl.truststore.type",
 )
-"""Every option that `read_access` understands."""
+"""All options that `read_access` reads."""
 
 _JAAS = re.compile(r"(username|password)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 
 
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who asks, and by which mechanism that is proven."""
+    """SASL mechanism, user name and password."""
 
     mechanism: str
     username: str
@@ -66,7 +56,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
-    """Files in PEM form, and whether the broker's name must be the one in its certificate."""
+    """TLS files in PEM format, and whether to verify the broker's host name."""
 
     ca_path: str | None = None
     certificate_path: str | None = None
@@ -75,23 +65,23 @@ class Encryption:
     checks_name: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """What the socket is wrapped in. Raises BadArgument when a file cannot be used."""
+        """The TLS context for a socket. Raises BadArgument if a file cannot be loaded."""
         try:
-            made = ssl.create_default_context(cafile=self.ca_path)
-            made.check_hostname = self.checks_name
+            context = ssl.create_default_context(cafile=self.ca_path)
+            context.check_hostname = self.checks_name
             if self.certificate_path is not None:
-                made.load_cert_chain(self.certificate_path, self.key_path, self.key_password)
+                context.load_cert_chain(self.certificate_path, self.key_path, self.key_password)
         except (OSError, ssl.SSLError) as error:
             named = ", ".join(one for one in (self.ca_path, self.certificate_path, self.key_path) if one)
             raise BadArgument(
-                f"the TLS files {named} cannot be used: {error}. They must be readable and in PEM form."
+                f"cannot load TLS files {named}: {error}. They must be readable and in PEM format."
             ) from error
-        return made
+        return context
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """All that is needed to open connections. Picklable, so that it can travel to where it is used."""
+    """Everything needed to open connections. Picklable, so that Spark can send it to its workers."""
 
     addresses: tuple[Address, ...]
     client_id: str = "penstock"
@@ -105,15 +95,15 @@ class Access:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses as they are written in options."""
+        """The addresses in the format of `bootstrap.servers`."""
         return ",".join(str(one) for one in self.addresses)
 
 
 def read_access(options: Mapping[str, str]) -> Access:
-    """An Access from Kafka's names; only those in OPTIONS are looked at. Raises BadArgument."""
+    """Parse Kafka client options; names not in OPTIONS are ignored. Raises BadArgument."""
     protocol = options.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        raise BadArgument(f"security.protocol is {protocol!r}; it is one of {', '.join(PROTOCOLS)}")
+        raise BadArgument(f"invalid security.protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
     return Access(
         addresses=read_addresses(options.get("bootstrap.servers", "")),
         client_id=options.get("client.id", "penstock"),
@@ -133,21 +123,21 @@ def read_addresses(text: str) -> tuple[Address, ...]:
     for part in text.split(","):
         host, colon, port = part.strip().rpartition(":")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise BadArgument(f"bootstrap.servers holds {part.strip()!r}, which is not of the form HOST:PORT")
+            raise BadArgument(f"invalid address {part.strip()!r} in bootstrap.servers: expected HOST:PORT")
         found.append(Address(host.strip("[]"), int(port)))
     return tuple(found)
 
 
 def whole_number(options: Mapping[str, str], name: str, default: int, least: int) -> int:
-    """A number of at least `least`. Raises BadArgument."""
+    """An integer option of at least `least`. Raises BadArgument."""
     text = str(options.get(name, default)).strip()
     if not re.fullmatch(r"-?\d{1,18}", text) or int(text) < least:
-        raise BadArgument(f"{name} is {text!r}; it must be a whole number of at least {least}")
+        raise BadArgument(f"invalid {name} {text!r}: expected an integer of at least {least}")
     return int(text)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` Did you mean …?`, or nothing when nothing is near."""
+    """` Did you mean …?` with the closest known name, or an empty string."""
     by_fold = {one.lower(): one for one in known}
     close = difflib.get_close_matches(word.lower(), list(by_fold), n=1, cutoff=0.6)
     return f" Did you mean {by_fold[close[0]]!r}?" if close else ""
@@ -156,14 +146,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def _read_credentials(options: Mapping[str, str]) -> Credentials:
     mechanism = options.get("sasl.mechanism", "PLAIN").upper()
     if mechanism not in MECHANISMS:
-        raise BadArgument(f"sasl.mechanism is {mechanism!r}; it is one of {', '.join(MECHANISMS)}")
-    given = dict(_JAAS.findall(options.get("sasl.jaas.config", "")))
-    username = options.get("sasl.username", given.get("username"))
-    password = options.get("sasl.password", given.get("password"))
+        raise BadArgument(f"invalid sasl.mechanism {mechanism!r}: expected one of {', '.join(MECHANISMS)}")
+    from_jaas = dict(_JAAS.findall(options.get("sasl.jaas.config", "")))
+    username = options.get("sasl.username", from_jaas.get("username"))
+    password = options.get("sasl.password", from_jaas.get("password"))
     if username is None or password is None:
         raise BadArgument(
-            "security.protocol asks for SASL, but there is no name and password: "
-            "set sasl.username and sasl.password, or both inside sasl.jaas.config"
+            "security.protocol requires SASL credentials: "
+            "set sasl.username and sasl.password, or both in sasl.jaas.config"
         )
     return Credentials(mechanism, username, password)
 
@@ -172,12 +162,12 @@ def _read_encryption(options: Mapping[str, str]) -> Encryption:
     for kind in ("ssl.truststore", "ssl.keystore"):
         form = options.get(f"{kind}.type", "PEM").upper()
         if form != "PEM" or options.get(f"{kind}.location", "").endswith((".jks", ".p12")):
-            raise BadArgument(f"{kind} must be of type PEM here; convert it with `openssl` or `keytool`")
+            raise BadArgument(f"{kind} must be of type PEM: convert it with `openssl` or `keytool`")
     keystore = options.get("ssl.keystore.location")
     algorithm = options.get("ssl.endpoint.identification.algorithm", "https")
     if algorithm not in ("https", "", "none"):
         raise BadArgument(
-            f"ssl.endpoint.identification.algorithm is {algorithm!r}; it is 'https', or empty for no check"
+            f"invalid ssl.endpoint.identification.algorithm {algorithm!r}: expected 'https', or empty for no check"
         )
     return Encryption(
         ca_path=options.get("ssl.ca.location", options.get("ssl.truststore.location")),

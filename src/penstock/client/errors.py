@@ -1,31 +1,31 @@
-"""What a client can be told, whatever protocol it speaks. Never carries an error of the library underneath.
+"""All exceptions that clients raise, for every protocol. librdkafka errors are translated and never exposed.
 
 ClientError(message, retriable, code)
-├ BadArgument           an option or argument that cannot be; told before anything is sent
-├ SerializationFailed   a value that its serializer cannot write or read
-├ NotInstalled          a package that only an extra installs
-├ IllegalState          a call at the wrong moment, such as one on a closed client
-├ Unreachable           nobody answers at the address                                  retriable
-├ TimedOut              no answer within the time given; it may have happened or not   retriable
-├ Pending               a transaction is open that is about to change what was asked    retriable
-├ DeliveryFailed        records that were handed over and are not in the log
-├ Aborted               the transaction did not happen; run it again                   retriable
-├ Fenced                another client has taken this one's place: end, or start anew
-└ Refused               the broker says no
-  ├ NotFound            there is no such topic, partition, group or subscription
-  ├ AlreadyThere        it exists already
-  ├ OffsetOutOfRange    the log does not have that offset, or has it no longer
-  ├ RecordsLost         records that were to be read are gone from the log
-  └ RecordsDamaged      bytes that arrived are not what was written
+├ BadArgument           an invalid option or argument; raised before anything is sent
+├ SerializationFailed   a key or value that its serializer cannot encode or decode
+├ NotInstalled          a package of an optional extra is missing
+├ IllegalState          a call in the wrong state, such as on a closed client
+├ Unreachable           no broker answers at the address                               retriable
+├ TimedOut              no response in time; the outcome is unknown                    retriable
+├ Pending               an open transaction may change the requested value             retriable
+├ DeliveryFailed        records that were sent but not acknowledged
+├ Aborted               the transaction was rolled back; run it again                  retriable
+├ Fenced                another client has taken over: exit or create a new client
+└ Refused               the broker rejected the request
+  ├ NotFound            no such topic, partition, group or subscription
+  ├ AlreadyThere        the object already exists
+  ├ OffsetOutOfRange    the offset is not, or no longer, in the log
+  ├ RecordsLost         records to be read are no longer in the log
+  └ RecordsDamaged      received records are corrupt
 """
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """Everything a client raises on purpose. `retriable` says whether the same call may succeed later.
+    """Base of all client exceptions. `retriable`: whether the same call may succeed later.
 
-    `code` is the broker's own name for what happened, where it gave one.
+    `code` is the broker's error code, if it sent one.
     """
 
     retriable = False
@@ -39,41 +39,41 @@ class ClientError(Exception):
 
 
 class BadArgument(ClientError, ValueError):
-    """An option or argument that cannot be. The message says what is wrong and what is allowed."""
+    """An invalid option or argument. The message names the allowed values."""
 
 
 class NotInstalled(ClientError, ImportError):
-    """A package that only an extra installs is not there. The message names the extra."""
+    """A package of an optional extra is not installed. The message names the extra."""
 
 
 class SerializationFailed(ClientError):
-    """A key or value that its serializer cannot write, or bytes that it cannot read."""
+    """A key or value that its serializer cannot encode, or bytes that it cannot decode."""
 
 
 class IllegalState(ClientError):
-    """A call at the wrong moment: on a closed client, or outside of the transaction that it needs."""
+    """A call in the wrong state: on a closed client, or outside a required transaction."""
 
 
 class Unreachable(ClientError):
-    """Nobody answers at the address."""
+    """No broker answers at the address."""
 
     retriable = True
 
 
 class TimedOut(ClientError):
-    """No answer within the time given. What was asked for may have happened or not."""
+    """No response in time. The request may or may not have taken effect."""
 
     retriable = True
 
 
 class Pending(ClientError):
-    """A transaction is open that is about to change what was asked for. Told to those only who do not wait for it."""
+    """An open transaction may change the requested value. Raised only for calls that do not wait for it."""
 
     retriable = True
 
 
 class DeliveryFailed(ClientError):
-    """Records that were handed over and did not arrive, as far as is known: `count` of them, for these reasons."""
+    """`count` records were sent but not acknowledged, for these `reasons`."""
 
     def __init__(
         self,
@@ -90,34 +90,34 @@ class DeliveryFailed(ClientError):
 
 
 class Aborted(ClientError):
-    """The transaction did not happen. Nothing of it is seen by anybody; it can be run again."""
+    """The transaction was rolled back. None of it is visible; it can be run again."""
 
     retriable = True
 
 
 class Fenced(ClientError):
-    """Another client has taken this one's place: end, or start anew."""
+    """Another client has taken over: exit or create a new client."""
 
 
 class Refused(ClientError):
-    """The broker says no, for a reason that stays unless something is changed."""
+    """The broker rejected the request; retrying it unchanged does not help."""
 
 
 class NotFound(Refused):
-    """There is no topic, partition, group or subscription of that name."""
+    """No topic, partition, group or subscription of that name exists."""
 
 
 class AlreadyThere(Refused):
-    """A thing of that name exists already."""
+    """An object of that name already exists."""
 
 
 class OffsetOutOfRange(Refused):
-    """The log does not have that offset, or has it no longer."""
+    """The offset is not, or no longer, in the log."""
 
 
 class RecordsLost(Refused):
-    """Records that were to be read are gone: the log was cut, or the topic made anew."""
+    """Records to be read are gone: retention deleted them, or the topic was recreated."""
 
 
 class RecordsDamaged(Refused):
-    """Bytes that arrived are not what was written: their checksum or their lengths do not fit."""
+    """Received records are corrupt: the checksum or a length does not match."""

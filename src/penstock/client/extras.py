@@ -1,4 +1,4 @@
-"""Packages that only an extra installs. One error for all that are missing; never imports one itself.
+"""Maps packages to the optional extras that install them, and reports a missing one. Imports none of them.
 
 with extras():
     import pyarrow
@@ -28,11 +28,11 @@ EXTRAS = {
     "pyiceberg": "spark",
     "pyspark": "spark",
 }
-"""Which extra brings an importable package; pandas brings numpy, pyspark py4j, grpc and google.protobuf."""
+"""The extra of each package, including dependencies such as numpy (pandas), py4j and grpc (pyspark)."""
 
 
 def not_installed(error: ModuleNotFoundError) -> NotInstalled | None:
-    """What to tell the user about an import that failed; None if no extra brings the package."""
+    """The error for a failed import; None if no extra provides the package."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(package)
     if extra is None:
@@ -42,11 +42,11 @@ def not_installed(error: ModuleNotFoundError) -> NotInstalled | None:
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """A block that imports from an extra. Raises NotInstalled."""
+    """Wraps imports from an extra. Raises NotInstalled."""
     try:
         yield
     except ModuleNotFoundError as error:
-        told = not_installed(error)
-        if told is None:
+        missing = not_installed(error)
+        if missing is None:
             raise
-        raise told from None
+        raise missing from None

@@ -1,7 +1,4 @@
-"""What goes through a client: records on their way in, their place in the log, messages on their way out.
-
-Never holds an object of the library underneath.
-"""
+"""Values that programs exchange with clients: records to write, their offsets, messages read. No librdkafka objects."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ Headers = Mapping[str, HeaderValue] | Iterable[tuple[str, HeaderValue]]
 
 
 class RecordFields(TypedDict, total=False):
-    """What a record can have besides its topic and value."""
+    """Optional fields of a record."""
 
     key: Any
     headers: Headers
@@ -25,7 +22,7 @@ class RecordFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record to be written. What it does not say, the producer or the broker decides."""
+    """One record to write. The producer or the broker fills in omitted fields."""
 
     topic: str
     value: Any
@@ -37,7 +34,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a record is in the log. Without an acknowledgement (`acks="none"`) nobody knows its offset."""
+    """Position of a written record. Its offset is unknown without acknowledgements (`acks="none"`)."""
 
     topic: str
     partition: int
@@ -47,7 +44,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One record of the log, as a consumer hands it out. Header names may repeat."""
+    """One record read by a consumer. Header names may repeat."""
 
     topic: str
     partition: int
@@ -59,19 +56,19 @@ class Message:
 
     @property
     def timestamp(self) -> datetime | None:
-        """When it was written, by the clock that the topic goes by."""
+        """The record's timestamp: create time or append time, per topic setting."""
         if self.timestamp_ms is None:
             return None
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
     def header(self, name: str) -> bytes | None:
-        """The last header of that name, None where there is none."""
+        """The last header of that name, or None."""
         return next((value for own, value in reversed(self.headers) if own == name), None)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """One position: the offset that is read or committed next."""
+class Position:
+    """An offset in a partition: the next one to read or commit."""
 
     topic: str
     partition: int

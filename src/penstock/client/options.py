@@ -1,7 +1,7 @@
-"""Options of the clients: one definition each, with default, bounds and meaning. Never talks to a broker.
+"""Client options: type, default, bounds and description of each, defined once.
 
-A client takes its options as keywords, typed by the class here; `resolve` checks what was given and fills in the rest.
-The tables in docs/clients.md derive from the same definitions.
+Clients take options as keywords, typed by the classes here; `resolve_options` validates them and fills in defaults.
+The tables in docs/client-options.md are generated from the same definitions.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal, TypedDict, TypeVar, Union, get_args,
 
 from penstock.client.access import nearest
 from penstock.client.errors import BadArgument
-from penstock.client.serializers import Serializer, SerializerWord
+from penstock.client.serializers import Serializer, SerializerName
 
 Acks = Literal["none", "leader", "all"]
 DeliverySemantics = Literal["at_most_once", "at_least_once", "exactly_once"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Partitioner = Callable[[str, bytes | None, int], int]
-"""Topic, key as bytes and number of partitions to the partition."""
+"""Maps topic, key bytes and partition count to a partition."""
 
 LibraryValue = str | int | float | bool
 RETRIES_MAX = 2**31 - 1
@@ -28,7 +28,7 @@ _BYTES_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What there is to know about one option besides its name and type. `least` and `most` bound numbers."""
+    """Default, description and numeric bounds of one option."""
 
     default: Any
     meaning: str
@@ -37,130 +37,125 @@ class Option:
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """What every client can be told."""
+    """Options of every client."""
 
     bootstrap: Annotated[
         str | None,
-        Option(None, "HOST:PORT, several with commas; else `PENSTOCK_BOOTSTRAP` or 127.0.0.1:9092"),
+        Option(None, "HOST:PORT, comma-separated; default `PENSTOCK_BOOTSTRAP`, then 127.0.0.1:9092"),
     ]
-    client_id: Annotated[str, Option("penstock-python", "the name that the broker logs")]
-    connect_s_max: Annotated[
-        float, Option(5.0, "how long to try to reach a broker before `Unreachable`", 0.1, 3600)
-    ]
-    request_s_max: Annotated[float, Option(15.0, "how long one call may take before `TimedOut`", 0.1, 3600)]
+    client_id: Annotated[str, Option("penstock-python", "client name in the broker's logs")]
+    connect_s_max: Annotated[float, Option(5.0, "connection timeout, then `Unreachable`", 0.1, 3600)]
+    request_s_max: Annotated[float, Option(15.0, "timeout of one call, then `TimedOut`", 0.1, 3600)]
     librdkafka: Annotated[
         Mapping[str, LibraryValue],
-        Option({}, "further settings of the library underneath, by their own names; they win"),
+        Option({}, "additional librdkafka settings; they override all others"),
     ]
 
 
 class ProducerOptions(ConnectionOptions, total=False):
-    """What a producer can be told."""
+    """Options of a producer."""
 
     delivery: Annotated[
         DeliverySemantics,
         Option(
             "at_least_once",
-            "`at_most_once` never repeats; `at_least_once` repeats until acknowledged, without making doubles "
-            "where `acks` is `all`; `exactly_once` writes in transactions",
+            "`at_most_once` never retries; `at_least_once` retries until acknowledged, without duplicates "
+            "if `acks` is `all`; `exactly_once` writes in transactions",
         ),
     ]
-    acks: Annotated[Acks, Option("all", "what a record waits for: nothing, the leader, all replicas in sync")]
-    key_serializer: Annotated[SerializerWord | Serializer, Option("binary", "how keys become bytes")]
-    value_serializer: Annotated[SerializerWord | Serializer, Option("binary", "how values become bytes")]
+    acks: Annotated[
+        Acks, Option("all", "acknowledgement to wait for: none, the leader, all in-sync replicas")
+    ]
+    key_serializer: Annotated[SerializerName | Serializer, Option("binary", "serializer of keys")]
+    value_serializer: Annotated[SerializerName | Serializer, Option("binary", "serializer of values")]
     partitioning: Annotated[
         Literal["key", "round_robin"] | Partitioner,
-        Option("key", "`key`, where equal keys meet in one partition; `round_robin`; or a function"),
+        Option("key", "`key` (equal keys share a partition), `round_robin`, or a function"),
     ]
-    linger_ms: Annotated[
-        float, Option(5.0, "how long a record may wait for others to share a batch with", 0, 900_000)
-    ]
-    batch_bytes_max: Annotated[int, Option(1_000_000, "how large a batch may grow", 1, _BYTES_MAX)]
-    batch_records_max: Annotated[int, Option(10_000, "how many records a batch may hold", 1, 1_000_000)]
-    compression: Annotated[Compression, Option("none", "how batches are compressed")]
-    retries: Annotated[int, Option(RETRIES_MAX, "how often a batch is sent again", 0, RETRIES_MAX)]
-    retry_backoff_ms: Annotated[int, Option(100, "how long to wait before the first repetition", 1, 300_000)]
+    linger_ms: Annotated[float, Option(5.0, "how long a record may wait for its batch to fill", 0, 900_000)]
+    batch_bytes_max: Annotated[int, Option(1_000_000, "maximum batch size", 1, _BYTES_MAX)]
+    batch_records_max: Annotated[int, Option(10_000, "maximum number of records in a batch", 1, 1_000_000)]
+    compression: Annotated[Compression, Option("none", "compression of batches")]
+    retries: Annotated[int, Option(RETRIES_MAX, "maximum number of retries of a batch", 0, RETRIES_MAX)]
+    retry_backoff_ms: Annotated[int, Option(100, "delay before the first retry", 1, 300_000)]
     delivery_s_max: Annotated[
-        float, Option(120.0, "after this a record that is not acknowledged has failed", 0.1, 86_400)
+        float, Option(120.0, "delivery timeout: a record not acknowledged by then has failed", 0.1, 86_400)
     ]
     queue_records_max: Annotated[
         int,
-        Option(100_000, "how many records may wait to be sent; `send` waits when it is full", 1, 10_000_000),
+        Option(100_000, "size of the send queue in records; `send` blocks when it is full", 1, 10_000_000),
     ]
-    queue_bytes_max: Annotated[
-        int, Option(256 * 1024 * 1024, "how many bytes may wait to be sent", 1024, 2**41)
-    ]
+    queue_bytes_max: Annotated[int, Option(256 * 1024 * 1024, "size of the send queue in bytes", 1024, 2**41)]
     transactional_id: Annotated[
-        str | None, Option(None, "who this producer is over restarts; `exactly_once` needs it")
+        str | None, Option(None, "identity of this producer across restarts; required for `exactly_once`")
     ]
     transaction_s_max: Annotated[
-        float, Option(60.0, "after this the broker ends a transaction that is still open", 1, 900)
+        float, Option(60.0, "transaction timeout: the broker aborts a transaction still open by then", 1, 900)
     ]
 
 
 class ConsumerOptions(ConnectionOptions, total=False):
-    """What a consumer can be told."""
+    """Options of a consumer."""
 
     group: Annotated[
         str | None,
-        Option(
-            None, "share the topics with the other members of this group; without one, read everything alone"
-        ),
+        Option(None, "consumer group that shares the partitions; without one, read all partitions"),
     ]
     delivery: Annotated[
         DeliverySemantics,
         Option(
             "at_least_once",
-            "`at_most_once` commits before a message is handed out, `at_least_once` afterwards; "
-            "`exactly_once` commits in a producer's transaction only",
+            "`at_most_once` commits before a message is returned, `at_least_once` after it is handled; "
+            "`exactly_once` commits only in a producer's transaction",
         ),
     ]
     commit: Annotated[
         Literal["auto", "manual"],
-        Option("auto", "`auto` takes a message as handled when the next one is asked for; or call `commit`"),
+        Option(
+            "auto", "`auto`: a message is handled when the next one is requested; `manual`: call `commit`"
+        ),
     ]
-    commit_interval_ms: Annotated[int, Option(1_000, "how often `auto` tells the broker", 1, 86_400_000)]
+    commit_interval_ms: Annotated[int, Option(1_000, "interval of `auto` commits", 1, 86_400_000)]
     reset: Annotated[
         Literal["earliest", "latest"] | int,
-        Option("earliest", "where to start if nothing is committed: `earliest`, `latest`, or an offset", 0),
+        Option("earliest", "start position without a committed offset: `earliest`, `latest` or an offset", 0),
     ]
-    key_serializer: Annotated[SerializerWord | Serializer, Option("binary", "how bytes become keys")]
-    value_serializer: Annotated[SerializerWord | Serializer, Option("binary", "how bytes become values")]
-    partitions: Annotated[
-        Sequence[int] | None, Option(None, "only these partitions; not together with `group`")
-    ]
-    until_end: Annotated[bool, Option(False, "iteration ends where every partition has been read to its end")]
+    key_serializer: Annotated[SerializerName | Serializer, Option("binary", "deserializer of keys")]
+    value_serializer: Annotated[SerializerName | Serializer, Option("binary", "deserializer of values")]
+    partitions: Annotated[Sequence[int] | None, Option(None, "read only these partitions; excludes `group`")]
+    until_end: Annotated[bool, Option(False, "stop iterating when all partitions are read to the end")]
     idle_s_max: Annotated[
-        float | None, Option(None, "iteration ends when nothing has come for so long", 0.01, 86_400)
+        float | None, Option(None, "stop iterating after this long without a message", 0.01, 86_400)
     ]
     read_ahead_records_max: Annotated[
         int,
         Option(
             100,
-            "how many messages are taken from the library at once, unless `batch` asks for more",
+            "messages taken from librdkafka at once, unless `batch` requests more",
             1,
             100_000,
         ),
     ]
     read_ahead_bytes_max: Annotated[
-        int, Option(64 * 1024 * 1024, "how much is fetched ahead; then fetching waits", 1024, _BYTES_MAX)
+        int, Option(64 * 1024 * 1024, "size of the prefetch buffer", 1024, _BYTES_MAX)
     ]
     session_ms: Annotated[
-        int, Option(45_000, "without a heartbeat for so long, a member has left its group", 1_000, 1_800_000)
+        int,
+        Option(
+            45_000, "session timeout: a member without a heartbeat for this long is removed", 1_000, 1_800_000
+        ),
     ]
     handling_s_max: Annotated[
-        float, Option(300.0, "a member that asks for nothing for so long has left its group", 1, 86_400)
+        float, Option(300.0, "a member that does not poll for this long is removed from its group", 1, 86_400)
     ]
-    instance_id: Annotated[
-        str | None, Option(None, "a name that lets a member come back without a rebalance")
-    ]
+    instance_id: Annotated[str | None, Option(None, "static member id: a restart does not cause a rebalance")]
 
 
 Options = TypeVar("Options", ConnectionOptions, ProducerOptions, ConsumerOptions)
 
 
 def definitions(kind: type[Any]) -> dict[str, tuple[Any, Option]]:
-    """Every option of a client: its type and what else there is to know."""
+    """All options of a client, with type and definition."""
     found = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         allowed, option = get_args(hint)
@@ -169,8 +164,8 @@ def definitions(kind: type[Any]) -> dict[str, tuple[Any, Option]]:
     return found
 
 
-def resolve(kind: type[Options], given: Mapping[str, Any], client: str) -> Options:
-    """All options of a client, given or default. Raises BadArgument for the first that cannot be."""
+def resolve_options(kind: type[Options], given: Mapping[str, Any], client: str) -> Options:
+    """Validate options and fill in defaults. Raises BadArgument for the first invalid one."""
     known = definitions(kind)
     for name, value in given.items():
         if name not in known:
@@ -182,18 +177,18 @@ def resolve(kind: type[Options], given: Mapping[str, Any], client: str) -> Optio
 
 
 def _guess(name: str, known: Mapping[str, object]) -> str:
-    return nearest(name, known) or f" It has: {', '.join(sorted(known))}."
+    return nearest(name, known) or f" Its options: {', '.join(sorted(known))}."
 
 
 def _check(client: str, name: str, value: object, hint: Any, option: Option) -> None:
     if not _allows(hint, value):
-        guess = nearest(value, _words(hint)) if isinstance(value, str) else ""
-        raise BadArgument(f"{client}: {name} cannot be {value!r}; it is {describe(hint)}.{guess}")
+        guess = nearest(value, _literals(hint)) if isinstance(value, str) else ""
+        raise BadArgument(f"{client}: invalid {name} {value!r}: expected {describe_type(hint)}.{guess}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if option.least is not None and value < option.least:
-            raise BadArgument(f"{client}: {name} cannot be {value}; the least is {option.least:.12g}.")
+            raise BadArgument(f"{client}: invalid {name} {value}: the minimum is {option.least:.12g}.")
         if option.most is not None and value > option.most:
-            raise BadArgument(f"{client}: {name} cannot be {value}; the most is {option.most:.12g}.")
+            raise BadArgument(f"{client}: invalid {name} {value}: the maximum is {option.most:.12g}.")
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
@@ -201,7 +196,7 @@ def _parts(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
-def _words(hint: Any) -> list[str]:
+def _literals(hint: Any) -> list[str]:
     return [word for part in _parts(hint) if get_origin(part) is Literal for word in get_args(part)]
 
 
@@ -228,8 +223,8 @@ def _allows_part(part: Any, value: object) -> bool:
     return isinstance(value, part)
 
 
-def describe(hint: Any) -> str:
-    """A type in words, as errors and the documentation show it."""
+def describe_type(hint: Any) -> str:
+    """A type as shown in errors and documentation."""
     return " or ".join(_describe_part(part) for part in _parts(hint))
 
 
@@ -239,11 +234,11 @@ def _describe_part(part: Any) -> str:
         return " or ".join(f"`{word}`" for word in get_args(part))
     if part is type(None):
         return "None"
-    names = {str: "text", int: "a whole number", float: "a number", bool: "True or False"}
+    names = {str: "a string", int: "an integer", float: "a number", bool: "True or False"}
     if part in names:
         return names[part]
     if origin is Mapping:
         return "a mapping of names to values"
     if origin is Sequence:
-        return "a list of numbers"
+        return "a list of integers"
     return "a Serializer" if part is Serializer else "a function"

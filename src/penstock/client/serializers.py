@@ -1,6 +1,6 @@
-"""What turns keys and values into bytes and back. Never sees a broker; a program may bring its own.
+"""Serializers for keys and values. Programs can supply their own.
 
-A serializer is anything with `encode` and `decode`. What they raise reaches the caller as SerializationFailed.
+A serializer is any object with `encode` and `decode`. Exceptions they raise become SerializationFailed.
 """
 
 from __future__ import annotations
@@ -12,29 +12,31 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from penstock.client.errors import BadArgument, SerializationFailed
 
-SerializerWord = Literal["binary", "string", "json"]
+SerializerName = Literal["binary", "string", "json"]
 
 
 @runtime_checkable
 class Serializer(Protocol):
-    """How one kind of value is written and read. None is never passed: a key or value that is absent stays absent."""
+    """Encodes and decodes one type of value. Never called with None: a null key or value stays null."""
 
     def encode(self, value: Any, topic: str) -> bytes:
-        """The bytes of a value."""
+        """Encode a value."""
 
     def decode(self, data: bytes, topic: str) -> Any:
-        """The value of bytes."""
+        """Decode a value."""
 
 
 class Binary:
-    """Bytes as they are. Text is written as UTF-8 and comes back as bytes."""
+    """Raw bytes. Text is encoded as UTF-8 and is returned as bytes."""
 
     def encode(self, value: Any, topic: str) -> bytes:
         if isinstance(value, str):
             return value.encode()
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
-        raise TypeError(f"bytes or text, not {type(value).__name__}; for others there are 'json' and Avro")
+        raise TypeError(
+            f"expected bytes or str, not {type(value).__name__}; use 'json' or Avro for other types"
+        )
 
     def decode(self, data: bytes, topic: str) -> bytes:
         return data
@@ -45,7 +47,7 @@ class String:
 
     def encode(self, value: Any, topic: str) -> bytes:
         if not isinstance(value, str):
-            raise TypeError(f"text, not {type(value).__name__}")
+            raise TypeError(f"expected str, not {type(value).__name__}")
         return value.encode()
 
     def decode(self, data: bytes, topic: str) -> str:
@@ -53,7 +55,7 @@ class String:
 
 
 class Json:
-    """JSON in UTF-8, without spaces. NaN and infinity are refused: no other reader would take them."""
+    """Compact JSON in UTF-8. NaN and infinity are rejected, because they are not valid JSON."""
 
     def encode(self, value: Any, topic: str) -> bytes:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -66,10 +68,10 @@ AvroSchema = str | Path | dict[str, Any] | list[Any]
 
 
 class Avro:
-    """Avro without a container: the bytes of one value and nothing else. Needs `pip install penstock[avro]`.
+    """Schemaless Avro: the encoded value without a container. Needs `pip install penstock[avro]`.
 
-    The schema is an object as in JSON, or the path of an .avsc file. Where values were written with another one,
-    `written_with` names that, and Avro's rules lead from it to `schema`.
+    The schema is a parsed JSON object or the path of an .avsc file. `written_with` is the writer's schema if it
+    differs; Avro schema resolution maps it to `schema`.
     """
 
     def __init__(self, schema: AvroSchema, written_with: AvroSchema | None = None) -> None:
@@ -90,7 +92,7 @@ class Avro:
         value = schemaless_reader(reader, self._written_with, self._schema)
         left = len(data) - reader.tell()
         if left:
-            raise ValueError(f"{left} bytes are left over: it was written with another schema")
+            raise ValueError(f"{left} trailing bytes: the value was written with another schema")
         return value
 
 
@@ -104,36 +106,36 @@ def _load(schema: AvroSchema) -> Any:
             return parse_schema(json.loads(Path(schema).read_text("utf-8")))
         return parse_schema(schema)
     except (SchemaParseException, UnknownType, OSError, ValueError, KeyError) as error:
-        raise BadArgument(f"The Avro schema {schema!r} cannot be used: {error}") from error
+        raise BadArgument(f"Invalid Avro schema {schema!r}: {error}") from error
 
 
-_WORDS: dict[str, type[Binary] | type[String] | type[Json]] = {
+_BUILT_IN: dict[str, type[Binary] | type[String] | type[Json]] = {
     "binary": Binary,
     "string": String,
     "json": Json,
 }
 
 
-def serializer(wanted: SerializerWord | Serializer) -> Serializer:
-    """The serializer of a word, or the object itself."""
-    return _WORDS[wanted]() if isinstance(wanted, str) else wanted
+def serializer(wanted: SerializerName | Serializer) -> Serializer:
+    """The built-in serializer of that name, or the object itself."""
+    return _BUILT_IN[wanted]() if isinstance(wanted, str) else wanted
 
 
 def encode(serializer: Serializer, value: Any, topic: str, about: str) -> bytes | None:
-    """The bytes of a key or value. Raises SerializationFailed, whatever the serializer raised."""
+    """Encode a key or value. Raises SerializationFailed for any exception of the serializer."""
     if value is None:
         return None
     try:
         return serializer.encode(value, topic)
     except Exception as error:
-        raise SerializationFailed(f"{about} cannot be written: {error}") from error
+        raise SerializationFailed(f"{about} cannot be encoded: {error}") from error
 
 
 def decode(serializer: Serializer, data: bytes | None, topic: str, about: str) -> Any:
-    """The value of bytes. Raises SerializationFailed, whatever the serializer raised."""
+    """Decode a key or value. Raises SerializationFailed for any exception of the serializer."""
     if data is None:
         return None
     try:
         return serializer.decode(data, topic)
     except Exception as error:
-        raise SerializationFailed(f"{about} cannot be read: {error}") from error
+        raise SerializationFailed(f"{about} cannot be decoded: {error}") from error

@@ -1,1 +1,1 @@
-"""The thought: records, log and machines. Never touches a clock, a socket, a file or a thread by itself."""
+"""Pure code: records, log and state machines. Never touches a clock, a socket, a file or a thread by itself."""

@@ -1,4 +1,4 @@
-"""Settings as DescribeConfigs shows them: value, source, and what the value would be otherwise. Lists no setting."""
+"""Settings as DescribeConfigs returns them: value, source and synonyms. Defines no setting."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 
 from penstock.core.setting import Kind, Setting
 
-Source = Literal["topic", "group", "client-metrics", "changed", "configured", "default"]
-"""Who gave a value: the resource itself, the broker by a change at run time or by its configuration, or nobody."""
+Source = Literal["topic", "group", "client-metrics", "logger", "broker", "changed", "configured", "default"]
+"""Where a value comes from: the resource, a dynamic broker or cluster setting, the configuration, or the default."""
 
 
 class Synonym(NamedTuple):
-    """One place that gives a value to a setting; the first one wins."""
+    """One source of a setting's value; the first synonym takes effect."""
 
     name: str
     value: str
@@ -20,20 +20,22 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting of a resource, or of the broker that it inherits from. No value: it is unset."""
+    """One setting of a resource, or the broker setting that it inherits from. A value of None means unset."""
 
     name: str
     value: str | None
     source: Source
-    type: Kind
+    type: Kind | None
+    """None for entries without a type, such as a logger's level."""
     doc: str
     synonyms: tuple[Synonym, ...]
+    is_read_only: bool = False
 
 
 def inherited_synonyms(
     definition: Setting, changed: Mapping[str, str], configured: Mapping[str, str]
 ) -> list[Synonym]:
-    """A node is configured with every value, so one that equals the default is nobody's choice."""
+    """A node is configured with every value, so a value that equals the default is reported as the default."""
     name, synonyms = definition.inherits, []
     if name in changed:
         synonyms.append(Synonym(name, changed[name], "changed"))
@@ -47,7 +49,7 @@ def inherited_synonyms(
 
 
 def entry_of(name: str, definition: Setting, synonyms: list[Synonym], otherwise: str | None) -> ConfigEntry:
-    """The entry whose value is the first synonym's; without any, `otherwise`."""
+    """The entry with the first synonym's value, or `otherwise` if there are no synonyms."""
     if not synonyms:
         return ConfigEntry(name, otherwise, "default", definition.kind, definition.doc, ())
     first = synonyms[0]

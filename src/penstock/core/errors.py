@@ -1,9 +1,9 @@
-"""The one error tree. Raise at the cause, with data; translate once, at the door. Nothing else is raised on purpose.
+"""The error tree. Raise at the cause, with data; translate once, at the door. No other error is raised deliberately.
 
 BrokerError
 ├ Refused   the caller must change something
-├ NotNow    try again, maybe elsewhere
-└ Damaged   bytes or disk are wrong: that partition goes offline, loudly
+├ NotNow    retry later, maybe on another broker
+└ Damaged   data or disk is damaged: the partition goes offline
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.core.limits import ERROR_CHARS_MAX
 
 
 class BrokerError(Exception):
-    """Everything that can go wrong on purpose. `retriable` says whether the same call may succeed later."""
+    """Base of all errors. `retriable` says whether the same call may succeed later."""
 
     retriable = False
 
@@ -25,37 +25,37 @@ class BrokerError(Exception):
 
 
 class Refused(BrokerError):
-    """The caller must change something before trying again."""
+    """The caller must change the request before retrying."""
 
 
 class NotNow(BrokerError):
-    """Nothing is wrong with the request; try again later, maybe elsewhere."""
+    """The request is valid; retry later, maybe on another broker."""
 
     retriable = True
 
 
 class Damaged(BrokerError):
-    """Bytes or the disk are wrong. The partition that owns them goes offline."""
+    """Data or disk is damaged. The partition that owns it goes offline."""
 
 
 class UnknownTopic(Refused):
-    """No topic or partition of that name or number."""
+    """There is no topic or partition with that name or number."""
 
 
 class UnknownTopicId(Refused):
-    """No topic with that id."""
+    """There is no topic with that id."""
 
 
 class TopicExists(Refused):
-    """A topic of that name is there already."""
+    """A topic with that name already exists."""
 
 
 class InvalidTopic(Refused):
-    """The name breaks the rules for topic names, or names an internal topic."""
+    """The topic name is invalid or reserved for an internal topic."""
 
 
 class InvalidPartitions(Refused):
-    """The number of partitions asked for cannot be."""
+    """The requested number of partitions is not allowed."""
 
 
 class InvalidReplication(Refused):
@@ -63,27 +63,27 @@ class InvalidReplication(Refused):
 
 
 class InvalidAssignment(Refused):
-    """The replicas named for partitions are not ones that this cluster can give them."""
+    """The requested replica assignment is not possible in this cluster."""
 
 
 class InvalidConfig(Refused):
-    """An unknown setting, or a value that the setting does not allow."""
+    """Unknown setting, or a value that the setting does not allow."""
 
 
 class AgainstPolicy(Refused):
-    """The settings of the topic rule this out."""
+    """The topic's settings do not allow this."""
 
 
 class InvalidRequest(Refused):
-    """The request contradicts itself or asks for something that cannot be."""
+    """The request is inconsistent or asks for something impossible."""
 
 
 class Malformed(Refused):
-    """Bytes that do not follow the protocol. The connection that sent them cannot be trusted further."""
+    """The bytes violate the protocol. The connection must be closed."""
 
 
 class ForeignProtocol(Refused):
-    """The client speaks another protocol than this port. `answer` tells it so in its own protocol; it may be empty."""
+    """The client speaks another protocol than this port. `answer` is the response in its protocol; it may be empty."""
 
     def __init__(self, message: str, answer: bytes = b"") -> None:
         super().__init__(message)
@@ -91,15 +91,15 @@ class ForeignProtocol(Refused):
 
 
 class UnsupportedVersion(Refused):
-    """An API or version that this broker does not speak."""
+    """This broker does not support the API or its version."""
 
 
 class TooLarge(Refused):
-    """A message or request is over its limit."""
+    """A message or request exceeds its size limit."""
 
 
 class InvalidRecord(Refused):
-    """A record breaks the rules of its topic. `indexes` names the records inside the batch, if known."""
+    """A record violates its topic's rules. `indexes` lists the invalid records of the batch, if known."""
 
     def __init__(self, message: str, indexes: tuple[int, ...] = ()) -> None:
         super().__init__(message)
@@ -107,7 +107,7 @@ class InvalidRecord(Refused):
 
 
 class InvalidTimestamp(Refused):
-    """A record's timestamp lies outside what its topic allows. `indexes` as in InvalidRecord."""
+    """A record's timestamp is outside its topic's limits. `indexes` as in InvalidRecord."""
 
     def __init__(self, message: str, indexes: tuple[int, ...] = ()) -> None:
         super().__init__(message)
@@ -115,15 +115,15 @@ class InvalidTimestamp(Refused):
 
 
 class UnsupportedCompression(Refused):
-    """The compression of a batch is not known here."""
+    """The batch's compression codec is not supported."""
 
 
 class OffsetOutOfRange(Refused):
-    """The offset lies before the first or after the last record of the partition."""
+    """The offset is before the start or after the end of the partition."""
 
 
 class Fenced(Refused):
-    """The caller speaks for an older epoch than the one known here."""
+    """The caller's epoch is older than the current one."""
 
 
 class OutOfOrder(Refused):
@@ -131,31 +131,31 @@ class OutOfOrder(Refused):
 
 
 class StaleProducer(Refused):
-    """A newer epoch of this producer id has written already."""
+    """A producer with a newer epoch of this producer id has already written."""
 
 
 class UnknownProducer(Refused):
-    """Nothing is known of this producer id although its sequence says it wrote before."""
+    """The producer id is unknown, although its sequence number says that it wrote before."""
 
 
 class FencedProducer(Refused):
-    """A newer producer has taken over this transactional id, or its transaction took too long."""
+    """A newer producer uses this transactional id, or its transaction timed out."""
 
 
 class WrongProducer(Refused):
-    """The producer id is not the one that this transactional id stands for."""
+    """The producer id does not belong to this transactional id."""
 
 
 class InvalidTransactionState(Refused):
-    """The transaction is not in a state in which this can be done."""
+    """The transaction's current state does not allow this."""
 
 
 class TransactionAbortable(Refused):
-    """The transaction cannot go on; its producer may abort it and start another."""
+    """The transaction cannot continue; the producer must abort it and may start another."""
 
 
 class InvalidTransactionTimeout(Refused):
-    """A transaction may not take as long as the producer wants."""
+    """The requested transaction timeout exceeds the broker's limit."""
 
 
 class UnknownTransaction(Refused):
@@ -163,67 +163,91 @@ class UnknownTransaction(Refused):
 
 
 class NoTransactionalId(Refused):
-    """Records of a transaction came without the transactional id that they belong to."""
+    """A transactional batch was produced without a transactional id."""
 
 
 class StaleCoordinator(Refused):
-    """A later transaction coordinator has written already."""
+    """A transaction coordinator with a newer epoch has already written."""
 
 
 class Forbidden(Refused):
-    """The caller may not do this."""
+    """The caller lacks a permission; subclasses name the resource type."""
+
+
+class TopicForbidden(Forbidden):
+    """The caller lacks a permission for this topic."""
+
+
+class GroupForbidden(Forbidden):
+    """The caller lacks a permission for this group or subscription."""
+
+
+class ClusterForbidden(Forbidden):
+    """The caller lacks a permission for the cluster as a whole."""
+
+
+class TransactionalIdForbidden(Forbidden):
+    """The caller lacks a permission for this transactional id."""
+
+
+class UnknownBroker(Refused):
+    """No broker with that id is registered."""
+
+
+class SecurityDisabled(Refused):
+    """The call needs an authorizer, and none is configured."""
 
 
 class IllegalMove(Refused):
-    """A state machine has no such transition from where it stands."""
+    """A state machine has no such transition from its current state."""
 
 
 class InvalidGroup(Refused):
-    """A group id that cannot be, such as an empty one."""
+    """The group id is invalid, for example empty."""
 
 
 class UnknownGroup(Refused):
-    """There is no group of that id, or it is of another kind."""
+    """There is no group with that id, or it is of another type."""
 
 
 class UnknownMember(Refused):
-    """The group has no such member; it has to join again as a new one."""
+    """The group has no such member; the client must rejoin as a new member."""
 
 
 class StaleGeneration(Refused):
-    """The member speaks for another generation of its group than the present one."""
+    """The member's generation is not the group's current generation."""
 
 
 class FencedInstance(Refused):
-    """Another member has taken over this static member's name."""
+    """Another member has taken over this static member's instance id."""
 
 
 class FencedMember(Refused):
-    """The member speaks for an epoch that it is not in; it has to give everything up and join again."""
+    """The member's epoch is invalid; it must revoke all partitions and rejoin."""
 
 
 class StaleMember(Refused):
-    """The member's epoch has moved on meanwhile; it finds the new one in the answer to its next heartbeat."""
+    """The member's epoch is stale; its next heartbeat returns the new one."""
 
 
 class UnreleasedInstance(Refused):
-    """The static member of this name has not left yet."""
+    """The static member with this instance id has not left yet."""
 
 
 class UnknownAssignor(Refused):
-    """No assignor of that name on this broker."""
+    """This broker has no assignor with that name."""
 
 
 class InvalidRegex(Refused):
-    """A regular expression that does not follow the syntax, or is too large."""
+    """The regular expression is invalid or too large."""
 
 
 class NotHeld(Refused):
-    """The message is not, or no longer, with this member: its time was up, or it was settled before."""
+    """The member does not hold the message: its acknowledgement deadline passed, or it was settled before."""
 
 
 class MemberIdRequired(Refused):
-    """The member has been given an id and is to join again with it."""
+    """The member was assigned an id and must rejoin with it."""
 
     def __init__(self, member_id: str) -> None:
         super().__init__(f"join again as {member_id!r}")
@@ -231,39 +255,39 @@ class MemberIdRequired(Refused):
 
 
 class InconsistentProtocol(Refused):
-    """The member has no protocol in common with its group, or states another than the chosen one."""
+    """The member shares no protocol with its group, or names another than the selected one."""
 
 
 class InvalidSession(Refused):
-    """A session timeout outside of what this broker allows."""
+    """The session timeout is outside the broker's limits."""
 
 
 class GroupFull(Refused):
-    """The group has as many members as it may have."""
+    """The group has reached its maximum number of members."""
 
 
 class GroupNotEmpty(Refused):
-    """The group has members, so it cannot be removed or changed from outside."""
+    """The group has active members, so it cannot be deleted or changed by an administrator."""
 
 
 class GroupSubscribed(Refused):
-    """A member of the group reads this topic, so its offsets cannot be removed."""
+    """A member is subscribed to this topic, so its offsets cannot be deleted."""
 
 
 class MetadataTooLarge(Refused):
-    """The text that goes with a committed offset is over its limit."""
+    """The metadata of a committed offset exceeds its size limit."""
 
 
 class NotLeader(NotNow):
-    """This node does not lead that partition."""
+    """This broker does not lead the partition."""
 
 
 class UnknownEpoch(NotNow):
-    """The caller knows a newer epoch than this node does."""
+    """The caller's epoch is newer than this broker's."""
 
 
 class Loading(NotNow):
-    """The state needed to answer is still being read."""
+    """The coordinator is still loading its state."""
 
 
 class Throttled(NotNow):
@@ -271,67 +295,67 @@ class Throttled(NotNow):
 
 
 class TimedOut(NotNow):
-    """It did not happen within the time that the caller gave."""
+    """The operation did not complete within the caller's timeout."""
 
 
 class NotEnoughReplicas(NotNow):
-    """Fewer replicas are in sync than the topic demands."""
+    """Fewer replicas are in sync than the topic requires."""
 
 
 class CoordinatorUnavailable(NotNow):
-    """What keeps groups is not there yet; ask again who coordinates."""
+    """The coordinator is not available yet; look it up again."""
 
 
 class NotCoordinator(NotNow):
-    """This node no longer coordinates that group; ask again who does."""
+    """This broker does not coordinate the group; look up the coordinator again."""
 
 
 class Rebalancing(NotNow):
-    """The group is agreeing on a new assignment; the member has to join again."""
+    """The group is rebalancing; the member must rejoin."""
 
 
 class TransactionBusy(NotNow):
-    """The transaction before is still being completed."""
+    """The previous transaction is still being completed."""
 
 
 class UnstableOffset(NotNow):
-    """A transaction that is still open is about to change this committed offset."""
+    """An open transaction has a pending commit for this offset."""
 
 
 class CorruptBatch(Damaged):
-    """A batch whose bytes contradict its checksum or header."""
+    """The batch does not match its checksum or header."""
 
 
 class TornSegment(Damaged):
-    """A file of the log is missing, short or inconsistent where it must not be."""
+    """A file of the log is missing, truncated or inconsistent."""
 
 
 class DiskFull(Damaged):
-    """No space is left. Nothing was written; writing works again as soon as there is space."""
+    """No space left on the disk. Nothing was written; writes succeed again once there is space."""
 
     retriable = True
 
 
 class DiskFailed(Damaged):
-    """The disk refused a read, a write or a flush: read-only, gone, or broken."""
+    """A read, write or flush failed: the disk is read-only, detached or broken."""
 
 
 class OutOfDescriptors(NotNow):
-    """A file could not be opened because the process or the system has no descriptor left. Nothing was lost."""
+    """A file could not be opened: the process or the system is out of file descriptors. No data was lost."""
 
 
 class Offline(Damaged):
-    """The partition was taken offline by an earlier failure; restart the broker after repairing it."""
+    """The partition is offline after an earlier failure; repair it, then restart the broker."""
 
 
-def words_of(error: BrokerError) -> str:
-    """The error in words, short enough for every version of every response."""
+def message_of(error: BrokerError) -> str:
+    """The error message, truncated to fit every version of every response."""
     words = str(error)
     return words if len(words) <= ERROR_CHARS_MAX else f"{words[:ERROR_CHARS_MAX]}…"
 
 
 def leaves(root: type[BrokerError] = BrokerError) -> Iterator[type[BrokerError]]:
-    """Every error that can actually be raised: the classes without subclasses."""
+    """The concrete error classes: those without subclasses."""
     children = root.__subclasses__()
     if not children:
         yield root

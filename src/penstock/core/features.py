@@ -1,4 +1,4 @@
-"""Kafka's feature levels that hold here: which there are, which can be chosen, which moves are allowed. Stores none."""
+"""Kafka's feature levels: the supported ones, their ranges and the allowed updates. The catalog stores the levels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ METADATA_VERSION = "metadata.version"
 
 
 class Levels(NamedTuple):
-    """The levels of one feature that can be chosen."""
+    """The supported level range of one feature."""
 
     low: int
     high: int
 
 
 class Move(IntEnum):
-    """In which direction a level may go; the numbers are Kafka's."""
+    """The direction in which an update may change a level; numbers as in Kafka."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -29,7 +29,7 @@ class Move(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """One change asked for. `move` is what the client sent, valid or not."""
+    """One requested update. `move` is what the client sent, valid or not."""
 
     name: str
     level: int
@@ -41,12 +41,12 @@ FEATURES: dict[str, Levels] = {
     METADATA_VERSION: Levels(30, 30),
     TRANSACTION_VERSION: Levels(0, 2),
 }
-"""Groups of the consumer protocol are always served; the calls are those of Kafka 4.3. Features that are not served
-(share groups, streams groups, eligible leader replicas) are not named, so no client relies on them."""
+"""Consumer-protocol groups are always enabled, with the APIs of Kafka 4.3. Unsupported features (share groups, streams
+groups, eligible leader replicas) are not listed, so that no client relies on them."""
 
 
 def check_update(update: FeatureUpdate, levels: Mapping[str, int], node_id: int) -> None:
-    """Refuse a change that Kafka would refuse, in its words."""
+    """Reject an update that Kafka would reject, with Kafka's message."""
     reason = _reason(update, levels.get(update.name, 0), node_id)
     if reason is not None:
         raise InvalidConfig(

@@ -1,6 +1,6 @@
-"""Kafka's topic settings without an effect here, accepted and described so that tools and mirrors work unchanged.
+"""Kafka's topic settings that have no effect, accepted and described so that tools and mirrors work unchanged.
 
-A value that would change what the topic promises (tiered storage) is refused with the reason.
+A value that would change the topic's guarantees (tiered storage) is rejected with the reason.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from penstock.core.setting import INT32_MAX, INT64_MAX, Kind, Setting, flag, number
 
 _AS_RETENTION = -2
-"""What local retention says when it follows the topic's own retention."""
+"""The value with which local retention follows the topic's retention."""
 
 _REPLICA = re.compile(r"\s*[0-9]{1,10}:[0-9]{1,10}\s*")
 
@@ -25,7 +25,7 @@ def _replicas(name: str, doc: str) -> Setting:
         pairs = text.split(",")
         return ",".join(pair.strip() for pair in pairs) if all(map(_REPLICA.fullmatch, pairs)) else None
 
-    allowed = "'*' or a list of partition:broker with commas between them"
+    allowed = "'*' or comma-separated partition:broker pairs"
     return Setting(name, "", Kind.LIST, "", allowed, doc, canonical)
 
 
@@ -76,20 +76,20 @@ INERT_SETTINGS: tuple[Setting, ...] = (
         "local.retention.bytes",
         "log.local.retention.bytes",
         _AS_RETENTION,
-        "No effect: there is no tiered storage, retention.bytes alone counts.",
+        "No effect: there is no tiered storage, only retention.bytes applies.",
     ),
     _long_as_retention(
         "local.retention.ms",
         "log.local.retention.ms",
         _AS_RETENTION,
-        "No effect: there is no tiered storage, retention.ms alone counts.",
+        "No effect: there is no tiered storage, only retention.ms applies.",
     ),
     flag("preallocate", "log.preallocate", "No effect: segments grow as they are written."),
     flag("remote.log.copy.disable", "", "No effect: there is no tiered storage to copy to."),
     flag("remote.log.delete.on.disable", "", "No effect: there is no tiered storage to delete from."),
     _only_false(
         "remote.storage.enable",
-        "there is no tiered storage here, so no topic can be kept in it",
+        "tiered storage is not supported",
         "Always false: there is no tiered storage.",
     ),
     number(Kind.INT, 4, INT32_MAX)(

@@ -1,4 +1,4 @@
-"""The vocabulary that every room shares. Holds values only, no behaviour beyond their own validity."""
+"""Value types shared by all packages. They validate themselves and have no other behaviour."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ NO_TIMESTAMP = -1
 NO_PRODUCER = -1
 NO_EPOCH = -1
 
+TopicRef = str | bytes
+"""A topic by its name or by its id."""
+
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class Durability(StrEnum):
-    """When a record counts as kept: after fdatasync, flushed at intervals, or handed to the operating system."""
+    """When a record counts as persisted: after fdatasync, after an interval flush, or once the OS has it."""
 
     FSYNC = "fsync"
     INTERVAL = "interval"
@@ -25,7 +28,7 @@ class Durability(StrEnum):
 
 
 class Storage(StrEnum):
-    """Where the log lives."""
+    """Where the log is stored."""
 
     DISK = "disk"
     MEMORY = "memory"
@@ -46,6 +49,13 @@ class Acks(IntEnum):
     ALL = -1
 
 
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
 class Header(NamedTuple):
     """One header of a record. Names may repeat."""
 
@@ -54,7 +64,7 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as its reader sees it."""
+    """One record as a consumer reads it."""
 
     offset: int
     timestamp_ms: int
@@ -64,7 +74,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """One record as its writer hands it in; the log gives it its offset."""
+    """One record as a producer submits it; the log assigns the offset."""
 
     key: bytes | None
     value: bytes | None
@@ -72,16 +82,24 @@ class NewRecord(NamedTuple):
     timestamp_ms: int = NO_TIMESTAMP
 
 
+class Address(NamedTuple):
+    """A host and a port as clients use them."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
 def check_topic_name(name: str) -> str:
-    """Kafka's rules for topic names; returns the name or raises InvalidTopic saying which rule it breaks."""
+    """Validates a topic name by Kafka's rules. InvalidTopic names the rule that it breaks."""
     if not name:
         raise InvalidTopic("a topic name cannot be empty")
     if name in (".", ".."):
-        raise InvalidTopic(f"{name!r} is not a topic name")
+        raise InvalidTopic(f"{name!r} is not a valid topic name")
     if len(name) > TOPIC_NAME_CHARS_MAX:
-        raise InvalidTopic(
-            f"a topic name has at most {TOPIC_NAME_CHARS_MAX} characters, this one has {len(name)}"
-        )
+        raise InvalidTopic(f"a topic name has at most {TOPIC_NAME_CHARS_MAX} characters, got {len(name)}")
     if not _TOPIC_NAME.fullmatch(name):
-        raise InvalidTopic(f"{name!r}: a topic name may hold only ASCII letters, digits, '.', '_' and '-'")
+        raise InvalidTopic(f"{name!r}: a topic name may contain only ASCII letters, digits, '.', '_' and '-'")
     return name

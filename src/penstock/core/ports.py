@@ -1,4 +1,4 @@
-"""The doors out of the core: files, time and chance as small protocols. Implemented by `node` and by the simulator."""
+"""Ports of the core: files, time and randomness as small protocols. Implemented by `node` and by the simulator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class File(Protocol):
-    """One open file that only grows or is cut. Positions are bytes from its start. Never seeks."""
+    """One open append-only file that can be truncated. Positions are bytes from its start."""
 
     @property
     def path(self) -> str: ...
@@ -15,7 +15,7 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def append(self, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
-        """Write all buffers at the end, as one. Raises DiskFailed; then nothing after the old end counts."""
+        """Append all buffers in one write. After DiskFailed, ignore everything past the old end."""
 
     def read(self, position: int, length: int) -> bytes:
         """Up to `length` bytes from `position`; fewer only at the end of the file."""
@@ -29,7 +29,7 @@ class File(Protocol):
         """A descriptor fit for sendfile, or None when there is none (memory, simulation)."""
 
     def pin(self) -> None:
-        """Keep the content readable even if the file is removed meanwhile, until as many `unpin`s."""
+        """Keep the content readable, even if the file is removed, until the matching number of `unpin` calls."""
 
     def unpin(self) -> None: ...
 
@@ -37,16 +37,16 @@ class File(Protocol):
 
 
 class Files(Protocol):
-    """A tree of files under one root.
+    """A directory tree under one root.
 
     Paths are relative, with `/` between parts. Directories end up durable only by `sync_dir`.
     """
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and appending. Raises TornSegment if it is not there and `create` is false."""
+        """Open for reading and appending. Raises TornSegment if the file does not exist and `create` is false."""
 
     def names(self, directory: str) -> list[str]:
-        """Sorted names inside a directory; empty when there is no such directory."""
+        """Sorted names inside a directory; empty if the directory does not exist."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -54,42 +54,42 @@ class Files(Protocol):
         """Bytes in the file without opening it."""
 
     def make_dir(self, path: str) -> None:
-        """Create it with its parents; no complaint when it is there. Does not sync."""
+        """Create the directory and its parents, unless it exists. Does not sync."""
 
     def rename(self, source: str, target: str) -> None:
         """Atomically replace `target`. Does not sync the directory."""
 
     def remove(self, path: str) -> None:
-        """Remove a file; no complaint when it is gone."""
+        """Remove a file, if it exists."""
 
     def remove_dir(self, path: str) -> None:
-        """Remove a directory and all below it; no complaint when it is gone."""
+        """Remove a directory tree, if it exists."""
 
     def space(self) -> tuple[int, int]:
-        """Bytes in all and bytes free where the tree lies; -1 where that means nothing."""
+        """Total and free bytes of the file system; -1 where this is not applicable."""
 
     def sync_dir(self, path: str) -> None:
         """Make the names inside the directory durable. Raises DiskFailed. May run in a worker thread."""
 
     def read_whole(self, path: str) -> bytes | None:
-        """The whole content, or None when there is no such file."""
+        """The file's content, or None if it does not exist."""
 
     def write_whole(self, path: str, content: bytes, *, sync: bool = True) -> None:
-        """Replace the file so that a crash leaves the old or the new content: temporary, sync, rename, sync_dir.
+        """Replace the file atomically: temporary file, sync, rename, sync_dir. A crash leaves old or new content.
 
         Without `sync` nothing blocks on the disk; a power loss may then leave old, new or torn content.
         """
 
 
 class Clock(Protocol):
-    """What time it is."""
+    """Source of time."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since 1970."""
 
 
 class Rng(Protocol):
-    """Chance."""
+    """Source of randomness."""
 
     def bytes(self, count: int) -> bytes: ...
 

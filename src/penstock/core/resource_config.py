@@ -1,7 +1,7 @@
-"""Settings of consumer groups and of client metrics subscriptions, defined once. Never stores a value.
+"""Definitions of the settings of consumer groups and client metrics subscriptions. Stores no value.
 
-Of a group, the session timeout and the heartbeat interval of the consumer protocol have an effect. The others are
-Kafka's, for protocols that are not served here: they are validated as Kafka does, stored and described.
+Of a group's settings, session timeout and heartbeat interval of the consumer protocol have an effect. The others belong
+to protocols that are not supported: they are validated as in Kafka, stored and described.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ HEARTBEAT_MS = "consumer.heartbeat.interval.ms"
 
 
 class ResourceKind(StrEnum):
-    """What has settings of its own besides topics and brokers."""
+    """Resources with settings, besides topics and brokers."""
 
     GROUP = "group"
     CLIENT_METRICS = "client-metrics"
 
 
 def validate_resource(kind: ResourceKind, name: str, value: str) -> str:
-    """The canonical form of a value. InvalidConfig for a group; for client metrics InvalidRequest, as Kafka answers."""
+    """The canonical form of a value. InvalidConfig for groups, InvalidRequest for client metrics, as in Kafka."""
     definition = resource_setting(kind, name)
     try:
         return canonical_value(definition, name, value)
@@ -44,7 +44,7 @@ def validate_resource(kind: ResourceKind, name: str, value: str) -> str:
 
 
 def resource_setting(kind: ResourceKind, name: str) -> Setting:
-    """The definition of a setting by its name."""
+    """The definition of a setting by name."""
     try:
         return find_setting(RESOURCE_SETTINGS[kind], name, _OWNERS[kind])
     except InvalidConfig as error:
@@ -56,7 +56,8 @@ def _refused(kind: ResourceKind, error: InvalidConfig) -> BrokerError:
 
 
 def check_group(overrides: Mapping[str, str], configured: Mapping[str, str]) -> None:
-    """Refuse values outside of the broker's bounds, which reach as far as its own value, and a heartbeat too rare."""
+    """Reject values outside the broker's bounds, which include its own value, and a heartbeat interval that is not
+    below the session timeout."""
     for name, (low, high) in GROUP_BOUNDS.items():
         if name in overrides:
             own = int(configured.get(GROUP_SETTINGS[name].inherits, GROUP_SETTINGS[name].default))
@@ -75,14 +76,14 @@ def check_group(overrides: Mapping[str, str], configured: Mapping[str, str]) -> 
 
 
 def effective(definition: Setting, overrides: Mapping[str, str], configured: Mapping[str, str]) -> str:
-    """The value that counts: the resource's own, or the broker's, or the default."""
+    """The effective value: the resource's override, else the broker's value, else the default."""
     return overrides.get(definition.name) or configured.get(definition.inherits, definition.default)
 
 
 def describe_resource(
     kind: ResourceKind, overrides: Mapping[str, str], configured: Mapping[str, str]
 ) -> list[ConfigEntry]:
-    """Every setting of a resource, whether or not it has one of its own; sorted by name."""
+    """Every setting of a resource, overridden or not, sorted by name."""
     entries = []
     for name, definition in sorted(RESOURCE_SETTINGS[kind].items()):
         synonyms = inherited_synonyms(definition, {}, configured)
@@ -104,12 +105,12 @@ def _reset(name: str, doc: str) -> Setting:
 
 
 def _texts(name: str, doc: str) -> Setting:
-    return Setting(name, "", Kind.LIST, "", "a list with commas between its items", doc, lambda text: text)
+    return Setting(name, "", Kind.LIST, "", "a comma-separated list", doc, lambda text: text)
 
 
 _int = number(Kind.INT, 0, INT32_MAX)
-_SHARE = "No effect: share groups are not served."
-_STREAMS = "No effect: streams groups are not served."
+_SHARE = "No effect: share groups are not supported."
+_STREAMS = "No effect: streams groups are not supported."
 _METRICS = "No effect: client metrics are not collected."
 
 GROUP_BOUNDS = {
@@ -127,7 +128,7 @@ GROUP_BOUNDS = {
     "streams.assignment.interval.ms": (0, 15_000),
     "streams.num.standby.replicas": (0, 2),
 }
-"""Kafka's bounds. Those of the consumer protocol give way to a broker that is configured outside of them."""
+"""Kafka's bounds. Those of the consumer protocol extend to the broker's configured value."""
 
 _GROUP = (
     _int(SESSION_MS, "group.consumer.session.timeout.ms", 45_000, "How long a member may be silent."),

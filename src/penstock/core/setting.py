@@ -1,4 +1,4 @@
-"""What a setting is: name, type, default, bounds, meaning, how a value is checked. Lists none and stores no value."""
+"""The definition of a setting: name, type, default, bounds, documentation, validation. Stores no value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-
 
 
 class Kind(StrEnum):
-    """The type of a value, by the names that Kafka's clients know."""
+    """The type of a value, by Kafka's names."""
 
     BOOLEAN = "boolean"
     STRING = "string"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 class Coarse(NamedTuple):
-    """The broker setting in a coarser unit that gives the default: the finer one is unset then, as in Kafka."""
+    """The broker setting in a coarser unit that provides the default; the finer setting is then unset, as in Kafka."""
 
     name: str
     value: str
@@ -40,11 +40,11 @@ class Coarse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `canonical` turns what a client wrote into the one way to write it, or None."""
+    """One setting. `canonical` returns the canonical form of a client's value, or None if it is invalid."""
 
     name: str
     inherits: str
-    """The broker setting that gives the value where this one has none; empty: there is no such setting."""
+    """The broker setting that this one inherits from; empty if there is none."""
     kind: Kind
     default: str
     allowed: str
@@ -54,7 +54,7 @@ class Setting:
 
 
 def find_setting(table: Mapping[str, Setting], name: str, whose: str) -> Setting:
-    """The definition by its name; InvalidConfig names a similar one if there is one."""
+    """The definition by name. InvalidConfig suggests a similar name."""
     definition = table.get(name)
     if definition is None:
         near = difflib.get_close_matches(name[:_SHOWN_CHARS_MAX], table, n=1, cutoff=0.75)
@@ -64,7 +64,7 @@ def find_setting(table: Mapping[str, Setting], name: str, whose: str) -> Setting
 
 
 def canonical_value(definition: Setting, name: str, value: str) -> str:
-    """The one way to write the value; InvalidConfig says key, found and allowed."""
+    """The canonical form of the value. InvalidConfig names the setting, the value and what is allowed."""
     canonical = definition.canonical(value.strip())
     if canonical is None:
         raise InvalidConfig(f"{name}: found {_shown(value)}, allowed is {definition.allowed}")
@@ -72,12 +72,12 @@ def canonical_value(definition: Setting, name: str, value: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """What a client sent, fit for a log line: quoted, escaped and not endless."""
+    """A client's value for a log line: quoted, escaped and truncated."""
     return repr(text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "…")
 
 
 class MakeNumber(Protocol):
-    """Makes settings that are whole numbers within the same bounds."""
+    """Creates settings that are integers within the same bounds."""
 
     def __call__(
         self, name: str, inherits: str, default: int, doc: str, coarse: Coarse | None = None
@@ -85,7 +85,7 @@ class MakeNumber(Protocol):
 
 
 def number(kind: Kind, lowest: int, highest: int, special: int | None = None) -> MakeNumber:
-    """A maker of settings that are whole numbers within these bounds, or one more value outside of them."""
+    """A factory of integer settings within these bounds, plus an optional special value outside them."""
 
     def canonical(text: str) -> str | None:
         if _INTEGER.fullmatch(text) is None:
@@ -102,21 +102,21 @@ def number(kind: Kind, lowest: int, highest: int, special: int | None = None) ->
 
 
 def choice(name: str, inherits: str, choices: tuple[str, ...], doc: str) -> Setting:
-    """One of these words; the first is the default."""
+    """One of these choices; the first is the default."""
     allowed = " or ".join(choices)
     return Setting(
         name, inherits, Kind.STRING, choices[0], allowed, doc, lambda text: text if text in choices else None
     )
 
 
-def words_of_choice(name: str, inherits: str, choices: tuple[str, ...], doc: str) -> Setting:
-    """One or more of these words with commas between them; the first is the default."""
+def list_of_choices(name: str, inherits: str, choices: tuple[str, ...], doc: str) -> Setting:
+    """One or more of these choices, comma-separated; the first is the default."""
 
     def canonical(text: str) -> str | None:
         words = list(dict.fromkeys(word.strip() for word in text.split(",")))
         return ",".join(words) if all(word in choices for word in words) else None
 
-    allowed = " or ".join(choices) + ", or both with a comma between"
+    allowed = " or ".join(choices) + ", or both, comma-separated"
     return Setting(name, inherits, Kind.LIST, choices[0], allowed, doc, canonical)
 
 

@@ -1,9 +1,9 @@
-"""Every setting of a topic that has an effect here: name, type, default, bounds, meaning. Never stores a value.
+"""Definitions of the topic settings that have an effect: name, type, default, bounds, documentation. Stores no value.
 
-A topic's own value (an *override*) goes before the broker's value of the setting it inherits from, and that
-goes before the default. Overrides are keyed by the topic setting's name (`retention.ms`), broker values by
-the broker setting's name (`log.retention.ms`), as Kafka's tools show them. Kafka's settings without an effect
-are in `inert_topic_settings`; they are accepted and described all the same.
+A topic's own value (an *override*) takes precedence over the value of the broker setting that it inherits from, and
+that over the default. Overrides are keyed by the topic setting's name (`retention.ms`), broker values by the broker
+setting's name (`log.retention.ms`), as Kafka's tools show them. Kafka's settings without an effect are in
+`inert_topic_settings`; they are accepted and described as well.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.core import codecs
 from penstock.core.config_entry import ConfigEntry, Synonym, entry_of, inherited_synonyms
 from penstock.core.errors import InvalidConfig
 from penstock.core.inert_topic_settings import INERT_SETTINGS
 from penstock.core.limits import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from penstock.core.model import Durability
-from penstock.core.records import compression
 from penstock.core.setting import (
     INT32_MAX,
     INT64_MAX,
@@ -28,27 +28,27 @@ from penstock.core.setting import (
     choice,
     find_setting,
     flag,
+    list_of_choices,
     number,
     share,
-    words_of_choice,
 )
 
 NO_LIMIT = -1
-"""What `retention.ms` and `retention.bytes` say when nothing is ever removed for its age or size."""
+"""The value of `retention.ms` and `retention.bytes` for unlimited retention."""
 
 KEEP_CODEC = "producer"
-"""The `compression.type` of topics that keep each batch as its producer packed it."""
+"""The `compression.type` of topics that store each batch as its producer compressed it."""
 
 
 class TimestampType(StrEnum):
-    """Whose clock the timestamps of a topic come from."""
+    """Whether timestamps come from the producer or the broker."""
 
     CREATE_TIME = "CreateTime"
     LOG_APPEND_TIME = "LogAppendTime"
 
 
 class Validation(StrEnum):
-    """How much of a produced batch is checked: every record, or the header and its checksum alone."""
+    """How much of a produced batch is validated: every record, or only header and checksum."""
 
     FULL = "full"
     HEADER = "header"
@@ -56,7 +56,7 @@ class Validation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The settings of one topic, resolved: what the data path looks at for each batch."""
+    """The resolved settings of one topic, as the data path uses them."""
 
     cleanup_delete: bool
     cleanup_compact: bool
@@ -84,7 +84,7 @@ class TopicConfig:
 
 
 def validate(name: str, value: str) -> str:
-    """The canonical form of a topic setting's value; InvalidConfig says key, found and allowed."""
+    """The canonical form of a topic setting's value. InvalidConfig names the setting, the value and what is allowed."""
     return canonical_value(setting(name), name, value)
 
 
@@ -94,17 +94,17 @@ def validate_broker(name: str, value: str) -> str:
 
 
 def setting(name: str) -> Setting:
-    """The definition of a topic setting by its name."""
+    """The definition of a topic setting by name."""
     return find_setting(SETTINGS, name, "topics")
 
 
 def broker_setting(name: str) -> Setting:
-    """The definition of the topic setting that inherits from the broker setting of this name."""
+    """The definition of the topic setting that inherits from this broker setting."""
     return find_setting(BROKER_SETTINGS, name, "brokers that topics inherit")
 
 
 def resolve(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
-    """Typed values of overrides over broker values over defaults, all of them valid already."""
+    """Resolve overrides over broker values over defaults, all of them validated, to typed values."""
     values = {name: _effective(definition, overrides, defaults) for name, definition in SETTINGS.items()}
     policies = values["cleanup.policy"].split(",")
     return TopicConfig(
@@ -135,7 +135,7 @@ def resolve(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> TopicC
 
 
 def check_together(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
-    """Resolve, and refuse values that are valid one by one but make no sense beside each other."""
+    """Resolve, and reject values that are valid separately but not in combination."""
     config = resolve(overrides, defaults)
     if config.compaction_lag_ms_min > config.compaction_lag_ms_max:
         raise InvalidConfig(
@@ -154,7 +154,7 @@ def check_together(overrides: Mapping[str, str], defaults: Mapping[str, str]) ->
 def describe(
     overrides: Mapping[str, str], changed: Mapping[str, str], configured: Mapping[str, str]
 ) -> list[ConfigEntry]:
-    """Every setting of a topic: its value, where that comes from, what it would be otherwise; sorted by name."""
+    """Every setting of a topic with value, source and synonyms, sorted by name."""
     entries = []
     for name in sorted(SETTINGS):
         definition = SETTINGS[name]
@@ -166,7 +166,7 @@ def describe(
 
 
 def describe_broker(changed: Mapping[str, str], configured: Mapping[str, str]) -> list[ConfigEntry]:
-    """The same for the broker settings that topics inherit. One with a coarser twin is unset unless it was given."""
+    """The same for the broker settings that topics inherit. One that has a coarser unit is unset unless configured."""
     return [
         entry_of(name, definition, inherited_synonyms(definition, changed, configured), None)
         for name, definition in sorted(BROKER_SETTINGS.items())
@@ -174,7 +174,7 @@ def describe_broker(changed: Mapping[str, str], configured: Mapping[str, str]) -
 
 
 def describe_coarse() -> list[ConfigEntry]:
-    """The broker settings in coarser units whose defaults hold where the finer ones are unset."""
+    """The broker settings in coarser units, whose values apply where the finer ones are unset."""
     return [
         ConfigEntry(
             twin.name, twin.value, "default", Kind.INT, f"Default of {name}.", (Synonym(*twin, "default"),)
@@ -198,18 +198,18 @@ _int_of_segment = number(Kind.INT, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
 
 _CODECS: dict[str, int | None] = {
     KEEP_CODEC: None,
-    "uncompressed": compression.NONE,
-    "gzip": compression.GZIP,
-    "snappy": compression.SNAPPY,
-    "lz4": compression.LZ4,
-    "zstd": compression.ZSTD,
+    "uncompressed": codecs.NONE,
+    "gzip": codecs.GZIP,
+    "snappy": codecs.SNAPPY,
+    "lz4": codecs.LZ4,
+    "zstd": codecs.ZSTD,
 }
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
 _ALL = (
-    words_of_choice(
+    list_of_choices(
         "cleanup.policy",
         "log.cleanup.policy",
         ("delete", "compact"),
@@ -346,9 +346,9 @@ _ALL = (
 )
 
 SETTINGS: dict[str, Setting] = {definition.name: definition for definition in _ALL + INERT_SETTINGS}
-"""Every setting of a topic by its name."""
+"""All topic settings by name."""
 
 BROKER_SETTINGS: dict[str, Setting] = {
     definition.inherits: definition for definition in _ALL + INERT_SETTINGS if definition.inherits
 }
-"""The same definitions by the name of the broker setting that each inherits from, if it does."""
+"""The same definitions by the broker setting that each inherits from."""

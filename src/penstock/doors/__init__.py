@@ -1,1 +1,1 @@
-"""The ways in. A door translates its protocol to calls of the waist; a door never imports a door."""
+"""Protocol servers. A door translates its protocol to calls of the waist; a door never imports another door."""

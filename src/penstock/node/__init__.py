@@ -1,1 +1,1 @@
-"""The shell: asyncio, files, clocks and threads around the core, and the waist that every door calls."""
+"""The broker process around the core: asyncio, files, clocks, threads, and the waist that every door calls."""

@@ -1,6 +1,6 @@
-"""What a node knows about itself across restarts.
+"""The node's own state across restarts: identity, recovery points, clean-shutdown marker.
 
-Identity, recovery points, whether it stopped clean. Never guesses a recovery point.
+A recovery point is read or absent; it is never guessed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.errors import TornSegment
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file as checked
 from penstock.core.ports import Files, Rng
 
 logger = logging.getLogger("penstock.checkpoint")
@@ -21,35 +21,42 @@ RECOVERY_FILE = "recovery-points.json"
 CLEAN_FILE = "clean-stop.json"
 FILE_NAMES = (IDENTITY_FILE, RECOVERY_FILE, CLEAN_FILE)
 FORMAT = 1
+RUN_EPOCH_KEY = "leader_epoch"
+"""Key of the run epoch in format 1."""
 
 
 class Identity:
-    """Who this node is: the cluster it belongs to, its number, and the leader epoch of this run."""
+    """Cluster id, node id, and the run epoch: how many earlier runs ended without a clean shutdown.
 
-    def __init__(self, cluster_id: str, node_id: int, leader_epoch: int) -> None:
+    The run epoch is durable before the run writes anything. On a single node every epoch that it assigns (leader,
+    coordinator, metadata) starts from it.
+    """
+
+    def __init__(self, cluster_id: str, node_id: int, run_epoch: int) -> None:
         self.cluster_id = cluster_id
         self.node_id = node_id
-        self.leader_epoch = leader_epoch
+        self.run_epoch = run_epoch
 
 
 def require_identity(files: Files, data_names: Sequence[str]) -> None:
-    """Refuse a data directory that lost its identity: a new one would silently make it another cluster.
+    """Reject a data directory without its identity file: a new identity would silently make it another cluster.
 
-    The identity is durable before anything else is written, so data without one means that the file was lost.
+    The identity is written before any data, so data without an identity means that the file was lost.
     """
     if files.exists(IDENTITY_FILE):
         return
     found = [name for name in (*data_names, RECOVERY_FILE) if files.exists(name)]
     if found:
         raise TornSegment(
-            f"{IDENTITY_FILE} is missing, but there is data ({', '.join(found)}). Without it this would become another "
-            "cluster with epochs that start anew. Restore the file from a backup of the data directory; if the data is "
+            f"{IDENTITY_FILE} is missing, but there is data ({', '.join(found)}). Without it the node would start a "
+            "new cluster and restart its epochs. Restore the file from a backup of the data directory; if the data is "
             "not needed, start with an empty --data-dir"
         )
 
 
 def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> Identity:
-    """Read or make the identity. After an unclean stop the leader epoch goes up, so that readers can notice a cut."""
+    """Load or create the identity. After an unclean shutdown the run epoch is incremented, so that readers can detect
+    a truncation."""
     content = checked.read(files, IDENTITY_FILE)
     if content is None:
         cluster_id = base64.urlsafe_b64encode(rng.bytes(16)).decode().rstrip("=")
@@ -61,14 +68,15 @@ def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> I
     elif content["node_id"] != node_id:
         raise TornSegment(f"the data directory belongs to node {content['node_id']}, not to node {node_id}")
     else:
-        identity = Identity(content["cluster_id"], node_id, content["leader_epoch"] + (0 if was_clean else 1))
+        identity = Identity(content["cluster_id"], node_id, content[RUN_EPOCH_KEY] + (0 if was_clean else 1))
     if content is None or not was_clean:
-        checked.write(files, IDENTITY_FILE, {"format": FORMAT, **vars(identity)})
+        content = {"cluster_id": identity.cluster_id, "node_id": node_id, RUN_EPOCH_KEY: identity.run_epoch}
+        checked.write(files, IDENTITY_FILE, {"format": FORMAT, **content})
     return identity
 
 
 def take_clean_marker(files: Files) -> bool:
-    """Whether the last run stopped clean. The marker is gone before this run writes anything."""
+    """Whether the last run shut down cleanly. Removes the marker before this run writes anything."""
     try:
         marker = checked.read(files, CLEAN_FILE)
     except TornSegment:
@@ -80,17 +88,17 @@ def take_clean_marker(files: Files) -> bool:
 
 
 def load_recovery_points(files: Files) -> dict[str, int]:
-    """Partition directory to recovery point. A damaged file means that everything is proven from its start."""
+    """Recovery points by partition directory. If the file is damaged, every log is verified from its start."""
     try:
         content: Any = checked.read(files, RECOVERY_FILE)
     except TornSegment as torn:
-        logger.error("%s; every partition is checked from its first record", torn)
+        logger.error("cannot read recovery points; verifying every log from its start: %s", torn)
         return {}
     return {} if content is None else dict(content)
 
 
 def save_recovery_points(files: Files, points: dict[str, int]) -> None:
-    """Blocks on the disk."""
+    """Blocks until the file is synced."""
     checked.write(files, RECOVERY_FILE, points)
 
 

@@ -1,6 +1,6 @@
-"""What a node does by itself, now and then: retention, compaction, recovery points. Never runs on a request's path.
+"""Periodic maintenance of a node: retention, compaction, recovery points. Never on the path of a request.
 
-Every round works through the partitions one by one and yields in between, so that requests come first.
+Every round processes the partitions one by one and yields in between, so that requests go first.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from weakref import WeakKeyDictionary
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, OutOfDescriptors
 from penstock.node import checkpoint
-from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
-from penstock.node.metadata import Metadata
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
-from penstock.node.tasks import Tasks
-from penstock.node.workers import run_blocking
+from penstock.node.cluster.metadata_file import DIRECTORY as METADATA_DIRECTORY
+from penstock.node.cluster.metadata_file import MetadataFile
+from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.upkeep import compact_partition, retain_partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
+from penstock.node.runtime.workers import run_blocking
+from penstock.node.storage_settings import StorageSettings
 
 logger = logging.getLogger("penstock.janitor")
 
 CHECKPOINT_BYTES_MIN = 16 << 20
-"""A partition's state is saved once this much was written since: it bounds what a start after a crash has to read."""
+"""A partition's state is saved after this many bytes: it bounds what recovery after a crash has to scan."""
 
 
 class Janitor:
-    """The rounds of one node."""
+    """The maintenance rounds of one node."""
 
     def __init__(
         self,
         runtime: Runtime,
-        settings: Settings,
+        settings: StorageSettings,
         partitions: Callable[[], list[Partition]],
-        metadata: Metadata,
+        metadata: MetadataFile,
         recovery_points: dict[str, int],
     ) -> None:
         self._runtime = runtime
@@ -61,57 +62,66 @@ class Janitor:
             await work()
 
     async def retain(self) -> None:
-        """Drop what is too old or too much, and close segments that are too old to be written any more."""
+        """Delete expired segments, and roll active segments that have reached their maximum age."""
         for partition in self._partitions():
             if partition.failure is None:
                 with _or_offline(partition):
-                    partition.retain(self._settings.producer_expiry_ms)
+                    retain_partition(self._runtime, partition, self._settings.producer_expiry_ms)
             await asyncio.sleep(0)
 
     async def compact(self) -> None:
-        """Compact what is worth it. A log that cannot be compacted is left as it is, and said."""
+        """Compact the logs that are dirty enough. A log that cannot be compacted is left unchanged, with an error
+        logged."""
         for partition in self._partitions():
             if partition.failure is None:
                 try:
-                    await partition.compact()
+                    await compact_partition(self._runtime, partition)
                 except DiskFailed as error:
                     partition.fail(error)
                 except BrokerError as error:
-                    logger.error("%s was not compacted: %s", partition, error)
+                    logger.error(
+                        "cannot compact %s; the next round retries: %s",
+                        partition,
+                        error,
+                        extra={"topic": partition.topic, "partition": partition.index},
+                    )
             await asyncio.sleep(0)
         try:
             await self._metadata.compact()
         except BrokerError as error:
-            logger.error("the metadata log was not compacted: %s", error)
+            logger.error("cannot compact the metadata log; the next round retries: %s", error)
 
     async def save_points(self) -> None:
-        """Save the state of partitions that grew, then the recovery points, so that a crash costs little to
-        recover from."""
-        changed = self._metadata.log.visible.offset != self._recovery_points.get(METADATA_DIRECTORY, 0)
+        """Save the state of partitions that have grown, then the recovery points, to keep crash recovery short."""
+        changed = self._metadata.end_index != self._recovery_points.get(METADATA_DIRECTORY, 0)
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):
                 changed = True
                 await self._save(partition)
         if not changed:
             return
-        self._recovery_points[METADATA_DIRECTORY] = self._metadata.log.visible.offset
+        self._recovery_points[METADATA_DIRECTORY] = self._metadata.end_index
         points = dict(self._recovery_points)
         try:
             await run_blocking(
                 self._runtime.workers, partial(checkpoint.save_recovery_points, self._runtime.files, points)
             )
         except BrokerError as error:
-            logger.error("recovery points were not saved; a start after a crash will take longer: %s", error)
+            logger.error(
+                "cannot save recovery points; retrying in %d ms, recovery after a crash would take longer: %s",
+                self._settings.checkpoint_interval_ms,
+                error,
+            )
 
     async def _save(self, partition: Partition) -> None:
-        """Flush first: where no producer waits for the disk, nothing else would ever move the recovery point."""
+        """Syncs first: where no producer waits for a flush, nothing else would advance the recovery point."""
         written_bytes = partition.log.written_bytes
-        await partition.flush()
+        await partition.sync_dirty()
         if partition.failure is None:
             with _or_offline(partition):
                 partition.log.save_state()
                 self._saved_bytes[partition] = written_bytes
-                self._recovery_points[partition.log.directory] = partition.durable_offset
+                self._recovery_points[partition.log.directory] = partition.recovery_point
 
     def _has_grown(self, partition: Partition) -> bool:
         grown_bytes = partition.log.written_bytes - self._saved_bytes.get(partition, 0)
@@ -120,11 +130,16 @@ class Janitor:
 
 @contextmanager
 def _or_offline(partition: Partition) -> Iterator[None]:
-    """A partition whose upkeep fails goes offline. A full disk is not a failure, nor is having no descriptor left: the
-    next round tries again."""
+    """Take the partition offline if its maintenance fails. A full disk or a lack of descriptors is retried in the next
+    round."""
     try:
         yield
     except (DiskFull, OutOfDescriptors) as full:
-        logger.error("%r: %s; the next round tries again", partition, full)
+        logger.error(
+            "maintenance of %r failed; the next round retries: %s",
+            partition,
+            full,
+            extra={"topic": partition.topic, "partition": partition.index},
+        )
     except BrokerError as error:
         partition.fail(error)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class LogLevel(StrEnum):
-    """How much the broker says."""
+    """Lowest severity that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -19,7 +19,7 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How the broker says it."""
+    """Format of log lines."""
 
     TEXT = "text"
     JSON = "json"

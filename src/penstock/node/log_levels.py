@@ -1,4 +1,4 @@
-"""Levels of the loggers of this process, by Kafka's names, changed at run time. A restart forgets them, as in Kafka."""
+"""Logger levels of this process, by Kafka's names, changed at run time. They are lost on restart, as in Kafka."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NAMES = {number: name for name, number in LEVELS.items()}
 
 
 def logger_levels() -> dict[str, str]:
-    """The level at which each logger of the broker writes, sorted by name; `root` stands for all libraries."""
+    """The effective level of each logger of the broker, sorted by name; `root` stands for all libraries."""
     named = logging.root.manager.loggerDict
     names = [name for name, one in named.items() if isinstance(one, logging.Logger) and _is_ours(name)]
     return {name: _text(_logger(name).getEffectiveLevel()) for name in sorted([ROOT, *names])}
 
 
 def check_logger_level(name: str, level: str | None) -> None:
-    """Refuse a logger that does not exist, a level that is none, and to take its level from the root."""
+    """Reject unknown loggers, unknown levels, and removing the level of the root logger."""
     if level is not None and level not in LEVELS:
         raise InvalidConfig(
             f"Cannot set the log level of {name} to {level} as it is not a supported log level."
@@ -40,7 +40,7 @@ def check_logger_level(name: str, level: str | None) -> None:
 
 
 def set_logger_level(name: str, level: str | None) -> None:
-    """Change a level that was checked; none: as the logger above it."""
+    """Set a validated level; None inherits the level of the parent logger."""
     _logger(name).setLevel(logging.NOTSET if level is None else LEVELS[level])
 
 
@@ -53,5 +53,5 @@ def _is_ours(name: str) -> bool:
 
 
 def _text(level: int) -> str:
-    """Levels between two names are shown as the quieter one below them."""
+    """A level between two names is shown as the lower one."""
     return _NAMES[max((number for number in _NAMES if number <= level), default=logging.DEBUG)]

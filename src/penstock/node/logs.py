@@ -1,7 +1,7 @@
-"""Logging of a node, as text for people or JSON for machines. Never lets a logged value break a line.
+"""Logging of a node, as text or JSON. No logged value can break a line.
 
-Clients choose topic names, client ids and more that end up in log lines, so everything that is not printable is escaped
-here, once. Structured fields come by `logger.info("…", extra={"topic": name})`.
+Log lines contain topic names, client ids and other client input, so unprintable characters are escaped here, once.
+Structured fields are passed as `logger.info("…", extra={"topic": name})`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _JSON_OWN = ("time", "level", "logger", "message", "exception")
 
 
 def configure_logging(level: LogLevel, log_format: LogFormat, stream: TextIO) -> None:
-    """Send everything under `penstock`, and warnings of everyone else, to the stream. Replaces what was set before."""
+    """Send log lines of `penstock`, and warnings of other libraries, to the stream. Replaces the previous
+    configuration."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
     root = logging.getLogger()

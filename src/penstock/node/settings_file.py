@@ -1,4 +1,4 @@
-"""A settings file as written, to pairs of key and value. Reads YAML or JSON; never judges a value."""
+"""Reads a YAML or JSON settings file into keys and values. Does not validate values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.node.settings import DEFINITIONS, SECTIONS
 
 FILE_BYTES_MAX = 2**20
-"""No settings file is this long; a data file given by mistake is."""
+"""Maximum size of a settings file; a larger file is a data file given by mistake."""
 
 SEVERAL_NODES = "it describes several processes, and this command runs one node"
 
@@ -18,36 +18,36 @@ NOT_HERE = {
     "coordinator": SEVERAL_NODES,
     "nodejs_writer": SEVERAL_NODES,
     "nodejs_reader": SEVERAL_NODES,
-    "consumer": "consumers bring these settings themselves",
-    "producer": "producers bring these settings themselves",
-    "client": "clients bring these settings themselves",
-    "topics.replication_factor": "one node keeps one copy",
+    "consumer": "these are settings of consumers",
+    "producer": "these are settings of producers",
+    "client": "these are settings of clients",
+    "topics.replication_factor": "one node has one replica",
     "server.heartbeat_interval": "silent connections are closed by 'idle_ms_max'",
     "storage.fsync_on_write": "write 'durability: fsync' for true, 'durability: os' for false",
 }
-"""Keys that other brokers' files hold and this one does not read, with the reason."""
+"""Keys of other brokers' files that are not supported, with the reason."""
 
 GROUPS = (*SECTIONS, "broker")
-"""Keys that may hold a mapping: the sections, with only their own settings, and `broker` with any."""
+"""Keys that may contain a mapping: the sections, with their own settings only, and `broker` with any."""
 
 PAIRS = {"buffer_sizes": ("socket_receive_bytes", "socket_send_bytes")}
-"""Keys that set several settings by a list, in this order."""
+"""Keys that set several settings with a list, in this order."""
 
 
 class UnreadableFile(Exception):
-    """The file is not there, cannot be read, or is neither YAML nor JSON. The message says which."""
+    """The file does not exist, cannot be read, or is neither YAML nor JSON; the message says which."""
 
 
-class Written(NamedTuple):
-    """One value as found in the file: the key as written, the setting it means (None: unknown), and the value."""
+class FileEntry(NamedTuple):
+    """One entry of the file: the key as written, the name of the setting (None if unknown), and the value."""
 
     key: str
     name: str | None
     value: object
 
 
-def read_pairs(path: Path) -> list[Written]:
-    """Every value in the file, in its order. Raises UnreadableFile."""
+def read_pairs(path: Path) -> list[FileEntry]:
+    """All entries of the file, in order. Raises UnreadableFile."""
     document = _parse(path, _read(path))
     if document is None:
         return []
@@ -61,7 +61,7 @@ def snake_case(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
 
 
-def _flatten(document: dict[Any, Any]) -> Iterator[Written]:
+def _flatten(document: dict[Any, Any]) -> Iterator[FileEntry]:
     for raw_key, value in document.items():
         key = str(raw_key)
         if isinstance(value, dict) and snake_case(key) in GROUPS:
@@ -73,19 +73,19 @@ def _flatten(document: dict[Any, Any]) -> Iterator[Written]:
             yield from _expand(key, _meaning("", snake_case(key)), value)
 
 
-def _expand(key: str, name: str | None, value: object) -> Iterator[Written]:
+def _expand(key: str, name: str | None, value: object) -> Iterator[FileEntry]:
     targets = PAIRS.get(name or "")
     if targets is None:
-        yield Written(key, name, value)
+        yield FileEntry(key, name, value)
     elif isinstance(value, list) and len(value) == len(targets):
         for index, (target, part) in enumerate(zip(targets, value, strict=True)):
-            yield Written(f"{key}[{index}]", target, part)
+            yield FileEntry(f"{key}[{index}]", target, part)
     else:
-        yield Written(key, name, value)
+        yield FileEntry(key, name, value)
 
 
 def _meaning(group: str, key: str) -> str | None:
-    """The name of the setting, or of the pair, that a key means inside a group; '' is the top of the file."""
+    """The setting or pair that a key refers to inside a group; '' is the top level of the file."""
     if key in PAIRS and group in ("", "broker", "limits"):
         return key
     for definition in DEFINITIONS:
@@ -154,7 +154,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
-            raise UnreadableFile(f"{key}: is written twice in one mapping")
+            raise UnreadableFile(f"{key}: appears twice in one mapping")
         seen[key] = value
     return seen
 

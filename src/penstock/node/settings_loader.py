@@ -1,6 +1,6 @@
-"""Defaults < file < environment < flags: merges them into one Settings and remembers where each value came from.
+"""Merges defaults < file < environment < flags into one Settings and records the source of each value.
 
-Reports every problem at once. Never opens anything but the settings file.
+Reports all problems together. Opens no file but the settings file.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.node.definitions.values import read_value
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
-from penstock.node.settings_file import GROUPS, NOT_HERE, UnreadableFile, Written, read_pairs, snake_case
-from penstock.node.settings_values import read_value
+from penstock.node.settings_file import GROUPS, NOT_HERE, FileEntry, UnreadableFile, read_pairs, snake_case
 
 PREFIX = "PENSTOCK_"
 
@@ -23,7 +23,7 @@ FOREIGN_VARIABLES = {
     "QB_DATA_DIR": "data_dir",
     "QB_LOG_LEVEL": "log_level",
 }
-"""Variables of another broker that are understood; ours win over them. Its protocol is spoken at the queue door."""
+"""Supported variables of another broker, whose protocol the queue door implements; ours take precedence."""
 
 OTHER_VARIABLES = (
     "PENSTOCK_BOOTSTRAP",
@@ -34,16 +34,16 @@ OTHER_VARIABLES = (
     "PENSTOCK_QUEUE",
     "PENSTOCK_REQUIRE_CLIENTS",
 )
-"""Variables with our prefix that are not node settings: the command line's and the test suite's."""
+"""Variables with our prefix that are not node settings: those of the command line and the test suite."""
 
 _SERVICE_LINK = re.compile(r"PENSTOCK_(?:(?:TEXT|JSON|QUEUE|HTTP)_)?(SERVICE_.*|PORT_\d+_(TCP|UDP).*)")
-"""What Kubernetes puts into every container once a service is called penstock or penstock-text, and so on.
-`PENSTOCK_PORT=tcp://…` is one too."""
+"""Variables that Kubernetes sets in every container if a service is called penstock, penstock-text, and so on.
+`PENSTOCK_PORT=tcp://…` is another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where it stands, under which key, and what about it."""
+    """One problem: its source, the key, and a description."""
 
     where: str
     key: str
@@ -54,7 +54,7 @@ class Problem:
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. Not of the broker's error tree: it is raised before there is a broker."""
+    """The settings are invalid. Not in the broker's error tree: it is raised before there is a broker."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -91,7 +91,7 @@ def load_settings(
 
 
 class _Merge:
-    """Values, sources and problems while layers are laid over each other, lowest first."""
+    """Values, sources and problems while layers are merged, lowest first."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -163,7 +163,7 @@ def _found(raw: object) -> str:
     return f"found {'on' if raw is True else 'off' if raw is False else repr(raw)}"
 
 
-def _unknown_in_file(written: Written) -> str:
+def _unknown_in_file(written: FileEntry) -> str:
     dotted = ".".join(snake_case(part) for part in written.key.split("."))
     group, _, inner = dotted.rpartition(".")
     if dotted in NOT_HERE:
@@ -176,15 +176,15 @@ def _unknown_in_file(written: Written) -> str:
     return f"unknown setting{_hint(inner, known)}"
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
+def _hint(name: str, known: Iterable[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(word, list(known), n=1)
+    close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _contradictions(settings: Settings, sources: Mapping[str, str]) -> Iterable[Problem]:
-    """Pairs of settings that cannot both hold: the first must be at least as large as the second."""
+    """Problems with pairs of settings of which the first must be at least as large as the second."""
     for larger, smaller in (
         ("frame_bytes_max", "message_bytes_max"),
         ("inflight_bytes_max", "frame_bytes_max"),

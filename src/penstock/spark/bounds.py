@@ -1,4 +1,4 @@
-"""Bounds of a read against what a cluster has: offsets by partition, and spans cut for tasks. Never reads records."""
+"""Resolves the bounds of a read to offsets and splits the spans between them into tasks. Never reads records."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, RecordsLost
-from penstock.client.fetching import Span
-from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.fetch import Span
+from penstock.client.raw.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
 from penstock.spark.options import Bound, ReadOptions
 
-Offsets = dict[Place, int]
+Offsets = dict[TopicPartition, int]
 
 
 class Selection(NamedTuple):
-    """The partitions that a read selects now, and the ids of their topics."""
+    """The partitions a read selects now, and the ids of their topics."""
 
-    places: list[Place]
+    places: list[TopicPartition]
     topic_ids: dict[str, str]
 
 
 def select(cluster: Cluster, options: ReadOptions) -> Selection:
-    """The partitions that the options name now. Raises NotFound with the nearest name."""
+    """The partitions that the options select now. Raises NotFound with the closest name."""
     topics = options.topics
     wanted = {*topics.names, *(place.topic for place in topics.places)}
     found = cluster.topics(wanted or None)
@@ -33,10 +33,10 @@ def select(cluster: Cluster, options: ReadOptions) -> Selection:
     return Selection(places, {place.topic: found[place.topic].topic_id for place in places})
 
 
-def resolve(
-    cluster: Cluster, bound: Bound, places: Sequence[Place], options: ReadOptions, *, is_start: bool
+def resolve_bound(
+    cluster: Cluster, bound: Bound, places: Sequence[TopicPartition], options: ReadOptions, *, is_start: bool
 ) -> Offsets:
-    """An offset for each of the partitions. Raises BadArgument when the bound leaves one out."""
+    """One offset per partition. Raises BadArgument if the bound does not cover all of them."""
     isolation = options.terms.isolation
     if bound.everywhere is not None:
         return list_offsets(cluster, dict.fromkeys(places, bound.everywhere), isolation)
@@ -56,44 +56,46 @@ def resolve(
         place = min(late)
         raise BadArgument(
             f"{place.topic} partition {place.partition} has no record at or after {times[place]} ms. Choose an earlier "
-            "time, or set startingOffsetsByTimestampStrategy to latest to begin with what comes next."
+            "time, or set startingOffsetsByTimestampStrategy to latest to start with the next record."
         )
     return {**found, **list_offsets(cluster, late, isolation)}
 
 
-def _held(cluster: Cluster, offsets: Mapping[Place, int], options: ReadOptions) -> Offsets:
-    """The same offsets if the logs have them; the nearest that they have if records may be lost. Raises RecordsLost."""
+def _held(cluster: Cluster, offsets: Mapping[TopicPartition, int], options: ReadOptions) -> Offsets:
+    """The offsets, clamped to what the logs hold if data loss is allowed. Raises RecordsLost otherwise."""
     first = list_offsets(cluster, dict.fromkeys(offsets, EARLIEST), options.terms.isolation)
     last = list_offsets(cluster, dict.fromkeys(offsets, LATEST), options.terms.isolation)
     for place, offset in offsets.items():
         if not first[place] <= offset <= last[place] and options.terms.fails_on_loss:
             raise RecordsLost(
-                f"{place.topic} partition {place.partition} holds offsets {first[place]} to {last[place]}, "
-                f"{offset} was asked for. Ask for what is there, or set failOnDataLoss to false to take the nearest."
+                f"{place.topic} partition {place.partition} holds offsets {first[place]} to {last[place]}, but "
+                f"{offset} was requested. Use an existing offset, or set failOnDataLoss to false to use the nearest."
             )
     return {place: min(max(offset, first[place]), last[place]) for place, offset in offsets.items()}
 
 
-def _only(given: Mapping[Place, int], places: Sequence[Place], what: str, is_start: bool) -> Offsets:
+def _only(
+    given: Mapping[TopicPartition, int], places: Sequence[TopicPartition], what: str, is_start: bool
+) -> Offsets:
     name = ("starting" if is_start else "ending") + what
     missing = sorted(set(places) - set(given))
     if missing:
         raise BadArgument(
-            f"{name} must name every partition that is read; {missing[0].topic} partition "
+            f"{name} must contain every partition of the read; {missing[0].topic} partition "
             f"{missing[0].partition} is missing"
         )
     surplus = sorted(set(given) - set(places))
     if surplus:
         raise BadArgument(
-            f"{name} names {surplus[0].topic} partition {surplus[0].partition}, which is not read or not there"
+            f"{name} names {surplus[0].topic} partition {surplus[0].partition}, which is not read or does not exist"
         )
     return {place: given[place] for place in places}
 
 
 def spans_between(
-    starts: Mapping[Place, int], ends: Mapping[Place, int], topic_ids: Mapping[str, str]
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, str]
 ) -> list[Span]:
-    """One span for each partition that has something between. A task reads the topic of this id, and no later one."""
+    """One span per non-empty partition. It carries the topic id, so that a task never reads a recreated topic."""
     return [
         Span(place.topic, place.partition, starts[place], end, topic_ids.get(place.topic, ""))
         for place, end in sorted(ends.items())
@@ -102,7 +104,7 @@ def spans_between(
 
 
 def cut(spans: Sequence[Span], options: ReadOptions) -> list[Span]:
-    """Cut long spans: none above `maxRecordsPerPartition`, and at least `minPartitions` of them if there is enough."""
+    """Split spans: none longer than `maxRecordsPerPartition`, and at least `minPartitions` of them if possible."""
     pieces = list(spans)
     if options.partition_records_max is not None:
         most = options.partition_records_max

@@ -1,10 +1,10 @@
-"""The offset of a stream as Spark persists it in a checkpoint. Owns the JSON form; never talks to a broker.
+"""The stream offset that Spark persists in a checkpoint. Owns its JSON form; never talks to a broker.
 
-`{"orders": {"0": 23}}` is the form of Spark's Kafka connector. Beside the topics, under names that no topic can have:
-* `#from`: where the partitions begin that are new in this batch;
-* `#ids`: the ids of the topics, so that a topic that was deleted and created again is not taken for the same log.
-  Checkpoints of earlier versions lack it;
-* `#initial`: the offset is the start of a query and not the end of a batch. Spark never persists it.
+`{"orders": {"0": 23}}` is the form of Spark's Kafka connector. Further keys, none of which is a valid topic name:
+* `#from`: start offsets of the partitions that are new in this batch;
+* `#ids`: topic ids, so that a deleted and recreated topic is not mistaken for the same log. Missing in checkpoints of
+  earlier versions;
+* `#initial`: marks the start of a query rather than the end of a batch. Spark never persists it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client.cluster import Place
 from penstock.client.errors import BadArgument
+from penstock.client.raw.cluster import TopicPartition
 from penstock.spark.bounds import Offsets
 
 FROM = "#from"
@@ -24,7 +24,7 @@ INITIAL = "#initial"
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Offsets by partition, where new partitions begin, and topic ids by name as far as they are known."""
+    """Offsets by partition, start offsets of new partitions, and the known topic ids by name."""
 
     offsets: Offsets
     begins: Offsets = field(default_factory=dict)
@@ -50,7 +50,7 @@ class StreamOffset:
         except (AttributeError, ValueError, TypeError):
             raise BadArgument(
                 f"the checkpoint holds {text!r}, which this source did not write. "
-                "Give the query a checkpointLocation of its own."
+                "Give the query its own checkpointLocation."
             ) from None
 
 
@@ -63,7 +63,7 @@ def _encode(offsets: Offsets) -> dict[str, Any]:
 
 def _decode(text: Mapping[str, Any]) -> Offsets:
     return {
-        Place(topic, int(number)): int(offset)
+        TopicPartition(topic, int(number)): int(offset)
         for topic, partitions in text.items()
         if not topic.startswith("#")
         for number, offset in partitions.items()

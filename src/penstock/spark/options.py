@@ -1,4 +1,4 @@
-"""What a read was asked for: the connector's option names as one checked value. Never talks to a broker."""
+"""Options of a read: the option names of Spark's Kafka connector as one validated value. Never talks to a broker."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.client.access import Access, nearest, whole_number
-from penstock.client.cluster import Place, TopicFound
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.fetching import Terms
-from penstock.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from penstock.spark.given import KAFKA, Given
+from penstock.client.raw.cluster import TopicFound, TopicPartition
+from penstock.client.raw.fetch import FetchTerms
+from penstock.client.raw.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from penstock.spark.raw_options import KAFKA, RawOptions
 
 OPTIONS = (
     "assign",
@@ -49,15 +49,16 @@ KAFKA_OPTIONS = (
     "max.partition.fetch.bytes",
 )
 REFUSED = {
-    KAFKA + "auto.offset.reset": "a stream keeps its place itself; use startingOffsets",
-    KAFKA + "enable.auto.commit": "offsets are committed when a batch is done, if kafka.group.id is set",
-    KAFKA + "fetch.min.bytes": "what is there is read at once; use minOffsetsPerTrigger to wait for more",
-    KAFKA + "interceptor.classes": "there is no Java here; use a DataFrame function",
+    KAFKA + "auto.offset.reset": "a stream stores its position in its checkpoint; use startingOffsets",
+    KAFKA + "enable.auto.commit": "offsets are committed after each batch, if kafka.group.id is set",
+    KAFKA
+    + "fetch.min.bytes": "available records are read immediately; use minOffsetsPerTrigger to wait for more",
+    KAFKA + "interceptor.classes": "there is no Java client here; use a DataFrame function",
     KAFKA + "key.deserializer": "keys are bytes; use cast or from_json in the query",
     "pushFilters": (
-        "it was removed, because Spark applied a pushed filter also to later queries over the same DataFrame, which "
-        "then missed rows. Leave it out, and narrow the read with startingOffsets and endingOffsets, with "
-        "startingTimestamp and endingTimestamp, or with assign for single partitions"
+        "it was removed because Spark also applied a pushed filter to later queries over the same DataFrame, which "
+        "then missed rows. Remove it, and narrow the read with startingOffsets and endingOffsets, with "
+        "startingTimestamp and endingTimestamp, or with assign for individual partitions"
     ),
     KAFKA + "value.deserializer": "values are bytes; use cast or from_json in the query",
 }
@@ -71,19 +72,19 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
-    """Which topics are read: by name, by a pattern over all names, or some partitions of some."""
+class TopicSelection:
+    """The topics to read: by name, by pattern, or as explicit partitions."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
-    places: tuple[Place, ...] = ()
+    places: tuple[TopicPartition, ...] = ()
 
-    def choose(self, found: Mapping[str, TopicFound]) -> list[Place]:
-        """The partitions that are meant, of those that there are. Raises NotFound with the nearest name."""
+    def choose(self, found: Mapping[str, TopicFound]) -> list[TopicPartition]:
+        """The selected partitions among the existing ones. Raises NotFound with the closest name."""
         if self.pattern is not None:
             matching = [one for name, one in found.items() if re.fullmatch(self.pattern, name)]
             return sorted(
-                Place(one.name, number)
+                TopicPartition(one.name, number)
                 for one in matching
                 if not one.is_internal
                 for number in one.partitions
@@ -93,7 +94,9 @@ class Topics:
             if name not in found:
                 raise NotFound(f"there is no topic {name!r}.{nearest(name, found)}")
         if self.names:
-            return sorted(Place(name, number) for name in self.names for number in found[name].partitions)
+            return sorted(
+                TopicPartition(name, number) for name in self.names for number in found[name].partitions
+            )
         for place in self.places:
             if place.partition not in found[place.topic].leaders:
                 count = len(found[place.topic].leaders)
@@ -102,8 +105,8 @@ class Topics:
                 )
         return list(self.places)
 
-    def means(self, place: Place) -> bool:
-        """Would this partition be read if it were there?"""
+    def means(self, place: TopicPartition) -> bool:
+        """Whether the selection covers this partition, existing or not."""
         if self.pattern is not None:
             return re.fullmatch(self.pattern, place.topic) is not None
         return place.topic in self.names or place in self.places
@@ -111,21 +114,21 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where reading begins or ends: EARLIEST or LATEST everywhere, offsets or times for each partition, or one time."""
+    """Start or end of a read: EARLIEST or LATEST for all partitions, one time, or an offset or time per partition."""
 
     everywhere: int | None = None
     time_ms: int | None = None
-    offsets: Mapping[Place, int] | None = None
-    times_ms: Mapping[Place, int] | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    times_ms: Mapping[TopicPartition, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """All of it. Picklable."""
+    """All options of a read. Picklable, because tasks get a copy."""
 
     access: Access
-    terms: Terms
-    topics: Topics
+    terms: FetchTerms
+    topics: TopicSelection
     starting: Bound
     ending: Bound
     late_time_is_latest: bool
@@ -140,12 +143,12 @@ class ReadOptions:
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
-    """Everything checked that can be checked without a broker. Raises BadArgument."""
-    given = Given(options, OPTIONS, KAFKA_OPTIONS, REFUSED)
+    """Validate all options as far as possible without a broker. Raises BadArgument."""
+    given = RawOptions(options, OPTIONS, KAFKA_OPTIONS, REFUSED)
     if is_stream:
         _refuse_ends(given)
     if given.has("groupIdPrefix"):
-        _LOG.warning("option groupIdPrefix has no effect here: reading needs no group of its own")
+        _LOG.warning("option groupIdPrefix is ignored: reads do not create consumer groups")
     topics = _read_topics(given)
     retries = given.number("fetchOffset.numRetries", 0)
     pause_ms = given.number("fetchOffset.retryIntervalMs", 0)
@@ -156,7 +159,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     minimum, maximum = given.number("minOffsetsPerTrigger"), given.number("maxOffsetsPerTrigger")
     if minimum is not None and maximum is not None and minimum > maximum:
         raise BadArgument(
-            f"minOffsetsPerTrigger {minimum} is above maxOffsetsPerTrigger {maximum}: no batch could be both"
+            f"minOffsetsPerTrigger {minimum} is greater than maxOffsetsPerTrigger {maximum}: no batch can satisfy both"
         )
     return ReadOptions(
         access=access,
@@ -177,7 +180,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     )
 
 
-def _refuse_ends(given: Given) -> None:
+def _refuse_ends(given: RawOptions) -> None:
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if given.has(name):
             raise BadArgument(f"{name} is for batch reads; a stream has no end (see Trigger.AvailableNow)")
@@ -187,56 +190,62 @@ def _with_patience(access: Access, patience_ms: int) -> Access:
     return replace(access, call_ms_max=max(access.call_ms_max, patience_ms))
 
 
-def _read_terms(given: Given) -> Terms:
+def _read_terms(given: RawOptions) -> FetchTerms:
     kafka = given.kafka()
     level = kafka.get("isolation.level", "read_committed").strip().lower()
     if level not in ("read_committed", "read_uncommitted"):
-        raise BadArgument(f"kafka.isolation.level is {level!r}; it is read_committed or read_uncommitted")
+        raise BadArgument(
+            f"kafka.isolation.level is {level!r}; it must be read_committed or read_uncommitted"
+        )
     if kafka.get("check.crcs", "true").strip().lower() != "true":
-        raise BadArgument("kafka.check.crcs cannot be false: checksums are always checked here")
-    return Terms(
+        raise BadArgument("kafka.check.crcs cannot be false: checksums are always verified")
+    return FetchTerms(
         isolation=READ_COMMITTED if level == "read_committed" else READ_UNCOMMITTED,
-        fetch_bytes_max=whole_number(kafka, "fetch.max.bytes", Terms().fetch_bytes_max, 1),
-        partition_bytes_max=whole_number(kafka, "max.partition.fetch.bytes", Terms().partition_bytes_max, 1),
-        wait_ms=whole_number(kafka, "fetch.max.wait.ms", Terms().wait_ms, 0),
-        progress_ms_max=given.number("kafkaConsumer.pollTimeoutMs") or Terms().progress_ms_max,
+        fetch_bytes_max=whole_number(kafka, "fetch.max.bytes", FetchTerms().fetch_bytes_max, 1),
+        partition_bytes_max=whole_number(
+            kafka, "max.partition.fetch.bytes", FetchTerms().partition_bytes_max, 1
+        ),
+        wait_ms=whole_number(kafka, "fetch.max.wait.ms", FetchTerms().wait_ms, 0),
+        progress_ms_max=given.number("kafkaConsumer.pollTimeoutMs") or FetchTerms().progress_ms_max,
         with_headers=given.flag("includeHeaders", False),
         fails_on_loss=given.flag("failOnDataLoss", True),
     )
 
 
-def _read_topics(given: Given) -> Topics:
+def _read_topics(given: RawOptions) -> TopicSelection:
     ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(ways) != 1:
-        said = " and ".join(ways) if ways else "none of them"
-        raise BadArgument(f"give exactly one of subscribe, subscribePattern and assign; there is {said}")
+        found = " and ".join(ways) if ways else "none"
+        raise BadArgument(f"set exactly one of subscribe, subscribePattern and assign; found {found}")
     if ways == ["subscribePattern"]:
         pattern = given.text("subscribePattern") or ""
         try:
             re.compile(pattern)
         except re.error as error:
-            raise BadArgument(f"subscribePattern {pattern!r} is no regular expression: {error}") from None
-        return Topics(pattern=pattern)
+            raise BadArgument(
+                f"subscribePattern {pattern!r} is not a valid regular expression: {error}"
+            ) from None
+        return TopicSelection(pattern=pattern)
     if ways == ["subscribe"]:
         names = tuple(name.strip() for name in (given.text("subscribe") or "").split(",") if name.strip())
         if not names:
-            raise BadArgument("subscribe names no topic: write it as orders or orders,payments")
-        return Topics(names=tuple(dict.fromkeys(names)))
-    return Topics(places=tuple(sorted(_read_assign(given.json("assign", _ASSIGN_EXAMPLE)))))
+            raise BadArgument("subscribe names no topic: write orders or orders,payments")
+        return TopicSelection(names=tuple(dict.fromkeys(names)))
+    return TopicSelection(places=tuple(sorted(_read_assign(given.json("assign", _ASSIGN_EXAMPLE)))))
 
 
-def _read_assign(said: Any) -> list[Place]:
-    if not isinstance(said, dict) or not said or not all(_is_numbers(one) for one in said.values()):
-        raise BadArgument(f"assign names no partitions: write it as {_ASSIGN_EXAMPLE}")
-    return [Place(topic, number) for topic, numbers in said.items() for number in numbers]
+def _read_assign(raw: Any) -> list[TopicPartition]:
+    if not isinstance(raw, dict) or not raw or not all(_is_numbers(one) for one in raw.values()):
+        raise BadArgument(f"assign names no partitions: write {_ASSIGN_EXAMPLE}")
+    return [TopicPartition(topic, number) for topic, numbers in raw.items() for number in numbers]
 
 
-def _is_numbers(said: Any) -> bool:
-    return isinstance(said, list) and bool(said) and all(type(one) is int and one >= 0 for one in said)
+def _is_numbers(raw: Any) -> bool:
+    return isinstance(raw, list) and bool(raw) and all(type(one) is int and one >= 0 for one in raw)
 
 
-def _read_bound(given: Given, end: str, default: int, topics: Topics) -> Bound:
-    """The connector's order: one time, then times by partition, then offsets."""
+def _read_bound(given: RawOptions, end: str, default: int, topics: TopicSelection) -> Bound:
+    """In the connector's order of precedence: one time, times per partition, offsets."""
     if given.has(f"{end}Timestamp"):
         return Bound(time_ms=given.number(f"{end}Timestamp", 0))
     by_time = f"{end}OffsetsByTimestamp"
@@ -255,17 +264,19 @@ def _read_bound(given: Given, end: str, default: int, topics: Topics) -> Bound:
         return Bound(everywhere=default)
     if not text.startswith("{"):
         raise BadArgument(
-            f"{name} is {text!r}.{nearest(text, _WORDS)} It is earliest, latest or {_OFFSETS_EXAMPLE}"
+            f"{name} is {text!r}.{nearest(text, _WORDS)} It must be earliest, latest or {_OFFSETS_EXAMPLE}"
         )
     offsets = _read_places(given.json(name, _OFFSETS_EXAMPLE), name, EARLIEST, _OFFSETS_EXAMPLE, topics)
     return Bound(offsets=offsets)
 
 
-def _read_places(said: Any, name: str, least: int, example: str, topics: Topics) -> dict[Place, int]:
-    found: dict[Place, int] = {}
-    if not isinstance(said, dict) or not all(isinstance(one, dict) for one in said.values()):
-        raise BadArgument(f"{name} has another form than {example}")
-    for topic, partitions in said.items():
+def _read_places(
+    raw: Any, name: str, least: int, example: str, topics: TopicSelection
+) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    if not isinstance(raw, dict) or not all(isinstance(one, dict) for one in raw.values()):
+        raise BadArgument(f"{name} has the wrong form: write {example}")
+    for topic, partitions in raw.items():
         if topics.names and topic not in topics.names:
             raise BadArgument(
                 f"{name} names topic {topic!r}, which is not read.{nearest(topic, topics.names)}"
@@ -273,7 +284,7 @@ def _read_places(said: Any, name: str, least: int, example: str, topics: Topics)
         for number, value in partitions.items():
             if not str(number).isdecimal() or type(value) is not int or value < least:
                 raise BadArgument(
-                    f"{name} says {value!r} for partition {number!r} of {topic}: write {example}"
+                    f"{name} has an invalid value {value!r} for partition {number!r} of {topic}: write {example}"
                 )
-            found[Place(topic, int(number))] = value
+            found[TopicPartition(topic, int(number))] = value
     return found

@@ -1,4 +1,4 @@
-"""A batch read: spans of topics as tasks. Never used for streams."""
+"""Batch reads: plans one task per offset span. Streams are planned in `stream`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.client.cluster import Cluster
-from penstock.client.fetching import Span
-from penstock.spark.bounds import cut, resolve, select, spans_between
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.fetch import Span
+from penstock.spark.bounds import cut, resolve_bound, select, spans_between
 from penstock.spark.options import ReadOptions
-from penstock.spark.reading import read_span
+from penstock.spark.task_reader import read_span
 
 
-class Reader(DataSourceReader):
+class BatchReader(DataSourceReader):
     """Plans on the driver, reads in tasks.
 
-    Has no `pushFilters`: Spark (4.3) keeps a reader that took a filter with the DataFrame and uses it for later queries
-    that have no filter, which then miss rows.
+    Does not implement `pushFilters`: Spark (4.3) caches a reader that accepted a filter with the DataFrame and reuses
+    it for later queries without that filter, which then miss rows.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -34,6 +34,6 @@ class Reader(DataSourceReader):
     def _spans(self, cluster: Cluster) -> list[Span]:
         options = self._options
         places, topic_ids = select(cluster, options)
-        starts = resolve(cluster, options.starting, places, options, is_start=True)
-        ends = resolve(cluster, options.ending, places, options, is_start=False)
+        starts = resolve_bound(cluster, options.starting, places, options, is_start=True)
+        ends = resolve_bound(cluster, options.ending, places, options, is_start=False)
         return spans_between(starts, ends, topic_ids)

@@ -1,4 +1,4 @@
-"""Small programs that stand before Java and Python, kept in the user's cache. Never runs one."""
+"""Wrapper scripts around Java and Python, stored in the user's cache directory. Never runs one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if [ "$1" = -m ] && [ "$2" = pyspark.daemon ]; then
 fi
 PYTHONPATH="$kept" exec "{python}" "$@"
 """
-"""Spark puts zips with its own Python code before the same code where it is installed. What comes from a zip is
-compiled at every start: that takes each worker, and a query has many, three times as long. Workers are forked by our
-form of PySpark's daemon."""
+"""Spark puts zip files with its Python code on PYTHONPATH, ahead of the installed package. Python recompiles modules
+from a zip at every start, which makes each worker start three times slower, and a query has many. The wrapper removes
+the zips and replaces PySpark's daemon with ours."""
 
 
-def kept_script(name: str, text: str) -> Path:
-    """A program of this text, written if it is not there. Raises OSError."""
+def cached_script(name: str, text: str) -> Path:
+    """The path of a script with this text; written unless it exists. Raises OSError."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     script = caches / "penstock" / name
     if not script.exists() or script.read_text() != text:
@@ -40,12 +40,12 @@ def kept_script(name: str, text: str) -> Path:
 
 
 def quick_python(package: Path) -> str:
-    """This Python as workers on this machine should call it; as it is, where the cache cannot be written.
+    """The Python command for local workers; plain `sys.executable` if the cache directory is not writable.
 
-    `package` is where pyspark is installed, its zips and all.
+    `package` is the directory in which pyspark and its zips are installed.
     """
     text = _PYTHON.format(spark=package, python=sys.executable)
     try:
-        return str(kept_script(f"python-{hashlib.sha256(text.encode()).hexdigest()[:12]}", text))
+        return str(cached_script(f"python-{hashlib.sha256(text.encode()).hexdigest()[:12]}", text))
     except OSError:
         return sys.executable

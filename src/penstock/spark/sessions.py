@@ -1,4 +1,4 @@
-"""Spark sessions with all that must be set, set. Never starts a second JVM in a process."""
+"""Creates preconfigured Spark sessions. Never starts a second JVM in a process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANYWHERE = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What can be set on any session, also one on a server."""
+"""Settings for every session, including those on a Spark Connect server."""
 
 OF_THE_DRIVER = {
     "spark.python.unix.domain.socket.enabled": "true",
@@ -40,7 +40,7 @@ OF_THE_DRIVER = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""What only a driver that is started here can be given. On another machine's master, set the last two yourself."""
+"""Settings that only a driver started here accepts. For a master on another machine, override the last two."""
 
 
 class CannotStart(Exception):
@@ -48,16 +48,16 @@ class CannotStart(Exception):
 
 
 def is_running() -> bool:
-    """Whether this process has a Spark already."""
+    """Whether this process already has a Spark session."""
     sql = sys.modules.get("pyspark.sql")
     return sql is not None and _running(sql) is not None
 
 
 def make_session(master: str | None, app_name: str, conf: dict[str, str]) -> Any:
-    """A session on `master`: `local[*]`, any other of Spark's, or `sc://host` for Spark Connect.
+    """A session on `master`: any Spark master, or `sc://host` for Spark Connect.
 
-    If this process has one already, that one is returned: a process has one JVM. Without a master it is the one that
-    is there, whatever its master, or else `local[*]`. Raises CannotStart.
+    Returns the running session if this process has one, because a process has only one JVM. Without a master, that is
+    the running session whatever its master is, else a new one on `local[*]`. Raises CannotStart.
     """
     sql = _import_spark()
     if master is not None and master.startswith(CONNECT):
@@ -71,17 +71,15 @@ def make_session(master: str | None, app_name: str, conf: dict[str, str]) -> Any
 
 
 def _check_reachable(remote: str) -> None:
-    """Spark Connect's client retries silently for minutes: find out first whether there is a server.
+    """Check that the server answers, because Spark Connect's client retries silently for minutes.
 
-    The address may hold a token, so that errors name only host and port.
+    The address may contain a token, so errors name only host and port.
     """
     try:
         place = urlsplit(remote)
         host, port = place.hostname or "", place.port or CONNECT_PORT
     except ValueError as error:
-        raise CannotStart(
-            f"{remote} is not an address of Spark Connect: write it as sc://host:15002"
-        ) from error
+        raise CannotStart(f"{remote} is not a Spark Connect address: write sc://host:15002") from error
     try:
         socket.create_connection((host, port), CONNECT_S_MAX).close()
     except OSError as error:
@@ -92,7 +90,7 @@ def _check_reachable(remote: str) -> None:
 
 
 def _running(sql: Any) -> Any | None:
-    """The session of this process, also from a thread in which Spark has none as active."""
+    """The session of this process, even if it is not active in the calling thread."""
     from pyspark.errors import PySparkRuntimeError
 
     try:
@@ -128,13 +126,13 @@ def _import_spark() -> Any:
         import pyspark.sql
     except ImportError as error:
         raise CannotStart(
-            f"{error.name} is not installed. Spark comes with the extra: pip install 'penstock[spark]'"
+            f"{error.name} is not installed. Install Spark support with: pip install 'penstock[spark]'"
         ) from None
     return pyspark.sql
 
 
 def _same(running: Any, master: str | None, conf: dict[str, str]) -> Any:
-    """The session that is there, if it is what was asked for."""
+    """The running session, if it matches the requested master."""
     there = running.conf.get("spark.master", "")
     if master is not None and there != master:
         raise CannotStart(
@@ -148,14 +146,14 @@ def _same(running: Any, master: str | None, conf: dict[str, str]) -> Any:
 
 
 def _worker_python(master: str, package: Path) -> str:
-    """The Python of workers. A Spark that is not the installed package has its Python code in its zips only."""
+    """The Python command of workers. A separate Spark (SPARK_HOME) has its Python code only in its zips: keep them."""
     is_here = master.startswith("local") and "SPARK_HOME" not in os.environ
     return quick_python(package) if is_here else sys.executable
 
 
 def _prepare_environment(python: str) -> None:
     if shutil.which("bash") is None:
-        raise CannotStart("Spark's scripts need bash, and PATH has none: install it")
+        raise CannotStart("Spark's scripts need bash, but it is not on PATH: install it")
     try:
         home = find_java()
     except NoJava as error:
@@ -169,7 +167,7 @@ def _prepare_environment(python: str) -> None:
 
 
 def _share_path() -> None:
-    """Workers find this package where we found it, also when it is not installed."""
+    """Let workers import this package from where it was imported here, even if it is not installed."""
     spec = importlib.util.find_spec("penstock")
     assert spec is not None
     assert spec.origin is not None
@@ -185,8 +183,8 @@ def _cores(master: str) -> int:
 
 
 def _why(error: Exception, master: str) -> str:
-    said = str(error).strip().splitlines()
+    lines = str(error).strip().splitlines()
     return (
-        f"Spark does not start on {master}: {said[0] if said else type(error).__name__}. Look at what it printed "
-        "above; a master must be reachable, and this machine needs about 1 GB of free memory."
+        f"Spark does not start on {master}: {lines[0] if lines else type(error).__name__}. See its output above; "
+        "the master must be reachable, and this machine needs about 1 GB of free memory."
     )

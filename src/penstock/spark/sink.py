@@ -1,7 +1,7 @@
-"""Spark's end of the sink: Arrow batches of a task to topics, and the driver's word on whether they count.
+"""The sink's Spark API: tasks write Arrow batches to topics, the driver commits or aborts them.
 
-What exactly-once stands on is in `decisions`. Here is who writes under which name: a streaming query under its id with
-Spark's batch number, a job under its `txnAppId` with `txnVersion`, a nameless job under a name that nobody uses again.
+`decisions` implements exactly-once. This module chooses the name a batch is committed under: a streaming query uses its
+query id and Spark's batch number, a job its `txnAppId` and `txnVersion`, a job without either a random, one-time name.
 Never starts a session.
 """
 
@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from penstock.client.cluster import Cluster
 from penstock.client.errors import Aborted, BadArgument, ClientError
-from penstock.client.transactions import end, new_producer, standing, take
-from penstock.core.records.packing import Author
-from penstock.spark.decisions import NEVER, Decisions, Written, last_batch, mark, task_name
-from penstock.spark.reading import kept_cluster
-from penstock.spark.sink_options import SinkOptions, check_columns, read_options
-from penstock.spark.writing import TaskWriter
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.transactions import end, new_producer, standing, take
+from penstock.core.records.batch_builder import ProducerIdentity
+from penstock.spark.decisions import NEVER, Decisions, TaskWrites, last_batch, mark, task_name
+from penstock.spark.sink_options import SinkOptions, check_columns, read_sink_options
+from penstock.spark.task_reader import cached_cluster
+from penstock.spark.task_writer import TaskWriter
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 
 _names: dict[SinkOptions, str] = {}
-"""The names under which queries with these options have committed in this process; their leftovers are swept."""
+"""Names under which queries with these options have committed in this process: their stale transactions are aborted."""
 
 
-class Turn(NamedTuple):
-    """What a task writes for: a name, the batch under that name (NEVER: it has none), and which task it is."""
+class TaskIdentity(NamedTuple):
+    """What a task writes: the writer's name, its batch number (NEVER for one-time names), and the task number."""
 
     name: str
     batch: int
@@ -40,86 +40,93 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report(WriterCommitMessage):
-    """What a task tells the driver. Skipped: the batch counted already when the task came."""
+class TaskReport(WriterCommitMessage):
+    """The result a task sends to the driver. Skipped: the batch was already committed when the task started."""
 
-    turn: Turn
-    written: Written | None = None
+    identity: TaskIdentity
+    written: TaskWrites | None = None
     is_skipped: bool = False
 
 
 class Sink:
-    """What both kinds of writers share."""
+    """Shared by job and query writers."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write_rows(self, turn: Turn, batches: Iterable[Any]) -> Report:
-        """A task: its rows into its own transaction, which stays open; or at least once, if that was asked for."""
-        cluster = kept_cluster(self._options.access)
-        if turn.batch != NEVER:
-            decided = last_batch(cluster, turn.name, self._options.transaction_ms_max)
-            if decided >= turn.batch:
+    def write_rows(self, identity: TaskIdentity, batches: Iterable[Any]) -> TaskReport:
+        """In a task: write the rows in a transaction that stays open, or without one for at-least-once delivery."""
+        cluster = cached_cluster(self._options.access)
+        # Spark replays a batch whose commit it has not recorded. If our decision for it is durable, writing the rows
+        # again would duplicate them.
+        if identity.batch != NEVER:
+            decided = last_batch(cluster, identity.name, self._options.transaction_ms_max)
+            if decided >= identity.batch:
                 _drain(batches)
-                return Report(turn, is_skipped=True)
+                return TaskReport(identity, is_skipped=True)
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
         if first is None:
-            return Report(turn)
+            return TaskReport(identity)
         if not self._options.is_exactly_once:
             producer_id, epoch = new_producer(cluster)
-            author = Author(producer_id, epoch, is_transactional=False)
-            _write(TaskWriter(cluster, self._options.shape, author), first, rows)
-            return Report(turn)
-        return Report(turn, self._write_open(cluster, turn, first, rows))
+            producer = ProducerIdentity(producer_id, epoch, is_transactional=False)
+            _write(TaskWriter(cluster, self._options.terms, producer), first, rows)
+            return TaskReport(identity)
+        return TaskReport(identity, self._write_open(cluster, identity, first, rows))
 
-    def _write_open(self, cluster: Cluster, turn: Turn, first: Any, rows: Iterator[Any]) -> Written:
-        hold = take(cluster, task_name(turn.name, turn.task), self._options.transaction_ms_max)
-        author = Author(hold.producer_id, hold.producer_epoch, is_transactional=True)
+    def _write_open(
+        self, cluster: Cluster, identity: TaskIdentity, first: Any, rows: Iterator[Any]
+    ) -> TaskWrites:
+        hold = take(cluster, task_name(identity.name, identity.task), self._options.transaction_ms_max)
+        producer = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
         try:
-            spans = _write(TaskWriter(cluster, self._options.shape, author, hold), first, rows)
-            written = Written(turn.task, hold, spans)
-            if turn.batch != NEVER:
-                mark(cluster, turn.batch, written, hold)
+            spans = _write(TaskWriter(cluster, self._options.terms, producer, hold), first, rows)
+            written = TaskWrites(identity.task, hold, spans)
+            if identity.batch != NEVER:
+                mark(cluster, identity.batch, written, hold)
         except BaseException:
-            _abort_quietly(cluster, [Written(turn.task, hold, ())])
+            # An open transaction blocks read_committed readers of its partitions until it times out: abort it now.
+            _abort_quietly(cluster, [TaskWrites(identity.task, hold, ())])
             raise
         return written
 
     def commit_all(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """The driver, when all tasks are done: what they wrote counts."""
-        reports = [one for one in messages if isinstance(one, Report)]
+        """On the driver, when all tasks have finished: commit what they wrote."""
+        reports = [one for one in messages if isinstance(one, TaskReport)]
         written = [one.written for one in reports if one.written is not None]
         if not written and not any(one.is_skipped for one in reports):
             return
-        cluster = kept_cluster(self._options.access)
-        turn = reports[0].turn
-        if turn.batch == NEVER:
+        cluster = cached_cluster(self._options.access)
+        identity = reports[0].identity
+        if identity.batch == NEVER:
             _commit_nameless(cluster, written)
             return
-        decisions = self._decisions(cluster, turn.name)
-        decisions.settle(turn.batch, written)
-        if _names.get(self._options) != turn.name:
+        decisions = self._decisions(cluster, identity.name)
+        decisions.settle(identity.batch, written)
+        # An earlier process may have used more tasks than this one. Their names are never taken again, so their open
+        # transactions would block readers until they time out. Once per process and query is enough.
+        if _names.get(self._options) != identity.name:
             decisions.sweep(written)
-            _names[self._options] = turn.name
+            _names[self._options] = identity.name
 
     def abort_all(self, messages: Sequence[WriterCommitMessage | None], name: str | None) -> None:
-        """The driver, when a task or the commit failed: nothing counts, unless it was decided before.
+        """On the driver, when a task or the commit failed: abort the batch unless it is already decided.
 
-        Tasks that gave no report may have left a transaction open, or may be writing still: they are fenced.
+        Tasks without a report may have left a transaction open, or may still be writing: they are fenced.
         """
-        reports = [one for one in messages if isinstance(one, Report)]
+        reports = [one for one in messages if isinstance(one, TaskReport)]
         written = [one.written for one in reports if one.written is not None]
         if not self._options.is_exactly_once or (not reports and name is None):
             return
-        cluster = kept_cluster(self._options.access)
-        turn = reports[0].turn if reports else Turn(name or "", NEVER, 0)
-        if turn.batch == NEVER:
+        cluster = cached_cluster(self._options.access)
+        identity = reports[0].identity if reports else TaskIdentity(name or "", NEVER, 0)
+        if identity.batch == NEVER:
             _abort_quietly(cluster, written)
         else:
-            self._decisions(cluster, turn.name).give_up(turn.batch, written)
+            self._decisions(cluster, identity.name).give_up(identity.batch, written)
         if len(reports) < len(messages):
-            self._decisions(cluster, turn.name).sweep(written)
+            self._decisions(cluster, identity.name).sweep(written)
 
     def _decisions(self, cluster: Cluster, name: str) -> Decisions:
         return Decisions(cluster, name, self._options.transaction_ms_max)
@@ -134,8 +141,8 @@ class JobWriter(DataSourceArrowWriter, Sink):
         self._name = f"{options.prefix}-{name}"
         self._batch = NEVER if options.version is None else options.version
 
-    def write(self, iterator: Iterator[Any]) -> Report:
-        return self.write_rows(Turn(self._name, self._batch, _context().partitionId()), iterator)
+    def write(self, iterator: Iterator[Any]) -> TaskReport:
+        return self.write_rows(TaskIdentity(self._name, self._batch, _context().partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self.commit_all(messages)
@@ -150,17 +157,17 @@ class QueryWriter(DataSourceStreamArrowWriter, Sink):
     def __init__(self, options: SinkOptions) -> None:
         Sink.__init__(self, options)
 
-    def write(self, iterator: Iterator[Any]) -> Report:
+    def write(self, iterator: Iterator[Any]) -> TaskReport:
         context = _context()
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if query is None or batch is None:
             raise BadArgument(
-                f"this Spark does not tell tasks their query and batch ({_QUERY_ID}, {_BATCH_ID}); "
+                f"this Spark version does not pass query and batch ids to tasks ({_QUERY_ID}, {_BATCH_ID}); "
                 "use delivery=at_least_once, or Spark 4.2 or newer"
             )
         number = int(batch) if self._options.is_exactly_once else NEVER
         return self.write_rows(
-            Turn(f"{self._options.prefix}-{query}", number, context.partitionId()), iterator
+            TaskIdentity(f"{self._options.prefix}-{query}", number, context.partitionId()), iterator
         )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -171,29 +178,29 @@ class QueryWriter(DataSourceStreamArrowWriter, Sink):
 
 
 def job_writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> JobWriter:
-    """The writer of a batch job, when its options and columns are in order."""
+    """The writer of a batch job. Raises BadArgument for invalid options or columns."""
     if overwrite:
         raise BadArgument('a topic cannot be overwritten: write with mode("append")')
-    options = read_options(given)
+    options = read_sink_options(given)
     check_columns(schema, options)
     return JobWriter(options)
 
 
 def query_writer(given: Mapping[str, str], schema: Any) -> QueryWriter:
-    """The writer of a streaming query, when its options and columns are in order."""
-    options = read_options(given)
+    """The writer of a streaming query. Raises BadArgument for invalid options or columns."""
+    options = read_sink_options(given)
     if options.app is not None:
         raise BadArgument(
-            "'txnAppId' and 'txnVersion' are for batch jobs (also inside foreachBatch); a streaming query is "
-            "exactly-once by its checkpoint"
+            "'txnAppId' and 'txnVersion' are for batch jobs (including inside foreachBatch); a streaming query is "
+            "exactly-once through its checkpoint"
         )
     check_columns(schema, options)
     return QueryWriter(options)
 
 
 def _drain(batches: Iterable[Any]) -> None:
-    """Read rows that are not wanted. Spark ends a Python worker that leaves input behind and starts another one for the
-    next task, which takes longer than reading the rows."""
+    """Consume rows without using them. Spark kills a Python worker that leaves input unread and starts a new one for
+    the next task, which takes longer than reading the rows."""
     for _ in batches:
         continue
 
@@ -208,22 +215,22 @@ def _write(writer: TaskWriter, first: Any, rows: Iterator[Any]) -> Any:
         writer.close()
 
 
-def _commit_nameless(cluster: Cluster, written: Sequence[Written]) -> None:
-    """All, as long as all can be: nothing is ended before every transaction was seen to be open."""
+def _commit_nameless(cluster: Cluster, written: Sequence[TaskWrites]) -> None:
+    """Commit every transaction, or none: check that all are open before committing the first."""
     for one in written:
         found = standing(cluster, one.hold.transactional_id)
         if found is None or not found.is_open_for(one.hold):
             _abort_quietly(cluster, written)
             raise Aborted(
-                f"the transaction of task {one.task} was aborted before all tasks were done: nothing was written. "
-                "Make kafka.transaction.timeout.ms longer than the job takes."
+                f"the transaction of task {one.task} was aborted before all tasks had finished: nothing was written. "
+                "Set kafka.transaction.timeout.ms longer than the job takes."
             )
     for one in written:
         end(cluster, one.hold, commit=True)
 
 
-def _abort_quietly(cluster: Cluster, written: Iterable[Written]) -> None:
-    """Abort what can be; what cannot is aborted by the broker in time."""
+def _abort_quietly(cluster: Cluster, written: Iterable[TaskWrites]) -> None:
+    """Abort and ignore failures: the broker aborts the rest when they time out."""
     for one in written:
         try:
             end(cluster, one.hold, commit=False)

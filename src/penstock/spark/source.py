@@ -1,4 +1,4 @@
-"""`format("penstock")`: which columns there are, and who reads and writes them. Never talks to a broker itself."""
+"""`format("penstock")`: the schema, and the factories of readers and writers. Never talks to a broker itself."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class PenstockSource(DataSource):
         return StructType([*COLUMNS, HEADERS] if with_headers else list(COLUMNS))
 
     def reader(self, schema: StructType) -> Any:
-        from penstock.spark.reader import Reader
+        from penstock.spark.reader import BatchReader
 
-        return Reader(read_options(self.options, is_stream=False))
+        return BatchReader(read_options(self.options, is_stream=False))
 
     def streamReader(self, schema: StructType) -> Any:
         from penstock.spark.stream import StreamReader

@@ -1,9 +1,9 @@
-"""A stream: how far each batch goes, within the limits that were asked for. Never reads records itself.
+"""Plans streaming batches: the end offset of each batch, within the configured limits. Never reads records itself.
 
-The end of a batch carries where the partitions that are new in it begin, and Spark persists it before the batch runs.
-So a batch that is run again reads what it read the first time, even the first batch of a query that began at "latest":
-the start is part of the first end. The end also carries topic ids: offsets count for the topic that they were taken
-from, not for another one of the same name.
+The end offset of a batch also holds the start offsets of partitions that are new in it, and Spark persists it before
+the batch runs. So a replayed batch reads the same records, even the first batch of a query that started at "latest":
+its start is part of its end. The end also holds topic ids, because an offset is valid only for the topic it was taken
+from, not for a later topic of the same name.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, ClientError, RecordsLost
-from penstock.client.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
-from penstock.spark.bounds import Offsets, Selection, cut, resolve, select, spans_between
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
+from penstock.spark.bounds import Offsets, Selection, cut, resolve_bound, select, spans_between
 from penstock.spark.checkpoint import StreamOffset
 from penstock.spark.options import ReadOptions
-from penstock.spark.reading import read_span
-from penstock.spark.sampling import bytes_per_offset
-from penstock.spark.tail import Tail
+from penstock.spark.record_size import bytes_per_offset
+from penstock.spark.tail import TopicTail
+from penstock.spark.task_reader import read_span
 
 _POLL_S = 0.1
-"""How often one looks whether `minOffsetsPerTrigger` is reached: there is no waiting for that at the broker."""
+"""Poll interval while `minOffsetsPerTrigger` is not reached: a broker cannot wait for a number of offsets."""
 
 _LOG = logging.getLogger("penstock.spark")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives on the driver as long as the query; a copy of it reads in the tasks."""
+    """Plans on the driver for the lifetime of the query; tasks get a pickled copy that only reads."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -88,7 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.close()
 
 
-class Target(NamedTuple):
+class StreamEnd(NamedTuple):
     """Where a query with Trigger.AvailableNow ends."""
 
     ends: Offsets
@@ -96,13 +96,13 @@ class Target(NamedTuple):
 
 
 class Planner:
-    """What a running query knows: the cluster, how far it may go, and what it has published."""
+    """State of a running query on the driver: connection, target end, offsets committed to the group."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._cluster = Cluster(options.access)
-        self._tail = Tail(options.access)
-        self._target: Target | None = None
+        self._tail = TopicTail(options.access)
+        self._target: StreamEnd | None = None
         self._ends: Offsets = {}
         self._published: Offsets = {}
         self._warned: set[tuple[str, str]] = set()
@@ -116,18 +116,20 @@ class Planner:
 
     def initial(self) -> dict[str, Any]:
         selected = select(self._cluster, self._options)
-        starts = resolve(self._cluster, self._options.starting, selected.places, self._options, is_start=True)
+        starts = resolve_bound(
+            self._cluster, self._options.starting, selected.places, self._options, is_start=True
+        )
         return StreamOffset(starts, topic_ids=selected.topic_ids, is_initial=True).encode()
 
     def fix_target(self) -> None:
         selected = select(self._cluster, self._options)
-        self._target = Target(self._listed(selected.places, LATEST), selected.topic_ids)
+        self._target = StreamEnd(self._listed(selected.places, LATEST), selected.topic_ids)
 
     def reported(self) -> dict[str, Any] | None:
         return StreamOffset(self._ends).encode() if self._ends else None
 
     def latest(self, start: Mapping[str, Any], *, is_limited: bool) -> dict[str, Any]:
-        """The end of the next batch, or the start again if there is to be none yet."""
+        """The end of the next batch, or `start` if there is nothing to run yet."""
         before = StreamOffset.decode(start)
         selected = self._select()
         known = self._same_topics(before, selected)
@@ -135,8 +137,10 @@ class Planner:
             self._publish(known)
         known = self._still_there(known, selected)
         starts = {**known, **self._new_places(known, selected)}
+        # Ends are listed after the topic ids were compared: an offset is used only with the topic it was taken from.
         ends = self._ends_after(starts)
         starts, ends = self._begun_anew(starts, ends)
+        # Offsets that Spark does not have in its checkpoint yet: they become part of this end, and with it durable.
         begins = {place: at for place, at in starts.items() if before.is_initial or known.get(place) != at}
         if not begins and self._target is None:
             ends = self._await_enough(starts, ends)
@@ -148,21 +152,21 @@ class Planner:
         return StreamOffset(ends, begins, selected.topic_ids).encode()
 
     def spans(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Any]:
-        """What lies between two offsets. Raises RecordsLost when it is no longer all there."""
+        """The spans between two offsets. Raises RecordsLost when records in between are gone."""
         planned = StreamOffset.decode(end)
         starts = {**StreamOffset.decode(start).offsets, **planned.begins}
         missing = sorted(set(planned.offsets) - set(starts))
         if missing:
             raise BadArgument(
-                f"the checkpoint does not say where {missing[0].topic} partition {missing[0].partition} begins: it "
-                "was not written by this source. Give the query a checkpointLocation of its own."
+                f"the checkpoint has no start offset for {missing[0].topic} partition {missing[0].partition}: it "
+                "was not written by this source. Give the query its own checkpointLocation."
             )
         there = {place: end for place, end in planned.offsets.items() if end > starts[place]}
         there, topic_ids = self._not_replaced(there, planned.topic_ids)
         for place, first in self._listed(list(there), EARLIEST).items():
             if first > starts[place]:
                 self._lose(
-                    f"{_name(place)}: offset {starts[place]} is gone, the log begins at {first}: retention took it"
+                    f"{_name(place)}: offset {starts[place]} was deleted by retention, the log starts at {first}"
                 )
                 starts[place] = min(first, there[place])
         return spans_between(starts, there, topic_ids)
@@ -173,58 +177,62 @@ class Planner:
             self._publish(done.offsets)
 
     def _publish(self, done: Offsets) -> None:
-        """Commit to the group, if there is one, how far the query is. A failure is logged; the query goes on."""
+        """Commit the progress of the query to its group, if any. A failure is logged and does not stop the query."""
         if self._options.group is None or not done or done == self._published:
             return
         try:
             commit_offsets(self._cluster, self._options.group, done)
         except ClientError as error:
-            _LOG.warning("offsets of group %s were not committed: %s", self._options.group, error)
+            _LOG.warning(
+                "cannot commit offsets of group %s, retrying with the next batch: %s",
+                self._options.group,
+                error,
+            )
         else:
             self._published = done
 
-    # -- whether the topics are still the same
+    # -- topic identity
 
     def _same_topics(self, before: StreamOffset, selected: Selection) -> Offsets:
-        """The offsets of topics that were not created anew since: those of others say nothing about the new log."""
+        """Known offsets without those of topics that were recreated: they mean nothing in the new log."""
         replaced = self._replaced(before.topic_ids, selected.topic_ids)
         return {place: offset for place, offset in before.offsets.items() if place.topic not in replaced}
 
     def _not_replaced(self, ends: Offsets, topic_ids: Mapping[str, str]) -> tuple[Offsets, dict[str, str]]:
-        """The ends of a planned batch without topics that were created anew after it was planned; ids of the others."""
+        """The planned ends without topics that were recreated after planning, and the ids of the remaining topics."""
         found = self._cluster.topics({place.topic for place in ends})
         ids_now = {name: one.topic_id for name, one in found.items()}
         replaced = self._replaced(topic_ids, ids_now)
         return {place: end for place, end in ends.items() if place.topic not in replaced}, ids_now
 
     def _replaced(self, before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-        """Topics with another id than before. Raises RecordsLost, or warns once for each of them."""
+        """Topics whose id has changed. Raises RecordsLost, or warns once per topic."""
         replaced = {name for name, one in before.items() if now.get(name) and now[name] != one}
         for name in sorted(replaced):
             if (name, now[name]) not in self._warned:
                 self._lose(
-                    f"topic {name} was deleted and created again: the checkpoint was written for topic id "
-                    f"{before[name]}, the topic that is there now has id {now[name]}",
+                    f"topic {name} was deleted and recreated: the checkpoint was written for topic id "
+                    f"{before[name]}, the current topic has id {now[name]}",
                     "read the new topic from its beginning",
                 )
                 self._warned.add((name, now[name]))
         return replaced
 
     def _still_there(self, known: Offsets, selected: Selection) -> Offsets:
-        """Without partitions that are gone. Raises RecordsLost, or BadArgument for a checkpoint of another query."""
+        """Known offsets without partitions that no longer exist. Raises RecordsLost unless data loss is allowed."""
         gone = sorted(set(known) - set(selected.places))
         if not gone:
             return known
         if not self._options.topics.means(gone[0]):
             self._lose(
-                f"the checkpoint is of a query that reads {_name(gone[0])}, this one does not. Give it a "
-                "checkpointLocation of its own"
+                f"the checkpoint belongs to a query that reads {_name(gone[0])}, this query does not. Give it its own "
+                "checkpointLocation"
             )
         else:
-            self._lose(f"{_name(gone[0])} is not there any more: the topic was deleted")
+            self._lose(f"{_name(gone[0])} no longer exists: the topic was deleted")
         return {place: offset for place, offset in known.items() if place not in gone}
 
-    # -- how far
+    # -- end offsets
 
     def _select(self) -> Selection:
         if self._target is not None:
@@ -232,11 +240,11 @@ class Planner:
         return select(self._cluster, self._options)
 
     def _new_places(self, known: Offsets, selected: Selection) -> Offsets:
-        """Where partitions begin that were not there before: at their first record."""
+        """Start offsets of new partitions: their first record, so that nothing is skipped."""
         return self._listed([place for place in selected.places if place not in known], EARLIEST)
 
     def _ends_after(self, starts: Offsets) -> Offsets:
-        """How far there is something now."""
+        """The end offset of each partition, limited by the target of a Trigger.AvailableNow query."""
         if self._target is None:
             self._ends = self._listed(list(starts), LATEST)
         else:
@@ -244,16 +252,16 @@ class Planner:
         return {place: self._ends.get(place, start) for place, start in starts.items()}
 
     def _begun_anew(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """A log that ends before the start is another one: if records may be lost it is read from its beginning."""
+        """Restart at the beginning of logs that end before our offset, unless failOnDataLoss: they were replaced."""
         shorter = [place for place, start in starts.items() if ends[place] < start]
         if not shorter:
             return starts, ends
         place = min(shorter)
-        self._lose(f"{_name(place)}: offset {starts[place]} is not there, the log ends at {ends[place]}")
+        self._lose(f"{_name(place)}: offset {starts[place]} does not exist, the log ends at {ends[place]}")
         return {**starts, **self._listed(shorter, EARLIEST)}, ends
 
     def _await_enough(self, starts: Offsets, ends: Offsets) -> Offsets:
-        """Wait at the broker, not by asking again and again; after a while Spark may look after other things."""
+        """Wait for new records with one long-poll fetch; briefly, so that Spark can stop the query."""
         wait_ms = self._options.wait_ms
         if ends == starts and wait_ms:
             self._tail.wait(starts, self._options.terms.isolation, wait_ms)
@@ -277,21 +285,21 @@ class Planner:
             )
             fitting = max(1, int(bytes_max / max(size, 1.0)))
             most = fitting if most is None else min(most, fitting)
-        return ends if most is None else share(starts, ends, most)
+        return ends if most is None else share_of(starts, ends, most)
 
-    def _listed(self, places: list[Place], time_ms: int) -> Offsets:
+    def _listed(self, places: list[TopicPartition], time_ms: int) -> Offsets:
         return list_offsets(self._cluster, dict.fromkeys(places, time_ms), self._options.terms.isolation)
 
-    def _lose(self, what: str, otherwise: str = "go on with what is there") -> None:
+    def _lose(self, what: str, otherwise: str = "continue with the records that remain") -> None:
         if self._options.terms.fails_on_loss:
             raise RecordsLost(
                 f"{what}. Set failOnDataLoss to false to {otherwise}, or start with a new checkpoint."
             )
-        _LOG.warning("%s; failOnDataLoss is false: the query will %s", what, otherwise)
+        _LOG.warning("%s; failOnDataLoss is false, so the query will %s", what, otherwise)
 
 
-def share(starts: Offsets, ends: Offsets, most: int) -> Offsets:
-    """Ends that are at most so many offsets away in all, each partition by its part of what is left to read."""
+def share_of(starts: Offsets, ends: Offsets, most: int) -> Offsets:
+    """Limit a batch to `most` offsets, shared among the partitions in proportion to their backlog."""
     total = _sum(starts, ends)
     if total <= most:
         return ends
@@ -308,5 +316,5 @@ def _sum(starts: Offsets, ends: Offsets) -> int:
     return sum(ends[place] - start for place, start in starts.items())
 
 
-def _name(place: Place) -> str:
+def _name(place: TopicPartition) -> str:
     return f"{place.topic} partition {place.partition}"

@@ -1,4 +1,4 @@
-"""Waiting at the end of topics: asks the leaders to answer as soon as there is anything new. Never reads what it is."""
+"""Waits for new records at the end of topics with one long-poll fetch per leader. Never returns the records."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import select
 from collections.abc import Mapping
 
 from penstock.client.access import Access
-from penstock.client.cluster import Cluster, Node, Place
-from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
-from penstock.client.fetching import FETCH_VERSION_MAX, fetch_request
+from penstock.client.raw.cluster import Cluster, Node, TopicPartition
+from penstock.client.raw.connection import BrokerConnection
+from penstock.client.raw.fetch import FETCH_VERSION_MAX, fetch_request
 from penstock.wire.kafka import ApiKey
 
 
-class Tail:
-    """One question to each leader, over connections of its own: an answer may be left waiting for the next time."""
+class TopicTail:
+    """One fetch per leader, over dedicated connections: a response may stay unread until the next wait."""
 
     def __init__(self, access: Access) -> None:
         self._cluster = Cluster(access)
-        self._open: dict[int, Connection] = {}
+        self._open: dict[int, BrokerConnection] = {}
 
-    def wait(self, offsets: Mapping[Place, int], isolation: int, wait_ms: int) -> None:
-        """Return when one of the partitions has a record at its offset, or after `wait_ms`. Failures end the wait."""
+    def wait(self, offsets: Mapping[TopicPartition, int], isolation: int, wait_ms: int) -> None:
+        """Return once a partition has a record at its offset, after `wait_ms`, or on a failed connection."""
         try:
             for node_id, places in self._cluster.led_by(offsets).items():
                 self._ask(node_id, {place: offsets[place] for place in places}, isolation, wait_ms)
@@ -39,7 +39,7 @@ class Tail:
         self._open.clear()
         self._cluster.close()
 
-    def _ask(self, node_id: int, offsets: Mapping[Place, int], isolation: int, wait_ms: int) -> None:
+    def _ask(self, node_id: int, offsets: Mapping[TopicPartition, int], isolation: int, wait_ms: int) -> None:
         stale = self._open.pop(node_id, None)
         if stale is not None:
             stale.close()

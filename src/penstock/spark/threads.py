@@ -1,9 +1,9 @@
-"""Lets every Python thread write with `format("penstock")`. Wraps `format` of PySpark's writers, nothing else.
+"""Enables `format("penstock")` writes from every Python thread. Wraps `format` of PySpark's writers, nothing else.
 
-Spark looks a Python data source up in the session that is active in the calling JVM thread. PySpark gives each Python
-thread a JVM thread of its own, and makes a session active only in the one that created it. Spark's readers activate
-their session themselves; its writers (4.2, 4.3) do not, and fail with DATA_SOURCE_NOT_FOUND. Over Spark Connect the
-server activates the session for each call, so there is nothing to do.
+Spark looks up a Python data source in the session that is active in the calling JVM thread. PySpark maps each Python
+thread to its own JVM thread, and activates a session only in the thread that created it. Spark's readers activate
+their session themselves; its writers (4.2, 4.3) do not, and fail with DATA_SOURCE_NOT_FOUND. With Spark Connect the
+server activates the session for each call, so nothing needs to be done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FORMAT = "penstock"
 
 
 def enable_threads() -> None:
-    """Have writers of this format activate their session in threads that have none."""
+    """Make writers of this format activate their session in threads without an active one."""
     from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 

@@ -1,4 +1,4 @@
-"""What tests, demos and notebooks use of Penstock: a real broker, started and stopped. Never used by the broker."""
+"""Runs a real broker for tests, demos and notebooks. Never used by the broker itself."""
 
 from penstock.testing.broker import Broker, BrokerDied, Flag, running_broker
 

@@ -1,6 +1,6 @@
-"""A real broker for tests, demos and notebooks, as a child process: start, kill, stop, restart, read its log.
+"""A real broker as a child process, for tests, demos and notebooks: start, kill, stop, restart, read its log.
 
-Never looks inside the broker: what it knows comes from the ready file, the exit code and the log output.
+Observes the broker only through its ready file, exit code and log output.
 
     with running_broker(storage="memory") as broker:
         Producer(bootstrap=broker.bootstrap)
@@ -28,31 +28,31 @@ SOURCE_DIR = Path(__file__).resolve().parents[2]
 Flag = str | int | bool | Path
 
 
-def _flag_words(flags: dict[str, Flag]) -> list[str]:
-    """`log_level="debug"` becomes `--log-level debug`; True is a bare flag, False leaves it out."""
-    words: list[str] = []
+def _arguments(flags: dict[str, Flag]) -> list[str]:
+    """`log_level="debug"` becomes `--log-level debug`; True is a bare flag, False omits it."""
+    arguments: list[str] = []
     for name, value in flags.items():
         option = "--" + name.replace("_", "-")
         if value is True:
-            words.append(option)
+            arguments.append(option)
         elif value is not False:
-            words += [option, str(value)]
-    return words
+            arguments += [option, str(value)]
+    return arguments
 
 
 class BrokerDied(Exception):
-    """The broker did not start, left by itself, or did not leave when asked; the end of its log is in the message."""
+    """The broker failed to start, exited by itself, or ignored SIGTERM. The message has the end of its log."""
 
 
 PORTS = ("port", "text_port", "json_port", "queue_port", "http_port")
-"""The doors' flags. Each gets a free port unless the test says otherwise, so that many brokers run side by side."""
+"""Port flags of `penstock start`. Each defaults to a free port, so that brokers can run side by side."""
 
 
 class Broker:
-    """One broker process on one data directory. Keeps its ports over restarts."""
+    """One broker process with one data directory. Keeps its ports across restarts."""
 
     command: tuple[str, ...] = (sys.executable, "-m", "penstock")
-    """What is run; a subclass may wrap it."""
+    """The command line; a subclass may wrap it."""
 
     def __init__(self, home: Path, flags: dict[str, Flag]) -> None:
         self.home = home
@@ -67,7 +67,7 @@ class Broker:
 
     @property
     def port(self) -> int:
-        """Kafka's door; 0 before the first start."""
+        """Kafka port; 0 before the first start."""
         return int(self._ports["port"])
 
     @property
@@ -87,7 +87,7 @@ class Broker:
         return self._door("http_port")
 
     def _door(self, name: str) -> int:
-        assert self._ports[name] not in ("0", "off"), f"{name}: this door is not open"
+        assert self._ports[name] not in ("0", "off"), f"{name}: this listener is off or not started"
         return int(self._ports[name])
 
     @property
@@ -99,14 +99,14 @@ class Broker:
         return self._running().pid
 
     def output(self) -> str:
-        """Everything the broker has printed so far, over all its starts."""
+        """The broker's output so far, across all starts."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> None:
-        """Start and return once the ready file names the ports.
+        """Start and wait for the ready file. Raises BrokerDied.
 
-        A broker that ran before takes its ports again. Whoever got one of them meanwhile, as the near end of a
-        connection, mostly has it for a moment only: then it is tried again.
+        A restart reuses the ports. If another process holds one as an ephemeral port, the start is retried, because
+        such connections are usually short-lived.
         """
         deadline = time.monotonic() + READY_S_MAX
         while True:
@@ -115,20 +115,20 @@ class Broker:
                 ready = self._await_ready()
                 break
             except BrokerDied:
-                if not (self._ran_before and self._lacked_a_port()) or time.monotonic() > deadline:
+                if not (self._ran_before and self._failed_to_bind()) or time.monotonic() > deadline:
                     raise
         self._ran_before = True
         self.host = str(ready["host"])
         self._ports |= {name: str(ready[name]) for name in PORTS if name in ready}
 
     def launch(self) -> None:
-        """Start and do not wait: the process may be met, or killed, while it is still starting."""
-        assert self._process is None, "the broker already runs"
+        """Start without waiting, so that a test can observe or kill the process while it starts."""
+        assert self._process is None, "the broker is already running"
         self.ready_path.unlink(missing_ok=True)
         command = [
             *(*self.command, "start"),
             *("--data-dir", str(self.data_dir), "--ready-file", str(self.ready_path)),
-            *_flag_words({**self._ports, **self._flags}),
+            *_arguments({**self._ports, **self._flags}),
         ]
         path = os.pathsep.join(filter(None, [str(SOURCE_DIR), os.environ.get("PYTHONPATH", "")]))
         environment = {**os.environ, "PYTHONPATH": path}
@@ -138,14 +138,14 @@ class Broker:
             )
 
     def kill(self) -> None:
-        """kill -9: no drain, no flush, no goodbye."""
+        """Send SIGKILL: no drain, no flush."""
         process = self._running()
         process.send_signal(signal.SIGKILL)
         process.wait()
         self._process = None
 
     def stop(self) -> int:
-        """SIGTERM, then the exit code. A broker that does not leave in time is an error, not a kill."""
+        """Send SIGTERM and return the exit code. Raises BrokerDied on a timeout; never kills."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
         try:
@@ -156,19 +156,19 @@ class Broker:
         return code
 
     def restart(self) -> None:
-        """Stop clean if it still runs, then start on the same data directory and port."""
+        """Stop cleanly if running, then start with the same data directory and ports."""
         if self._process is not None:
             self.stop()
         self.start()
 
     def close(self) -> None:
-        """End the process whatever its state; an exit nobody asked for is reported."""
+        """Stop the process if needed. Raises BrokerDied if it had exited by itself or ignores SIGTERM."""
         process, self._process = self._process, None
         if process is None:
             return
         code = process.poll()
         if code is not None:
-            raise BrokerDied(f"the broker left by itself with exit code {code}\n{self._tail()}")
+            raise BrokerDied(f"the broker exited unexpectedly, exit code {code}\n{self._tail()}")
         process.terminate()
         try:
             process.wait(STOP_S_MAX)
@@ -184,7 +184,7 @@ class Broker:
             code = process.poll()
             if code is not None:
                 self._process = None
-                raise BrokerDied(f"the broker left with exit code {code} before ready\n{self._tail()}")
+                raise BrokerDied(f"the broker exited before it was ready, exit code {code}\n{self._tail()}")
             if self.ready_path.exists() and (text := self.ready_path.read_text()).rstrip().endswith("}"):
                 ready: dict[str, object] = json.loads(text)
                 return ready
@@ -194,7 +194,7 @@ class Broker:
         self._process = None
         raise BrokerDied(f"no ready file within {READY_S_MAX} s\n{self._tail()}")
 
-    def _lacked_a_port(self) -> bool:
+    def _failed_to_bind(self) -> bool:
         return "Cannot listen on" in self.output().rstrip().rpartition("\n")[2]
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -207,7 +207,7 @@ class Broker:
 
 @contextmanager
 def running_broker(home: Path | None = None, **flags: Flag) -> Iterator[Broker]:
-    """A ready broker; flags are those of `penstock start` with underscores. `home` outlives the broker."""
+    """A ready broker; keywords are the flags of `penstock start` with underscores. `home` is not deleted."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
         broker = Broker(home or Path(scratch), dict(flags))
         broker.start()

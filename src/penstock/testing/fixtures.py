@@ -1,7 +1,7 @@
-"""The pytest plugin: brokers as fixtures. Never starts one that no test asks for.
+"""pytest plugin with broker fixtures. Starts a broker only if a test requests one.
 
-`penstock` is a ready broker, in memory, new for each test unless the setting `penstock_scope` says otherwise.
-`penstock_factory` starts as many as wanted, with flags, and stops them at the end of the test.
+`penstock` is a ready in-memory broker, new for each test unless the setting `penstock_scope` changes that.
+`penstock_factory` starts any number of brokers with flags and stops them at the end of the test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STORAGES = ("memory", "disk")
 
 
 class BrokerFactory(Protocol):
-    """Starts a broker; flags are those of `penstock start` with underscores. In memory unless `storage` says disk."""
+    """Starts a broker; keywords are the flags of `penstock start` with underscores. `storage` defaults to memory."""
 
     def __call__(self, home: Path | None = None, **flags: Flag) -> Broker: ...
 
@@ -29,12 +29,12 @@ class BrokerFactory(Protocol):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "penstock_scope",
-        f"How long the broker of the `penstock` fixture lives: {', '.join(SCOPES)}.",
+        f"Scope of the `penstock` fixture: {', '.join(SCOPES)}.",
         default="function",
     )
     parser.addini(
         "penstock_storage",
-        f"Where the broker of the `penstock` fixture keeps its log: {', '.join(STORAGES)}.",
+        f"Storage of the `penstock` fixture's broker: {', '.join(STORAGES)}.",
         default="memory",
     )
 
@@ -42,12 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _choice(config: pytest.Config, name: str, allowed: tuple[str, ...]) -> str:
     value = str(config.getini(name))
     if value not in allowed:
-        raise pytest.UsageError(f"{name} is {value!r}; allowed are {', '.join(allowed)}.")
+        raise pytest.UsageError(f"invalid {name} {value!r}: expected one of {', '.join(allowed)}")
     return value
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a wrong setting before any test runs."""
+    """Reject invalid settings before any test runs."""
     _choice(config, "penstock_scope", SCOPES)
     _choice(config, "penstock_storage", STORAGES)
 
@@ -65,7 +65,7 @@ def penstock(pytestconfig: pytest.Config) -> Iterator[Broker]:
 
 @pytest.fixture
 def penstock_factory() -> Iterator[Callable[..., Broker]]:
-    """Brokers by the call, all stopped at the end of the test: `penstock_factory(storage="disk")`."""
+    """Starts brokers on demand, all stopped at the end of the test: `penstock_factory(storage="disk")`."""
     with ExitStack() as running:
 
         def start(home: Path | None = None, **flags: Flag) -> Broker:

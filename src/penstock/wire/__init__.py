@@ -1,1 +1,1 @@
-"""Bytes to messages and back, without I/O."""
+"""Codecs of all protocols: bytes to messages and back. No I/O."""

@@ -1,4 +1,4 @@
-"""JSON objects with one long list whose elements are encoded already. Never joins them."""
+"""JSON objects with one long list of encoded elements, as chunks that are never joined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def list_between(
     pieces: Sequence[bytes],
     after: Mapping[str, Any],
 ) -> list[bytes]:
-    """One object: the fields of `before`, a list, the fields of `after`. A piece is some elements and their commas."""
+    """One object: the fields of `before`, a list, the fields of `after`. A piece is some elements with their commas."""
     parts = [encode(before)[:-1] + b',"%b":[' % name.encode()]
     for number, piece in enumerate(pieces):
         if number:

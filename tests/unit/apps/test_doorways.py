@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from node_at_hand import SETTINGS, with_broker
+from memory_broker import SETTINGS, with_broker
 from penstock.apps import doorways
 from penstock.apps.doorways import KAFKA, Doorways
 from penstock.apps.ready import StartError
 from penstock.doors.kafka.server import KafkaDoor
 from penstock.node.broker import Broker
 from penstock.node.connections.gate import Gate
+from penstock.node.settings import Settings
+from penstock.node.waist.waist import Waist
 
 FREE = replace(SETTINGS, port=0, text_port=0)
 
@@ -26,8 +28,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The one further door here is a second one of Kafka's; remembers whenever it is made."""
     made: list[Any] = []
 
-    def make(broker: Broker, gate: Gate) -> KafkaDoor:
-        made.append(KafkaDoor(broker))
+    def make(waist: Waist, gate: Gate, settings: Settings) -> KafkaDoor:
+        made.append(KafkaDoor(waist))
         return made[-1]
 
     monkeypatch.setattr(doorways, "LATER_DOORS", {"text": make})
@@ -86,6 +88,6 @@ def test_the_code_of_further_doors_is_not_loaded_at_start() -> None:
     ).stdout.split()
     assert "penstock.doors.kafka.server" in loaded
     further = ("penstock.doors.", "penstock.wire.")
-    needed = {"penstock.wire.foreign"}  # recognises other protocols in the first bytes of every door
+    needed = {"penstock.wire.foreign_protocol"}  # recognises other protocols in the first bytes of every door
     found = {name for name in loaded if name.startswith(further) and ".kafka" not in name}
     assert found == needed

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.apps.ready import ReadyInfo, StartError, remove_ready_file, write_ready_file
 from penstock.core.model import Durability, Storage
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 
 INFO = ReadyInfo(
     host="127.0.0.1",

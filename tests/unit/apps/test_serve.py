@@ -15,7 +15,7 @@ from penstock.apps.ready import ReadyInfo, StartError
 from penstock.apps.serve import fit_to_descriptors, serve
 from penstock.core.model import Storage
 from penstock.node.checkpoint import CLEAN_FILE, IDENTITY_FILE
-from penstock.node.disk import DirectoryLock
+from penstock.node.runtime.disk import DirectoryLock
 from penstock.node.settings import Settings
 
 
@@ -42,7 +42,7 @@ def test_it_serves_until_it_is_told_to_stop_and_stops_clean(
     assert serve(settings(data_dir=str(tmp_path / "data")), on_ready) == 0
     assert ready[0].port > 0 and ready[0].pid == os.getpid()
     assert (tmp_path / "data" / CLEAN_FILE).exists()
-    assert "stopped clean" in caplog.text
+    assert "stopped cleanly" in caplog.text
 
 
 def test_in_memory_it_leaves_no_trace(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_damaged_identity_is_named(tmp_path: Path) -> None:
 def test_limits_are_lowered_to_the_descriptors_there_are(caplog: pytest.LogCaptureFixture) -> None:
     few = fit_to_descriptors(settings(connections_max=10_000, open_files_max=1_000), 256)
     assert (few.connections_max, few.open_files_max) == (64, 64)
-    assert "connections_max is lowered from 10000 to 64" in caplog.text and "ulimit -n" in caplog.text
+    assert "connections_max reduced from 10000 to 64" in caplog.text and "ulimit -n" in caplog.text
 
 
 def test_limits_that_fit_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:

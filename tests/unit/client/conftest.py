@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from feeding import connected
-from penstock.client.cluster import Cluster
+from penstock.client.raw.cluster import Cluster
 from penstock.testing import Broker, running_broker
+from topic_fixtures import connected
 
 WAIT_S = 30.0
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.access import Access, Address, Credentials, Encryption, nearest, read_access
+from penstock.client.access import Access, Credentials, Encryption, nearest, read_access
 from penstock.client.errors import BadArgument
+from penstock.core.model import Address
 
 AT = {"bootstrap.servers": "one:9092,[::1]:9093"}
 
@@ -26,7 +27,7 @@ def test_what_is_no_address_is_quoted(text: str) -> None:
 
 
 def test_a_number_that_is_none_is_quoted() -> None:
-    with pytest.raises(BadArgument, match=r"retry\.backoff\.ms is 'soon'"):
+    with pytest.raises(BadArgument, match=r"retry\.backoff\.ms 'soon'"):
         read_access({**AT, "retry.backoff.ms": "soon"})
 
 

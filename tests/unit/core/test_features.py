@@ -13,7 +13,7 @@ from penstock.core.features import (
     FeatureUpdate,
     Move,
 )
-from penstock.core.machines.catalog import Catalog
+from penstock.core.machines.catalog.catalog import Catalog
 
 
 def chosen(catalog: Catalog, name: str, level: int, move: int = Move.UPGRADE) -> dict[str, int]:

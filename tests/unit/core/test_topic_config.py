@@ -6,10 +6,10 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+from penstock.core import codecs
 from penstock.core.errors import InvalidConfig
 from penstock.core.inert_topic_settings import INERT_SETTINGS
 from penstock.core.model import Durability
-from penstock.core.records import compression
 from penstock.core.topic_config import (
     BROKER_SETTINGS,
     SETTINGS,
@@ -177,7 +177,7 @@ def test_what_kafka_does_not_know_either_is_not_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("value", ["true", "TRUE", "perhaps", ""])
 def test_tiered_storage_is_refused_with_the_reason(value: str) -> None:
-    with pytest.raises(InvalidConfig, match="there is no tiered storage here"):
+    with pytest.raises(InvalidConfig, match="tiered storage is not supported"):
         validate("remote.storage.enable", value)
     assert validate("remote.storage.enable", " False ") == "false"
 
@@ -229,7 +229,7 @@ def test_every_setting_reaches_the_resolved_config() -> None:
 
 @pytest.mark.parametrize(
     ("word", "codec"),
-    [("uncompressed", compression.NONE), ("gzip", compression.GZIP), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
+    [("uncompressed", codecs.NONE), ("gzip", codecs.GZIP), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
 )
 def test_compression_types_name_codecs(word: str, codec: int) -> None:
     assert resolve({"compression.type": word}, {}).compression_codec == codec

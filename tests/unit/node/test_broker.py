@@ -8,20 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from handheld import Hand, PromptWorkers, run, turns
+from manual_ports import Hand, PromptWorkers, run, turns
 from penstock.core.errors import DiskFailed, NotLeader, Offline, TopicExists, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.segment import Segment
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
 from penstock.core.model import Storage
 from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, Broker, start_broker
-from penstock.node.disk import DiskFiles
-from penstock.node.metadata import DIRECTORY as METADATA
-from penstock.node.runtime import Runtime
+from penstock.node.cluster.metadata_file import DIRECTORY as METADATA
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 from sim.disk import SimDisk
+from sim.hosts import PowerLost
 
 SETTINGS = Settings(storage=Storage.MEMORY, retention_check_ms=10**9, checkpoint_interval_ms=10**9)
 
@@ -49,7 +51,7 @@ async def fill(hand: Hand, broker: Broker, name: str, count: int = 5) -> None:
     partition = broker.partition(name, 0)
     for _ in range(count):
         partition.append(hand.batch(size=300))
-    await partition.flush()
+    await partition.sync_dirty()
 
 
 def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(
@@ -62,18 +64,18 @@ def test_a_clean_stop_leaves_its_mark_and_the_next_start_scans_nothing(
         await fill(hand, broker, "orders", 20)
         assert await broker.stop()
         points = checkpoint.load_recovery_points(hand.files)
-        assert sorted(points.values()) == [1, 20], "the metadata log and the partition, each to its end"
+        assert sorted(points.values()) == [2, 20], "the metadata log and the partition, each to its end"
         scanned: list[int] = []
-        take_in = Segment.take_in
+        scan = Segment.scan
 
         def counting(self: Segment, position: int, end: int, interval: int) -> None:
             scanned.append(end - position)
-            take_in(self, position, end, interval)
+            scan(self, position, end, interval)
 
-        monkeypatch.setattr(Segment, "take_in", counting)
+        monkeypatch.setattr(Segment, "scan", counting)
         again = await start(hand)
         assert sum(scanned) == 0
-        assert again.identity.leader_epoch == 0
+        assert again.identity.run_epoch == 0
         assert again.partition("orders", 0).end_offset == 20
         assert again.identity.cluster_id == broker.identity.cluster_id
         await again.stop()
@@ -91,11 +93,74 @@ def test_after_an_unclean_stop_the_epoch_goes_up_and_is_written_into_new_batches
         after = surroundings(hand.disk)
         again = await start(after)
         partition = again.partition("orders", 0)
-        assert (again.identity.leader_epoch, partition.end_offset) == (1, 3)
+        assert (again.identity.run_epoch, partition.end_offset) == (1, 3)
         await fill(after, again, "orders", 2)
         assert partition.epoch_end(0) == (0, 3)
         assert partition.epoch_end(1) == (1, 5)
         await again.stop()
+
+    run(test)
+
+
+def test_every_partition_leads_in_an_epoch_of_its_own() -> None:
+    """A log that is ahead of the identity file, as after a restore of an older one, goes on above its own epochs."""
+
+    async def test() -> None:
+        hand = surroundings()
+        broker = await start(hand)
+        for name in ("orders", "bills"):
+            await make_topic(broker, name)
+        broker.partition("orders", 0).lead(7)
+        for name in ("orders", "bills"):
+            await fill(hand, broker, name, 1)
+        await broker.stop()
+        again = await start(surroundings(hand.disk))
+        assert [again.partition(name, 0).leader_epoch for name in ("orders", "bills")] == [8, 0]
+        assert again.metadata_epoch == again.identity.run_epoch == 0
+        await again.stop()
+
+    run(test)
+
+
+def test_an_epoch_is_on_disk_before_anybody_leads_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        hand = surroundings()
+        broker = await start(hand)
+        await make_topic(broker, "orders", partitions=3)
+        await fill(hand, broker, "orders")
+        hand.disk.crash()
+        after = surroundings(hand.disk)
+        found: list[int] = []
+
+        def lead(self: Partition, epoch: int) -> None:
+            found.append(epoch)
+            raise PowerLost
+
+        monkeypatch.setattr(Partition, "lead", lead)
+        with pytest.raises(PowerLost):
+            await start(after)
+        hand.disk.crash()
+        assert found == [1]
+        assert (
+            checkpoint.load_identity(hand.disk.mount(), after.runtime.rng, 0, was_clean=True).run_epoch == 1
+        )
+
+    run(test)
+
+
+def test_starting_many_partitions_after_a_crash_syncs_none_for_its_epoch() -> None:
+    async def syncs_of_start(partitions: int) -> int:
+        hand = surroundings()
+        broker = await start(hand)
+        await make_topic(broker, "orders", partitions=partitions)
+        hand.disk.crash()
+        after = surroundings(hand.disk)
+        before = hand.disk.counters.file_syncs + hand.disk.counters.dir_syncs
+        await start(after)
+        return hand.disk.counters.file_syncs + hand.disk.counters.dir_syncs - before
+
+    async def test() -> None:
+        assert await syncs_of_start(20) == await syncs_of_start(1)
 
     run(test)
 
@@ -117,7 +182,7 @@ def test_a_full_disk_at_the_end_is_no_clean_stop_and_nothing_is_lost(
         assert await again.stop()
 
     run(test)
-    assert "not a clean stop" in caplog.text
+    assert "the next start will verify all logs" in caplog.text
 
 
 def test_a_partition_that_failed_leaves_no_mark_of_a_clean_stop() -> None:
@@ -129,7 +194,7 @@ def test_a_partition_that_failed_leaves_no_mark_of_a_clean_stop() -> None:
         await fill(hand, broker, "orders", 3)
         broker.partition("orders", 0).append(hand.batch())
         hand.disk.fail_sync_at(1)
-        await broker.partition("orders", 0).flush()
+        await broker.partition("orders", 0).sync_dirty()
         assert broker.partition("bills", 0).append(hand.batch()).base_offset == 0, "the others work on"
         assert not await broker.stop()
         assert not checkpoint.take_clean_marker(hand.files)
@@ -151,7 +216,7 @@ def test_a_partition_whose_log_is_wanting_is_offline_and_the_others_are_not(
         for name in hand.files.names(directory):
             hand.files.remove(f"{directory}/{name}")
         again = await start(hand)
-        with pytest.raises(Offline, match="were on disk"):
+        with pytest.raises(Offline, match="were durable"):
             again.partition("orders", 0).read(0, 100)
         assert again.partition("bills", 0).read(0, 10_000) is not None
         assert not await again.stop()
@@ -167,7 +232,7 @@ def test_a_topic_exists_only_once_that_is_durable() -> None:
         broker = await start(hand)
         held = Hand(hand.files)
         runtime = Runtime(hand.clock, hand.runtime.rng, hand.files, held.workers)
-        broker.runtime = broker._metadata._runtime = runtime
+        broker.runtime = broker._metadata_file._runtime = runtime
         making = asyncio.create_task(make_topic(broker, "orders"))
         await turns()
         assert broker.catalog.find("orders") is None
@@ -203,15 +268,15 @@ def test_deleting_a_topic_tells_who_waits_and_removes_its_files() -> None:
         broker = await start(hand)
         await make_topic(broker, "orders", 2)
         await fill(hand, broker, "orders")
-        changes, partition = broker.changes, broker.partition("orders", 0)
+        changes, partition = broker.catalog_version, broker.partition("orders", 0)
         outcomes: list[object] = []
-        partition.when_durable(partition.append(hand.batch()).end_offset, outcomes.append)
+        partition.when_committed(partition.append(hand.batch()).end_offset, outcomes.append)
         deleting = asyncio.create_task(broker.change(lambda catalog: catalog.decide_delete_topic("orders")))
-        partition._waiters.append((99, outcomes.append))
+        partition.when_committed(99, outcomes.append)
         await deleting
         await turns()
         assert type(outcomes[-1]) is UnknownTopic
-        assert broker.changes == changes + 1
+        assert broker.catalog_version == changes + 1
         with pytest.raises(UnknownTopic):
             broker.partition("orders", 0)
         assert hand.files.names(TOPICS_DIRECTORY) == []
@@ -302,7 +367,7 @@ def test_stopping_ends_the_promises_that_are_still_open() -> None:
         await make_topic(broker, "orders")
         partition = broker.partition("orders", 0)
         outcomes: list[object] = []
-        partition.when_durable(1, outcomes.append)
+        partition.when_committed(1, outcomes.append)
         await broker.stop()
         assert [type(one) for one in outcomes] == [NotLeader]
 
@@ -318,11 +383,11 @@ def test_the_metadata_log_replays_to_the_same_catalog(tmp_path: Path) -> None:
         for number in range(0, 30, 2):
             await broker.change(lambda catalog, n=number: catalog.decide_delete_topic(f"t{n}"))  # type: ignore[misc]
         before = (broker.catalog.topics, broker.catalog.producer_ids_upto)
-        end = broker._metadata.log.end_offset
+        end = broker.metadata_end
         assert await broker.stop()
         again = await start(hand)
         assert (again.catalog.topics, again.catalog.producer_ids_upto) == before
-        assert again._metadata.log.end_offset == end and hand.files.exists(METADATA)
+        assert again.metadata_end == end and hand.files.exists(METADATA)
         assert again.data_directory.endswith("penstock-data")
         await again.stop()
 
@@ -334,7 +399,7 @@ def test_one_refused_change_leaves_the_catalog_as_it_was() -> None:
         hand = surroundings()
         broker = await start(hand)
         await make_topic(broker, "orders")
-        end = broker._metadata.log.end_offset
+        end = broker.metadata_end
 
         def decide(catalog: Catalog) -> list[Event]:
             raise TopicExists("no")
@@ -342,7 +407,7 @@ def test_one_refused_change_leaves_the_catalog_as_it_was() -> None:
         with pytest.raises(TopicExists):
             await broker.change(decide)
         await broker.change(lambda catalog: ())
-        assert broker._metadata.log.end_offset == end
+        assert broker.metadata_end == end
         await broker.stop()
 
     run(test)

@@ -9,7 +9,7 @@ import pytest
 from penstock.core.errors import TornSegment
 from penstock.node import checkpoint
 from penstock.node.checkpoint import CLEAN_FILE, IDENTITY_FILE, RECOVERY_FILE
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from sim.chance import SimRng
 from sim.disk import SimDisk
 
@@ -19,11 +19,11 @@ RNG = SimRng(random.Random(1))
 def test_the_epoch_goes_up_after_an_unclean_stop_only() -> None:
     files = MemoryFiles()
     first = checkpoint.load_identity(files, RNG, 3, was_clean=False)
-    assert first.leader_epoch == 0 and len(first.cluster_id) == 22
+    assert first.run_epoch == 0 and len(first.cluster_id) == 22
     clean = checkpoint.load_identity(files, RNG, 3, was_clean=True)
     unclean = checkpoint.load_identity(files, RNG, 3, was_clean=False)
     later = checkpoint.load_identity(files, RNG, 3, was_clean=True)
-    assert [clean.leader_epoch, unclean.leader_epoch, later.leader_epoch] == [0, 1, 1]
+    assert [clean.run_epoch, unclean.run_epoch, later.run_epoch] == [0, 1, 1]
     assert {one.cluster_id for one in (clean, unclean, later)} == {first.cluster_id}
 
 
@@ -81,4 +81,4 @@ def test_damaged_recovery_points_mean_that_everything_is_checked(caplog: pytest.
     assert checkpoint.load_recovery_points(files) == {"topics/a/0": 7}
     files.write_whole(RECOVERY_FILE, b"12345678\n{}\n")
     assert checkpoint.load_recovery_points(files) == {}
-    assert "checked from its first record" in caplog.text
+    assert "verifying every log from its start" in caplog.text

@@ -7,15 +7,14 @@ import logging
 
 import pytest
 
-from handheld import DIRECTORY, Hand, run, turns
-from making import LIMITS, reopen
+from log_samples import LIMITS, reopen
+from manual_ports import DIRECTORY, Hand, run, turns
 from penstock.core.errors import DiskFailed, NotLeader
-from penstock.core.machines.catalog import Catalog
 from penstock.node import checkpoint, janitor
+from penstock.node.cluster.metadata_file import DIRECTORY as METADATA
+from penstock.node.cluster.metadata_file import MetadataFile
 from penstock.node.janitor import Janitor
-from penstock.node.metadata import DIRECTORY as METADATA
-from penstock.node.metadata import Metadata
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 from penstock.node.settings import Settings
 
 OS = {"penstock_durability": "os"}
@@ -24,7 +23,7 @@ OS = {"penstock_durability": "os"}
 def make_janitor(hand: Hand, partitions: list[Partition], **settings: int) -> tuple[Janitor, dict[str, int]]:
     points: dict[str, int] = {}
     log, _ = reopen(hand.files, limits=LIMITS)
-    metadata = Metadata(log, Catalog(), hand.runtime, 0)
+    metadata = MetadataFile(log, hand.runtime, 0)
     return Janitor(hand.runtime, Settings(**settings), lambda: list(partitions), metadata, points), points
 
 
@@ -78,7 +77,7 @@ def test_a_full_disk_leaves_partitions_online_and_the_next_round_goes_on(
         assert partition.start_offset == 1
 
     run(test)
-    assert caplog.text.count("the next round tries again") == 2
+    assert caplog.text.count("the next round retries") == 2
 
 
 def test_a_disk_that_fails_takes_that_partition_offline_and_no_other() -> None:
@@ -103,7 +102,7 @@ def test_a_round_that_crashes_is_reported(
     async def test() -> None:
         hand = Hand()
         partition = hand.partition(**OS)
-        monkeypatch.setattr(partition, "retain", lambda expiry_ms: 1 / 0)
+        monkeypatch.setattr(janitor, "retain_partition", lambda *_: 1 / 0)
         rounds, _ = make_janitor(hand, [partition], retention_check_ms=1)
         rounds.start()
         while not caplog.records:

@@ -158,7 +158,7 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ("sevrer: {port: 1}", "sevrer: unknown section; did you mean 'server'?"),
         ("server: {data_dir: x}", "server.data_dir: belongs in section 'storage'"),
         ("port: 1\nserver: {port: 2}", "server.port: sets the same as 'port'"),
-        ("port: 1\nport: 2", "port: is written twice"),
+        ("port: 1\nport: 2", "port: appears twice"),
         ("- port", "found a list, allowed: a mapping"),
         ("hello", "found the value 'hello'"),
         ("a: [", "is not YAML: line 1"),
@@ -175,7 +175,7 @@ def test_bad_yaml(tmp_path: Path, text: str, part: str) -> None:
     ("text", "part"),
     [
         ('{"port": 1,}', "is not JSON: line 1, column"),
-        ('{"port": 1, "port": 2}', "port: is written twice"),
+        ('{"port": 1, "port": 2}', "port: appears twice"),
         ("[" * 100_000, "is nested too deeply"),
         ("\ufeff[]", "found a list"),
     ],

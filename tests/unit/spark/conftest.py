@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from feeding import connected
-from penstock.client.cluster import Cluster
+from penstock.client.raw.cluster import Cluster
 from penstock.testing import Broker, running_broker
+from topic_fixtures import connected
 
 
 @pytest.fixture(scope="module")

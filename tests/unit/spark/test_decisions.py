@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from deciding import (
+from penstock.client.access import Access, read_access
+from penstock.client.errors import ClientError, Refused
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.committed_offsets import committed
+from penstock.client.raw.transactions import end, open_ids
+from penstock.spark.decisions import Decisions, last_batch, task_name
+from penstock.testing import running_broker
+from penstock.wire.kafka import ApiKey, messages
+from sink_stage import (
     PARTITIONS,
     TASKS,
     TIMEOUT_MS,
@@ -19,14 +27,6 @@ from deciding import (
     play_one,
     play_two,
 )
-from penstock.client.access import Access, read_access
-from penstock.client.cluster import Cluster, Place
-from penstock.client.errors import ClientError, Refused
-from penstock.client.positions import committed
-from penstock.client.transactions import end, open_ids
-from penstock.spark.decisions import Decisions, last_batch, task_name
-from penstock.testing import running_broker
-from penstock.wire.kafka import ApiKey, messages
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_tools_see_which_batch_each_query_and_each_task_has_written(access: Acce
     with Cluster(access) as cluster:
         for group in (stage.name, *(task_name(stage.name, task) for task in range(TASKS))):
             ((place, found),) = committed(cluster, group).items()
-            assert (place, found.offset) == (Place(stage.topic, 0), 1)
+            assert (place, found.offset) == (TopicPartition(stage.topic, 0), 1)
 
 
 def test_death_at_every_moment_leaves_each_record_once(access: Access) -> None:

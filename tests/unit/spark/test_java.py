@@ -59,7 +59,7 @@ def test_one_that_is_too_old_is_named(
 
 def test_a_home_without_a_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(NoJava, match="no Java that runs"):
+    with pytest.raises(NoJava, match="does not run"):
         find_java()
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.cluster import Place, TopicFound
 from penstock.client.errors import BadArgument, NotFound
-from penstock.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from penstock.spark.options import Topics, read_options
+from penstock.client.raw.cluster import TopicFound, TopicPartition
+from penstock.client.raw.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from penstock.spark.options import TopicSelection, read_options
 
 AT = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}
 FOUND = {
@@ -42,7 +42,7 @@ def test_names_have_no_case_and_values_are_read() -> None:
         },
         is_stream=True,
     )
-    assert read.starting.offsets == {Place("orders", 0): 5, Place("orders", 1): EARLIEST}
+    assert read.starting.offsets == {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): EARLIEST}
     assert (read.trigger_offsets_max, read.trigger_offsets_min) == (10, 5)
     assert read.trigger_delay_ms_max == 120_000
     assert read.terms.with_headers
@@ -53,7 +53,7 @@ def test_names_have_no_case_and_values_are_read() -> None:
 
 def test_one_time_goes_before_times_and_these_before_offsets() -> None:
     times = {"startingOffsetsByTimestamp": '{"orders":{"0":7}}', "startingOffsets": "earliest"}
-    assert read_options({**AT, **times}, is_stream=True).starting.times_ms == {Place("orders", 0): 7}
+    assert read_options({**AT, **times}, is_stream=True).starting.times_ms == {TopicPartition("orders", 0): 7}
     both = {**times, "startingTimestamp": "9", "startingOffsetsByTimestampStrategy": "latest"}
     read = read_options({**AT, **both}, is_stream=True)
     assert read.starting.time_ms == 9
@@ -72,16 +72,16 @@ def test_one_time_goes_before_times_and_these_before_offsets() -> None:
         ({"startingOffsets": "latest"}, "nothing to read"),
         ({"endingOffsets": "earliest"}, "nothing to read"),
         ({"startingOffsets": "{"}, "is not JSON"),
-        ({"startingOffsets": '{"orders":[1]}'}, "another form"),
+        ({"startingOffsets": '{"orders":[1]}'}, "has the wrong form"),
         ({"startingOffsets": '{"orders":{"0":-3}}'}, "partition '0' of orders"),
         ({"startingOffsets": '{"order":{"0":1}}'}, "which is not read. Did you mean 'orders'"),
         ({"minPartitions": "0"}, "at least 1"),
         ({"failOnDataLoss": "maybe"}, "true or false"),
         ({"includeHeaders": "yes"}, "true or false"),
         ({"kafka.isolation.level": "dirty"}, "read_committed or read_uncommitted"),
-        ({"kafka.check.crcs": "false"}, "always checked"),
+        ({"kafka.check.crcs": "false"}, "always verified"),
         ({"maxTriggerDelay": "soon"}, "15m"),
-        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "no batch could be both"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "no batch can satisfy both"),
         ({"assign": '{"orders":[0]}'}, "exactly one of"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "error, latest"),
     ],
@@ -99,23 +99,28 @@ def test_a_stream_has_no_end() -> None:
 def test_without_a_broker_or_a_topic_nothing_can_be_read() -> None:
     with pytest.raises(BadArgument, match=r"kafka\.bootstrap\.servers.*HOST:PORT"):
         read_options({"subscribe": "orders"}, is_stream=False)
-    with pytest.raises(BadArgument, match="none of them"):
+    with pytest.raises(BadArgument, match="found none"):
         read_options({"kafka.bootstrap.servers": "a:1"}, is_stream=False)
-    with pytest.raises(BadArgument, match="no regular expression"):
+    with pytest.raises(BadArgument, match="not a valid regular expression"):
         read_options({"kafka.bootstrap.servers": "a:1", "subscribePattern": "("}, is_stream=False)
     with pytest.raises(BadArgument, match="names no partitions"):
         read_options({"kafka.bootstrap.servers": "a:1", "assign": '{"orders":0}'}, is_stream=False)
 
 
 def test_topics_are_chosen_by_name_pattern_or_partition() -> None:
-    assert Topics(names=("orders",)).choose(FOUND) == [Place("orders", 0), Place("orders", 1)]
-    assert Topics(pattern=".*s").choose(FOUND) == [
-        Place("orders", 0),
-        Place("orders", 1),
-        Place("payments", 0),
+    assert TopicSelection(names=("orders",)).choose(FOUND) == [
+        TopicPartition("orders", 0),
+        TopicPartition("orders", 1),
     ]
-    assert Topics(places=(Place("orders", 1),)).choose(FOUND) == [Place("orders", 1)]
+    assert TopicSelection(pattern=".*s").choose(FOUND) == [
+        TopicPartition("orders", 0),
+        TopicPartition("orders", 1),
+        TopicPartition("payments", 0),
+    ]
+    assert TopicSelection(places=(TopicPartition("orders", 1),)).choose(FOUND) == [
+        TopicPartition("orders", 1)
+    ]
     with pytest.raises(NotFound, match="Did you mean 'orders'"):
-        Topics(names=("order",)).choose(FOUND)
+        TopicSelection(names=("order",)).choose(FOUND)
     with pytest.raises(NotFound, match="no partition 7: it has 0 to 1"):
-        Topics(places=(Place("orders", 7),)).choose(FOUND)
+        TopicSelection(places=(TopicPartition("orders", 7),)).choose(FOUND)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeding import NOW_MS, create, delete, numbered, put
-from penstock.client.cluster import Cluster
 from penstock.client.errors import BadArgument, RecordsLost
-from penstock.client.fetching import Span
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.fetch import Span
 from penstock.spark.bounds import cut
 from penstock.spark.options import ReadOptions, read_options
-from penstock.spark.reader import Reader
+from penstock.spark.reader import BatchReader
 from penstock.testing import Broker
+from topic_fixtures import NOW_MS, create, delete, numbered, put
 
 _numbers = itertools.count()
 
@@ -35,13 +35,13 @@ def options(broker: Broker, topic: str, **more: str) -> ReadOptions:
     return read_options(given, is_stream=False)
 
 
-def planned(reader: Reader) -> list[tuple[int, int, int]]:
+def planned(reader: BatchReader) -> list[tuple[int, int, int]]:
     spans = [one.value for one in reader.partitions()]
     return [(span.partition, span.start_offset, span.end_offset) for span in spans]
 
 
 def test_tasks_read_what_was_planned(broker: Broker, topic: str) -> None:
-    reader = pickle.loads(pickle.dumps(Reader(options(broker, topic, minPartitions="5"))))
+    reader = pickle.loads(pickle.dumps(BatchReader(options(broker, topic, minPartitions="5"))))
     found = []
     for task in reader.partitions():
         for batch in reader.read(task):
@@ -54,7 +54,7 @@ def test_tasks_read_what_was_planned(broker: Broker, topic: str) -> None:
 def test_a_task_never_reads_a_topic_that_was_created_after_the_plan(
     broker: Broker, cluster: Cluster, topic: str
 ) -> None:
-    reader = Reader(options(broker, topic))
+    reader = BatchReader(options(broker, topic))
     tasks = reader.partitions()
     delete(cluster, topic)
     create(cluster, topic, 2)
@@ -65,28 +65,28 @@ def test_a_task_never_reads_a_topic_that_was_created_after_the_plan(
 
 def test_bounds_by_offset_and_by_time(broker: Broker, topic: str) -> None:
     begin, end = f'{{"{topic}":{{"0":90,"1":-2}}}}', f'{{"{topic}":{{"0":95,"1":-1}}}}'
-    exact = Reader(options(broker, topic, startingOffsets=begin, endingOffsets=end))
+    exact = BatchReader(options(broker, topic, startingOffsets=begin, endingOffsets=end))
     assert planned(exact) == [(0, 90, 95), (1, 0, 10)]
     times = {"startingTimestamp": str(NOW_MS + 8), "endingTimestamp": str(NOW_MS + 50)}
-    assert planned(Reader(options(broker, topic, **times))) == [(0, 8, 50), (1, 8, 10)]
+    assert planned(BatchReader(options(broker, topic, **times))) == [(0, 8, 50), (1, 8, 10)]
     late = {"startingTimestamp": str(NOW_MS + 50)}
     with pytest.raises(BadArgument, match="partition 1 has no record at or after"):
-        planned(Reader(options(broker, topic, **late)))
+        planned(BatchReader(options(broker, topic, **late)))
     lenient = {**late, "startingOffsetsByTimestampStrategy": "latest"}
-    assert planned(Reader(options(broker, topic, **lenient))) == [(0, 50, 100)]
+    assert planned(BatchReader(options(broker, topic, **lenient))) == [(0, 50, 100)]
 
 
 def test_offsets_that_the_log_does_not_have(broker: Broker, topic: str) -> None:
     beyond = f'{{"{topic}":{{"0":2,"1":11}}}}'
-    with pytest.raises(RecordsLost, match="holds offsets 0 to 10, 11 was asked for"):
-        planned(Reader(options(broker, topic, startingOffsets=beyond)))
+    with pytest.raises(RecordsLost, match="holds offsets 0 to 10, but 11 was requested"):
+        planned(BatchReader(options(broker, topic, startingOffsets=beyond)))
     lenient = options(broker, topic, startingOffsets=beyond, failOnDataLoss="false")
-    assert planned(Reader(lenient)) == [(0, 2, 100)]
+    assert planned(BatchReader(lenient)) == [(0, 2, 100)]
     with pytest.raises(BadArgument, match="partition 1 is missing"):
-        planned(Reader(options(broker, topic, startingOffsets=f'{{"{topic}":{{"0":2}}}}')))
-    with pytest.raises(BadArgument, match="partition 2, which is not read or not there"):
+        planned(BatchReader(options(broker, topic, startingOffsets=f'{{"{topic}":{{"0":2}}}}')))
+    with pytest.raises(BadArgument, match="partition 2, which is not read or does not exist"):
         surplus = f'{{"{topic}":{{"0":2,"1":1,"2":1}}}}'
-        planned(Reader(options(broker, topic, startingOffsets=surplus)))
+        planned(BatchReader(options(broker, topic, startingOffsets=surplus)))
 
 
 @given(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.scripts import kept_script, quick_python
+from penstock.spark.scripts import cached_script, quick_python
 
 
 @pytest.fixture
@@ -41,5 +41,5 @@ def test_it_is_this_python_as_it_is_where_nothing_can_be_kept(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(OSError, match="file"):
-        kept_script("program", "")
+        cached_script("program", "")
     assert quick_python(package) == sys.executable

@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deciding import committed_values
 from penstock import Admin
 from penstock.client.access import read_access
-from penstock.client.batches import read_raw
-from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import Aborted, NotFound
-from penstock.client.transactions import open_ids, take
-from penstock.core.records.whole import open_batch
+from penstock.client.raw.batches import read_raw
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.transactions import open_ids, take
+from penstock.core.records.build import open_batch
 from penstock.spark.decisions import NEVER, task_name
-from penstock.spark.sink import Report, Sink, Turn
-from penstock.spark.sink_options import read_options
+from penstock.spark.sink import Sink, TaskIdentity, TaskReport
+from penstock.spark.sink_options import read_sink_options
 from penstock.testing import Broker, running_broker
+from sink_stage import committed_values
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def name(broker: Broker) -> str:
 
 
 def sink(broker: Broker, topic: str, **options: str) -> Sink:
-    return Sink(read_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **options}))
+    return Sink(read_sink_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **options}))
 
 
 def rows(*values: bytes) -> list[Any]:
@@ -53,19 +53,19 @@ def rows(*values: bytes) -> list[Any]:
 
 
 def readable(cluster: Cluster, topic: str) -> list[bytes]:
-    return sorted(committed_values(cluster, Place(topic, 0)))
+    return sorted(committed_values(cluster, TopicPartition(topic, 0)))
 
 
 def test_a_batch_counts_with_the_drivers_commit_and_is_skipped_afterwards(
     broker: Broker, cluster: Cluster, name: str
 ) -> None:
     writer = sink(broker, name)
-    reports = [writer.write_rows(Turn(name, 0, task), rows(b"%d" % task)) for task in range(2)]
+    reports = [writer.write_rows(TaskIdentity(name, 0, task), rows(b"%d" % task)) for task in range(2)]
     assert readable(cluster, name) == []
     writer.commit_all(reports)
     assert readable(cluster, name) == [b"0", b"1"]
     unread = [iter(rows(b"again") * 3) for _ in range(2)]
-    again = [writer.write_rows(Turn(name, 0, task), batches) for task, batches in enumerate(unread)]
+    again = [writer.write_rows(TaskIdentity(name, 0, task), batches) for task, batches in enumerate(unread)]
     assert all(report.is_skipped for report in again)
     assert [list(batches) for batches in unread] == [[], []], "Spark ends a worker that leaves input behind"
     writer.commit_all(again)
@@ -75,8 +75,11 @@ def test_a_batch_counts_with_the_drivers_commit_and_is_skipped_afterwards(
 
 def test_tasks_without_rows_ask_for_nothing(broker: Broker, cluster: Cluster, name: str) -> None:
     writer = sink(broker, name)
-    reports = [writer.write_rows(Turn(name, 0, 0), []), writer.write_rows(Turn(name, 0, 1), rows())]
-    assert reports == [Report(Turn(name, 0, 0)), Report(Turn(name, 0, 1))]
+    reports = [
+        writer.write_rows(TaskIdentity(name, 0, 0), []),
+        writer.write_rows(TaskIdentity(name, 0, 1), rows()),
+    ]
+    assert reports == [TaskReport(TaskIdentity(name, 0, 0)), TaskReport(TaskIdentity(name, 0, 1))]
     writer.commit_all(reports)
     assert readable(cluster, name) == []
 
@@ -86,8 +89,8 @@ def test_what_is_aborted_is_not_there_and_those_without_a_report_are_fenced(
 ) -> None:
     for batch in (NEVER, 0):
         writer = sink(broker, name)
-        done = writer.write_rows(Turn(name, batch, 0), rows(b"done"))
-        lost = writer.write_rows(Turn(name, batch, 1), rows(b"lost"))
+        done = writer.write_rows(TaskIdentity(name, batch, 0), rows(b"done"))
+        lost = writer.write_rows(TaskIdentity(name, batch, 1), rows(b"lost"))
         assert len(open_ids(cluster, name)) == 2
         writer.abort_all([done, None], name)
         assert open_ids(cluster, name) == []
@@ -97,22 +100,24 @@ def test_what_is_aborted_is_not_there_and_those_without_a_report_are_fenced(
 
 def test_a_nameless_job_writes_all_or_nothing(broker: Broker, cluster: Cluster, name: str) -> None:
     writer = sink(broker, name)
-    reports = [writer.write_rows(Turn(name, NEVER, task), rows(b"%d" % task)) for task in range(2)]
+    reports = [writer.write_rows(TaskIdentity(name, NEVER, task), rows(b"%d" % task)) for task in range(2)]
     take(cluster, task_name(name, 1), 60_000)
     with pytest.raises(Aborted, match="nothing was written"):
         writer.commit_all(reports)
     assert readable(cluster, name) == []
-    reports = [writer.write_rows(Turn(name, NEVER, task), rows(b"%d" % task)) for task in range(2)]
+    reports = [writer.write_rows(TaskIdentity(name, NEVER, task), rows(b"%d" % task)) for task in range(2)]
     writer.commit_all(reports)
     assert readable(cluster, name) == [b"0", b"1"]
 
 
 def test_at_least_once_is_there_at_once(broker: Broker, cluster: Cluster, name: str) -> None:
     writer = sink(broker, name, delivery="at_least_once")
-    report = writer.write_rows(Turn(name, NEVER, 0), rows(b"a", b"b"))
-    assert report == Report(Turn(name, NEVER, 0))
+    report = writer.write_rows(TaskIdentity(name, NEVER, 0), rows(b"a", b"b"))
+    assert report == TaskReport(TaskIdentity(name, NEVER, 0))
     writer.abort_all([report], name)
-    found = [open_batch(raw, header) for header, raw in read_raw(cluster, Place(name, 0), 0, 1 << 60)]
+    found = [
+        open_batch(raw, header) for header, raw in read_raw(cluster, TopicPartition(name, 0), 0, 1 << 60)
+    ]
     assert [one.value for records in found for one in records] == [b"a", b"b"]
     assert open_ids(cluster, name) == []
 
@@ -123,8 +128,8 @@ def test_a_task_that_fails_leaves_nothing_open(broker: Broker, cluster: Cluster,
         raise RuntimeError("broken row")
 
     with pytest.raises(RuntimeError, match="broken row"):
-        sink(broker, name).write_rows(Turn(name, 0, 0), broken())
+        sink(broker, name).write_rows(TaskIdentity(name, 0, 0), broken())
     with pytest.raises(NotFound):
-        sink(broker, name + "x").write_rows(Turn(name, 0, 1), rows(b"a"))
+        sink(broker, name + "x").write_rows(TaskIdentity(name, 0, 1), rows(b"a"))
     assert open_ids(cluster, name) == []
     assert readable(cluster, name) == []

@@ -16,8 +16,8 @@ from pyspark.sql.types import (
 )
 
 from penstock.client.errors import BadArgument
-from penstock.core.records.compression import ZSTD
-from penstock.spark.sink_options import check_columns, read_options
+from penstock.core.codecs import ZSTD
+from penstock.spark.sink_options import check_columns, read_sink_options
 
 WHERE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "out"}
 
@@ -43,7 +43,7 @@ def schema(text: str) -> StructType:
 
 
 def test_everything_that_is_given_is_read() -> None:
-    found = read_options(
+    found = read_sink_options(
         {
             **WHERE,
             "delivery": "exactly_once",
@@ -62,15 +62,15 @@ def test_everything_that_is_given_is_read() -> None:
             "kafka.transaction.timeout.ms": "60000",
         }
     )
-    shape = found.shape
-    assert (shape.topic, shape.has_headers, shape.codec) == ("out", False, ZSTD)
-    assert (shape.batch_bytes, shape.request_bytes_max, shape.buffer_bytes_max) == (1000, 2000, 9999)
-    assert (shape.linger_ms, found.transaction_ms_max, found.access.call_ms_max) == (5, 60_000, 5000)
+    terms = found.terms
+    assert (terms.topic, terms.has_headers, terms.codec) == ("out", False, ZSTD)
+    assert (terms.batch_bytes, terms.request_bytes_max, terms.buffer_bytes_max) == (1000, 2000, 9999)
+    assert (terms.linger_ms, found.transaction_ms_max, found.access.call_ms_max) == (5, 60_000, 5000)
     assert (found.prefix, found.app, found.version, found.is_exactly_once) == ("team", "nightly", 7, True)
 
 
 def test_a_batch_is_never_larger_than_a_request() -> None:
-    assert read_options({**WHERE, "kafka.max.request.size": "5000"}).shape.batch_bytes == 5000
+    assert read_sink_options({**WHERE, "kafka.max.request.size": "5000"}).terms.batch_bytes == 5000
 
 
 @pytest.mark.parametrize(
@@ -81,25 +81,25 @@ def test_a_batch_is_never_larger_than_a_request() -> None:
         ({"kafka.compresion.type": "lz4"}, r"Did you mean 'kafka\.compression\.type'"),
         ({"kafka.compression.type": "rar"}, "none, gzip, snappy, lz4, zstd"),
         ({"delivery": "twice"}, "exactly_once, at_least_once"),
-        ({"kafka.acks": "1"}, "only be 'all'"),
+        ({"kafka.acks": "1"}, "must be 'all'"),
         ({"includeHeaders": "maybe"}, "true or false"),
-        ({"kafka.batch.size": "many"}, "whole number"),
-        ({"txnAppId": "a"}, "go together"),
-        ({"txnVersion": "1"}, "go together"),
+        ({"kafka.batch.size": "many"}, "expected an integer"),
+        ({"txnAppId": "a"}, "belong together"),
+        ({"txnVersion": "1"}, "belong together"),
         ({"txnAppId": "a/b", "txnVersion": "1"}, "without '/'"),
         ({"txnAppId": "a", "txnVersion": "-1"}, "at least 0"),
-        ({"txnAppId": "a", "txnVersion": "1", "delivery": "at_least_once"}, "cannot go with"),
+        ({"txnAppId": "a", "txnVersion": "1", "delivery": "at_least_once"}, "cannot be combined with"),
     ],
     ids=lambda one: str(one)[:40],
 )
 def test_what_cannot_be_is_refused_with_what_to_do(given: dict[str, str], words: str) -> None:
     with pytest.raises(BadArgument, match=words):
-        read_options({**WHERE, **given})
+        read_sink_options({**WHERE, **given})
 
 
 def test_without_a_broker_nothing_can_be_written() -> None:
     with pytest.raises(BadArgument, match=r"kafka\.bootstrap\.servers"):
-        read_options({"topic": "out"})
+        read_sink_options({"topic": "out"})
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_without_a_broker_nothing_can_be_written() -> None:
     ],
 )
 def test_rows_that_can_be_written(columns: str) -> None:
-    check_columns(schema(columns), read_options(WHERE))
+    check_columns(schema(columns), read_sink_options(WHERE))
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
         ("id bigint, name string", r"to_json\(struct\(\*\)\) AS value"),
-        ("value bigint", "'value' is of type bigint; it must be binary or string"),
+        ("value bigint", "'value' has type bigint; it must be binary or string"),
         ("value string, valu string", "Did you mean 'value'"),
         ("value string, partition bigint", "it must be int: cast it"),
         ("value string, headers map", "array<struct"),
@@ -128,9 +128,9 @@ def test_rows_that_can_be_written(columns: str) -> None:
 )
 def test_rows_that_cannot(columns: str, words: str) -> None:
     with pytest.raises(BadArgument, match=words):
-        check_columns(schema(columns), read_options(WHERE))
+        check_columns(schema(columns), read_sink_options(WHERE))
 
 
 def test_rows_need_a_topic() -> None:
-    with pytest.raises(BadArgument, match="no topic is named"):
-        check_columns(schema("value string"), read_options({**WHERE, "topic": ""}))
+    with pytest.raises(BadArgument, match="no topic is set"):
+        check_columns(schema("value string"), read_sink_options({**WHERE, "topic": ""}))

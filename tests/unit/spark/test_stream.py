@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from feeding import create, delete, forget, grow, numbered, put
-from penstock.client.cluster import Cluster, Place
 from penstock.client.errors import BadArgument, NotFound, RecordsLost
-from penstock.client.fetching import Span
-from penstock.client.positions import committed
+from penstock.client.raw.cluster import Cluster, TopicPartition
+from penstock.client.raw.committed_offsets import committed
+from penstock.client.raw.fetch import Span
 from penstock.spark.checkpoint import FROM, IDS
 from penstock.spark.options import read_options
-from penstock.spark.stream import StreamReader, share
+from penstock.spark.stream import StreamReader, share_of
 from penstock.testing import Broker
+from topic_fixtures import create, delete, forget, grow, numbered, put
 
 ALL = ReadAllAvailable()
 _numbers = itertools.count()
@@ -150,7 +150,7 @@ def test_a_group_is_told_what_is_done(broker: Broker, cluster: Cluster, topic: s
     assert committed(cluster, f"lag-{topic}") == {}
     latest(source, end)
     told = {place: one.offset for place, one in committed(cluster, f"lag-{topic}").items()}
-    assert told == {Place(topic, 0): 4, Place(topic, 1): 0}
+    assert told == {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 0}
 
 
 def test_records_that_are_gone_end_the_query_or_are_skipped(
@@ -162,7 +162,9 @@ def test_records_that_are_gone_end_the_query_or_are_skipped(
     start = strict.initialOffset()
     end = latest(strict, start)
     forget(cluster, topic, 0, 6)
-    with pytest.raises(RecordsLost, match=r"offset 0 is gone, the log begins at 6.*failOnDataLoss"):
+    with pytest.raises(
+        RecordsLost, match=r"offset 0 was deleted by retention, the log starts at 6.*failOnDataLoss"
+    ):
         spans(strict, start, end)
     assert spans(lenient, start, end) == [Span(topic, 0, 6, 10)]
 
@@ -214,7 +216,7 @@ def test_a_topic_created_again_is_read_from_its_beginning_if_records_may_be_lost
     put(cluster, topic, numbered(1))
     more = latest(lenient, anew)
     assert spans(lenient, anew, more) == [Span(topic, 0, count, count + 1)]
-    assert len([one for one in caplog.messages if "created again" in one]) == 1
+    assert len([one for one in caplog.messages if "deleted and recreated" in one]) == 1
 
 
 def test_only_the_topic_that_was_created_again_begins_anew(
@@ -233,7 +235,9 @@ def test_only_the_topic_that_was_created_again_begins_anew(
     put(cluster, topic, numbered(1))
     anew = latest(lenient, end)
     assert spans(lenient, end, anew) == [Span(topic, 0, 5, 6), Span(other, 0, 0, 9)]
-    assert Place(other, 0) not in committed(cluster, group), "the old offset is not one of the new topic"
+    assert TopicPartition(other, 0) not in committed(cluster, group), (
+        "the old offset is not one of the new topic"
+    )
 
 
 def test_a_batch_that_is_run_again_never_reads_another_topic(
@@ -246,7 +250,7 @@ def test_a_batch_that_is_run_again_never_reads_another_topic(
     end = latest(strict, start)
     replace(cluster, topic)
     put(cluster, topic, numbered(30))
-    with pytest.raises(RecordsLost, match="created again"):
+    with pytest.raises(RecordsLost, match="deleted and recreated"):
         spans(strict, start, end)
     assert spans(lenient, start, end) == [], "the records of this batch are gone"
     assert spans(lenient, end, latest(lenient, end)) == [Span(topic, 0, 0, 30)]
@@ -274,7 +278,7 @@ def test_available_now_notices_a_topic_created_again(broker: Broker, cluster: Cl
     put(cluster, topic, numbered(30))
     again = reader(broker, topic, startingOffsets="earliest")
     again.prepareForTriggerAvailableNow()
-    with pytest.raises(RecordsLost, match="created again"):
+    with pytest.raises(RecordsLost, match="deleted and recreated"):
         latest(again, end)
 
 
@@ -299,7 +303,7 @@ def test_a_checkpoint_without_topic_ids_goes_on_and_gets_them(
 
 def test_a_checkpoint_of_another_query_is_refused(broker: Broker, cluster: Cluster, topic: str) -> None:
     source = reader(broker, topic)
-    with pytest.raises(RecordsLost, match="checkpointLocation of its own"):
+    with pytest.raises(RecordsLost, match="its own checkpointLocation"):
         latest(source, {"payments": {"0": 3}})
     with pytest.raises(BadArgument, match="did not write"):
         latest(source, {"logOffset": 3})
@@ -308,9 +312,9 @@ def test_a_checkpoint_of_another_query_is_refused(broker: Broker, cluster: Clust
 
 
 def test_shares_add_up_and_never_exceed() -> None:
-    starts = {Place("a", number): 0 for number in range(3)}
-    ends = {Place("a", 0): 1, Place("a", 1): 1, Place("a", 2): 100}
+    starts = {TopicPartition("a", number): 0 for number in range(3)}
+    ends = {TopicPartition("a", 0): 1, TopicPartition("a", 1): 1, TopicPartition("a", 2): 100}
     for most in range(1, 103):
-        shared = share(starts, ends, most)
+        shared = share_of(starts, ends, most)
         assert sum(shared.values()) == min(most, 102)
         assert all(shared[place] <= ends[place] for place in ends)

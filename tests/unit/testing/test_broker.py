@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from conditions import until
 from penstock.testing import BrokerDied, running_broker
-from waiting import until
 
 
 def test_a_port_that_is_taken_for_a_moment_is_waited_for() -> None:

@@ -87,4 +87,4 @@ def test_a_wrong_setting_is_one_sentence(project: pytest.Pytester, line: str) ->
     ran = run(project)
     assert ran.ret is pytest.ExitCode.USAGE_ERROR
     name, value = line.split(" = ")
-    ran.stderr.fnmatch_lines(f"*{name} is '{value}'; allowed are *")
+    ran.stderr.fnmatch_lines(f"*invalid {name} '{value}': expected one of *")

@@ -1,4 +1,4 @@
-"""What a person sees once the broker is ready, or the same as one log line. Never decides anything."""
+"""The start banner for a terminal, or the same facts as a log line. Never decides anything."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Mapping
 
 import click
 
-from penstock import __version__
 from penstock.apps.ready import ReadyInfo
 from penstock.core.model import Durability, Storage
-from penstock.node.addresses import Address, is_loopback, is_wildcard
+from penstock.core.version import __version__
+from penstock.node.connections.addresses import Address, is_loopback, is_wildcard
 
 _DURABILITY = {
-    Durability.FSYNC: "fsync: acknowledged once it is on disk",
-    Durability.INTERVAL: "interval: flushed now and then, a power cut may lose the last moments",
-    Durability.OS: "os: left to the operating system, a power cut may lose what it had not written",
+    Durability.FSYNC: "fsync: records are on disk before they are acknowledged",
+    Durability.INTERVAL: "interval: flushed periodically, a power failure may lose the last records",
+    Durability.OS: "os: left to the operating system, a power failure may lose unwritten records",
 }
 
 _log = logging.getLogger("penstock.apps.start")
 
 
 def banner_lines(info: ReadyInfo, sources: Mapping[str, str]) -> list[str]:
-    """The banner, warnings last."""
+    """The lines of the banner, warnings last."""
     listening = Address(info.host, info.port)
     rows = [("listening", str(listening))]
     rows += [(name, str(Address(info.host, port))) for name, port in info.doors.items()]
     if info.advertised != listening:
         rows.append(("advertised", str(info.advertised)))
     if info.storage is Storage.MEMORY:
-        rows.append(("data", "in memory, a restart forgets everything"))
+        rows.append(("data", "in memory, lost on restart"))
     else:
         rows.append(("data", info.data_dir))
         rows.append(("durability", _DURABILITY[info.durability]))
@@ -45,16 +45,16 @@ def banner_lines(info: ReadyInfo, sources: Mapping[str, str]) -> list[str]:
 
 
 def warnings(info: ReadyInfo) -> list[str]:
-    """Sentences about addresses that a careful person wants to know."""
+    """Warnings about listening addresses."""
     found = []
     if not is_loopback(info.host):
         found.append(
-            "Whoever reaches this address can read and write everything: clients are not authenticated."
+            "Clients are not authenticated: anyone who can reach this address can read and write all topics."
         )
     if is_wildcard(info.host):
         found.append(
             f"Clients are told to connect to {info.advertised}; "
-            "use --advertised-host if they know this machine by another name."
+            "use --advertised-host if they reach this machine under another name."
         )
     return found
 
@@ -67,7 +67,7 @@ def show_banner(info: ReadyInfo, sources: Mapping[str, str]) -> None:
 
 
 def log_ready(info: ReadyInfo) -> None:
-    """The same facts as log lines, for whoever reads JSON."""
+    """The same facts as log lines, for JSON logs."""
     for warning in warnings(info):
         _log.warning(warning)
     _log.info(

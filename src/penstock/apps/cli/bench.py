@@ -1,4 +1,4 @@
-"""`penstock bench`: how fast is the broker at this address, and Penstock beside others. Never judges."""
+"""`penstock bench`: measure the broker at an address, or compare Penstock with other brokers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 import click
 
+from penstock.apps.bench.load.latency import MissingPackage
+from penstock.apps.bench.load.plan import LoadFailed, LoadPlan, LoadResult, OnStep
 from penstock.apps.cli.failures import LoadStopped
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
 from penstock.apps.cli.queue_client import queue_client, queue_option
-from penstock.apps.load.latency import MissingPiece
-from penstock.apps.load.plan import LoadFailed, OnStep, Outcome, Plan
-from penstock.node.units import parse_bytes
+from penstock.node.definitions.units import parse_bytes
 
 TOPIC_DEFAULT = "penstock-bench"
 PAGE_COLUMNS = 200
-"""How wide the table is where there is no terminal to fit it to."""
+"""Width of the table where the output is not a terminal."""
 
-Load = Callable[[Plan, OnStep], Outcome]
+Load = Callable[[LoadPlan, OnStep], LoadResult]
 
 
 class Size(click.ParamType[int]):
@@ -42,16 +42,16 @@ class Size(click.ParamType[int]):
 _topic = click.option("--topic", default=TOPIC_DEFAULT, show_default=True, metavar="NAME")
 _partitions = click.option(
     "--partitions", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-    help="Partitions of the topic, if it is made here.",
+    help="Partitions of the topic, if it does not exist yet.",
 )  # fmt: skip
 _rate = click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
-    help="Messages a second, whatever the broker does; without it, as fast as it goes.",
+    help="Messages per second, independent of the broker; default: as fast as possible.",
 )  # fmt: skip
 _acks = click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 _config = click.option(
     "--client-config", "client", multiple=True, metavar="NAME=VALUE",
-    help="A setting of librdkafka, for example security.protocol=ssl; may be repeated.",
+    help="librdkafka setting, for example security.protocol=ssl; may be repeated.",
 )  # fmt: skip
 
 
@@ -63,17 +63,17 @@ def _count(default: int) -> Callable[[Any], Any]:
 
 def _size(default: int) -> Callable[[Any], Any]:
     return click.option(
-        "--size", type=Size(), default=default, show_default=True, help="Bytes of one message."
+        "--size", type=Size(), default=default, show_default=True, help="Size of a message in bytes."
     )
 
 
 @click.group()
 def bench() -> None:
-    """Measure the broker at an address: any that speaks Kafka's protocol.
+    """Measure the broker at an address. It only has to speak Kafka's protocol.
 
-    Percentiles go up to p99.99. With --rate the load is an open loop: a broker that falls behind is seen by every
-    message that was due meanwhile. One message to each partition goes first and is not timed, so that connecting and
-    the first metadata are in no percentile.
+    Percentiles go up to p99.99. With --rate the load is an open loop: if the broker falls behind, every message that
+    was due in that time counts the delay. One untimed message per partition is sent first, so that connecting and the
+    first metadata request are in no percentile.
     """
 
 
@@ -95,12 +95,12 @@ def bench() -> None:
 @_config
 @bootstrap_option
 @output_option
-def produce(output: str, **asked: Any) -> None:
-    """Write messages and wait for every acknowledgement."""
-    from penstock.apps.load.producing import produce as load
+def produce(output: str, **options: Any) -> None:
+    """Write messages and wait for all acknowledgements."""
+    from penstock.apps.bench.load.producer import produce_load as load
 
-    plan = _plan(**asked)
-    _make_topic(plan)
+    plan = _plan(**options)
+    _create_topic(plan)
     _run(load, plan, output)
 
 
@@ -110,11 +110,11 @@ def produce(output: str, **asked: Any) -> None:
 @_config
 @bootstrap_option
 @output_option
-def consume(output: str, **asked: Any) -> None:
-    """Read a topic from its start: as many messages as asked for, or all there are."""
-    from penstock.apps.load.consuming import consume as load
+def consume(output: str, **options: Any) -> None:
+    """Read a topic from its start: --count messages, or all of them if there are fewer."""
+    from penstock.apps.bench.load.consumer import consume as load
 
-    _run(load, _plan(size=0, **asked), output)
+    _run(load, _plan(size=0, **options), output)
 
 
 @bench.command("e2e")
@@ -122,19 +122,19 @@ def consume(output: str, **asked: Any) -> None:
 @_count(10_000)
 @_size(1_000)
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=1_000.0, show_default=True, metavar="N",
-              help="Messages a second, whatever the broker does.")  # fmt: skip
+              help="Messages per second, independent of the broker.")  # fmt: skip
 @_acks
 @_partitions
 @click.option("--linger-ms", type=click.FloatRange(min=0), default=0.0, show_default=True, metavar="MS")
 @_config
 @bootstrap_option
 @output_option
-def end_to_end(output: str, **asked: Any) -> None:
-    """Time each message from when it was due until a second process has read it."""
-    from penstock.apps.load.end_to_end import end_to_end as load
+def end_to_end(output: str, **options: Any) -> None:
+    """Measure the time from when each message was due until a second process has read it."""
+    from penstock.apps.bench.load.end_to_end import end_to_end as load
 
-    plan = _plan(**asked)
-    _make_topic(plan)
+    plan = _plan(**options)
+    _create_topic(plan)
     _run(load, plan, output)
 
 
@@ -148,99 +148,115 @@ def end_to_end(output: str, **asked: Any) -> None:
 @queue_option
 @bootstrap_option
 @output_option
-def queue(output: str, workers: int, queue: str, **asked: Any) -> None:
-    """Let many workers share a subscription, each message acknowledged by itself. For Penstock's queue door."""
-    from penstock.apps.load.queueing import work
+def queue(output: str, workers: int, queue: str, **options: Any) -> None:
+    """Let workers share a subscription and acknowledge each message. Uses Penstock's queue protocol."""
+    from penstock.apps.bench.load.workers import work
 
-    plan = _plan(**asked)
-    _make_topic(plan)
+    plan = _plan(**options)
+    _create_topic(plan)
     _run(lambda plan, step: work(plan, partial(queue_client, queue), workers, step), plan, output)
 
 
 @bench.command()
 @click.argument("rows", nargs=-1, metavar="[ROW]...")
 @click.option(
-    "--quick", is_flag=True, help="Two laps of less data, hardly warmed: a look within five minutes."
+    "--quick", is_flag=True, help="Two short runs per server with little warm-up; takes about five minutes."
 )
 @click.option(
-    "--resume", is_flag=True, help="Keep the rows that --out or --page already has; run the missing ones."
+    "--resume", is_flag=True, help="Keep the rows that --out or --page already has, and run the others."
 )
-@click.option("--peers", metavar="NAMES", help="Only these, comma-separated; Penstock always runs.")
+@click.option(
+    "--peers",
+    metavar="NAMES",
+    help="Peers to run, comma-separated, or none; default: all. Penstock always runs.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write race.md, race.json, race.svg and race-full.svg here.",
+    help="Write comparison.md, comparison.json and two charts to this directory.",
 )
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False),
-              help="Write the result between the marks of this page, data and charts beside it.")  # fmt: skip
+              help="Write the result between the markers of this page, data and charts next to it.")  # fmt: skip
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="PYTHON",
+    help="Also run the Penstock that this Python interpreter imports, as Baseline.",
+)
 def compare(
-    rows: tuple[str, ...], quick: bool, resume: bool, peers: str | None, out: Path | None, page: Path | None
+    rows: tuple[str, ...],
+    quick: bool,
+    resume: bool,
+    peers: str | None,
+    out: Path | None,
+    page: Path | None,
+    baseline: Path | None,
 ) -> None:
-    """Run Penstock beside Kafka, NATS, Redis and RabbitMQ on this machine, in turns; missing ones are installed.
+    """Compare Penstock with Kafka, NATS, Redis and RabbitMQ in interleaved runs; missing ones are installed.
 
     Without ROW all rows run except steady-memory, which takes ten minutes. The result is written after every row.
-    Named rows replace those that --out or --page has. A row that breaks is reported, and the next one runs.
+    Named rows replace those that --out or --page has. A failed row is reported, and the next one runs.
     """
-    from rich.console import Console
-
     try:
-        from penstock.apps.race import contest, outcome, result, tables
+        from penstock.apps.bench.compare import comparison
+        from penstock.apps.bench.compare.report import files, result, tables
+        from penstock.apps.bench.harness.console import report_console
     except ModuleNotFoundError as error:
         raise LoadStopped(
-            f"The race needs the package {error.name}; install it with: pip install 'penstock[bench]'"
+            f"The comparison needs the package {error.name}; install it with: pip install 'penstock[bench]'"
         ) from error
 
-    known = [*contest.ROWS, *contest.LONG_ROWS]
+    known = [*comparison.ROWS, *comparison.LONG_ROWS]
     unknown = [name for name in rows if name not in known]
     if unknown:
-        raise click.UsageError(f"There is no row {unknown[0]}; there are {', '.join(known)}.")
+        raise click.UsageError(f"Row {unknown[0]} does not exist; choose from {', '.join(known)}.")
 
     try:
         if page is not None:
-            result.place_in(page)
-    except result.NoPlace as error:
+            files.around_markers(page)
+    except files.MissingMarkers as error:
         raise click.BadParameter(str(error), param_hint="--page") from error
 
-    def write(found: outcome.Outcome) -> None:
+    def write(found: result.ComparisonResult) -> None:
         if out is not None:
-            result.write_files(out, found)
+            files.write_files(out, found)
         if page is not None:
-            result.write_page(page, found)
+            files.write_page(page, found)
 
-    data = out / result.DATA if out is not None else result.data_of(page) if page is not None else None
-    before = None if data is None else outcome.read(data)
-    console = Console() if sys.stdout.isatty() else Console(width=PAGE_COLUMNS)
-    found = contest.hold_race(
-        console, rows, peers, write, is_quick=quick, before=before, is_resumed=resume
-    )  # fmt: skip
-    tables.show(console, found.standings)
+    data = out / files.DATA if out is not None else files.data_of(page) if page is not None else None
+    before = None if data is None else result.read_result(data)
+    console = report_console(PAGE_COLUMNS)
+    found = comparison.compare_brokers(
+        console, rows, peers, write, is_quick=quick, before=before, is_resumed=resume, baseline=baseline
+    )
+    tables.show(console, found.lines)
     for name in filter(None, (out, page)):
         console.print(f"written: {name}")
 
 
-def _plan(client: tuple[str, ...], **asked: Any) -> Plan:
-    return Plan(client=parse_pairs(client, "--client-config"), **asked)
+def _plan(client: tuple[str, ...], **options: Any) -> LoadPlan:
+    return LoadPlan(client=parse_pairs(client, "--client-config"), **options)
 
 
-def _make_topic(plan: Plan) -> None:
+def _create_topic(plan: LoadPlan) -> None:
     from penstock.apps.cli.client import connect_admin
 
     connect_admin(plan.bootstrap).create_topic(plan.topic, plan.partitions, if_not_exists=True)
 
 
-def _run(load: Load, plan: Plan, output: str) -> None:
-    """Carry it out with a bar on the terminal, then say one line."""
+def _run(load: Load, plan: LoadPlan, output: str) -> None:
+    """Run the load with a progress bar on a terminal, then print the result."""
     from penstock.apps.cli.client import connect_admin
 
     connect_admin(plan.bootstrap)
     try:
-        outcome = _with_bar(load, plan) if sys.stderr.isatty() else load(plan, lambda _done: None)
-    except (LoadFailed, MissingPiece) as error:
+        result = _with_bar(load, plan) if sys.stderr.isatty() else load(plan, lambda _done: None)
+    except (LoadFailed, MissingPackage) as error:
         raise LoadStopped(str(error)) from error
-    click.echo(json.dumps(outcome.as_json()) if output == "json" else outcome.line())
+    click.echo(json.dumps(result.as_json()) if output == "json" else result.line())
 
 
-def _with_bar(load: Load, plan: Plan) -> Outcome:
+def _with_bar(load: Load, plan: LoadPlan) -> LoadResult:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""The Kafka client behind `pub`, `sub` and `topic`: connects, and turns its errors into sentences. Never prints."""
+"""Kafka clients for the commands: connects, and translates errors to messages and exit codes. Never prints."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
+from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
 from penstock.apps.cli.probe import other_protocol
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
     from confluent_kafka.admin import TopicMetadata
 
-    from penstock.client.admin import Admin
-    from penstock.client.cluster import Cluster
+    from penstock.client.raw.cluster import Cluster
+    from penstock.client.rdkafka.admin import Admin
 
 CLIENT_ID = "penstock-cli"
 
 CONNECT_SECONDS_MAX = 3.0
-"""Long enough for another continent, short enough for a person."""
+"""Long enough for an intercontinental connection, short enough for an interactive command."""
 
 REQUEST_SECONDS_MAX = 15.0
-"""After this a broker that accepted the connection counts as not answering."""
+"""After this, a broker that accepted the connection counts as not answering."""
 
 DELIVERY_MS_MAX = 60_000
-"""Counted from the moment a record is queued, so it must outlast a full queue on a slow disk."""
+"""Starts when a record is queued, so it must outlast a full queue on a slow disk."""
 
 TOPIC_APPEARS_MS_MAX = 3_000
-"""How long a producer waits for a topic that the broker may be creating for it."""
+"""How long a producer waits for a topic that the broker may be creating."""
 
 MESSAGE_BYTES_MAX = 1_000_000_000
-"""The client's own limit, as high as it goes: the broker and the topic decide, not we."""
+"""The maximum of the client library, so that only the limits of broker and topic apply."""
 
 
 def connect_admin(bootstrap: str) -> Admin:
     """A client for topics and groups. Raises NoBroker."""
-    from penstock.client.admin import Admin
+    from penstock.client.rdkafka.admin import Admin
 
-    _knock(bootstrap)
+    _check_reachable(bootstrap)
     return Admin(bootstrap=bootstrap, client_id=CLIENT_ID, request_s_max=REQUEST_SECONDS_MAX)
 
 
 def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
-    """A client that writes, with Java's partitioner so that keys land where other clients put them."""
+    """A producer with Java's partitioner, so that keys go to the same partitions as with other clients."""
     from confluent_kafka import Producer
 
     return Producer(
@@ -68,9 +68,9 @@ def connect_consumer(
     reset: str | None = None,
     on_error: Callable[[KafkaError], None] | None = None,
 ) -> Consumer:
-    """A client that reads. Without a group it reads partitions it was given, and never commits.
+    """A consumer. Without a group it reads assigned partitions and never commits.
 
-    `on_error` is told of every failed connection, while the client goes on trying.
+    `on_error` is called for every failed connection; the client keeps retrying.
     """
     from confluent_kafka import Consumer
 
@@ -90,11 +90,11 @@ def connect_consumer(
 
 
 def connect_cluster(bootstrap: str) -> Cluster:
-    """Kafka's own calls over sockets, for what the client library has no words for. Raises NoBroker."""
+    """Raw Kafka requests, for those the client library does not support. Raises NoBroker."""
     from penstock.client.access import Access, read_addresses
-    from penstock.client.cluster import Cluster
+    from penstock.client.raw.cluster import Cluster
 
-    _knock(bootstrap)
+    _check_reachable(bootstrap)
     request_ms_max = int(REQUEST_SECONDS_MAX * 1000)
     access = Access(
         addresses=read_addresses(bootstrap),
@@ -108,7 +108,7 @@ def connect_cluster(bootstrap: str) -> Cluster:
 
 @contextmanager
 def translated(bootstrap: str) -> Iterator[None]:
-    """The one translation of our own client's errors to a sentence and an exit code."""
+    """Translate errors of our own client to a message and an exit code."""
     from penstock.client import errors
 
     try:
@@ -116,59 +116,59 @@ def translated(bootstrap: str) -> Iterator[None]:
     except errors.Unreachable as error:
         raise no_broker(bootstrap, error.message) from error
     except errors.NotFound as error:
-        raise NotFound(
+        raise ObjectNotFound(
             f"{error.message[:1].upper()}{error.message[1:]}. See `penstock topic list`."
         ) from error
     except errors.ClientError as error:
         raise RefusedByBroker(error.message) from error
 
 
-def check(code: int, about: str) -> None:
-    """Raise RefusedByBroker unless the answer says that all is well."""
-    from penstock.client.connection import word
+def check_code(code: int, about: str) -> None:
+    """Raise RefusedByBroker unless the error code is 0."""
+    from penstock.client.raw.connection import error_name
 
     if code:
-        raise RefusedByBroker(f"{about}: {word(code)}")
+        raise RefusedByBroker(f"{about}: {error_name(code)}")
 
 
 def topic_metadata(client: Consumer, topic: str, bootstrap: str) -> TopicMetadata:
-    """One topic with its partitions. Raises NotFound, NoBroker, RefusedByBroker.
+    """One topic with its partitions. Raises ObjectNotFound, NoBroker, RefusedByBroker.
 
-    Asks for all topics and picks one: asking by name would have some brokers create it.
+    Requests all topics and picks one: a request by name would make some brokers create it.
     """
     from confluent_kafka import KafkaException
 
     try:
         found: TopicMetadata | None = client.list_topics(timeout=REQUEST_SECONDS_MAX).topics.get(topic)
     except KafkaException as error:
-        raise failure(error.args[0], bootstrap) from error
+        raise failure_of(error.args[0], bootstrap) from error
     if found is None:
         raise _no_topic(topic)
     if found.error is not None:
-        raise failure(found.error, bootstrap, topic)
+        raise failure_of(found.error, bootstrap, topic)
     return found
 
 
-def failure(error: KafkaError, bootstrap: str, topic: str | None = None) -> click.ClickException:
-    """The one translation of a client's error to a sentence and an exit code."""
+def failure_of(error: KafkaError, bootstrap: str, topic: str | None = None) -> click.ClickException:
+    """Translate an error of the client library to a message and an exit code."""
     from confluent_kafka import KafkaError
 
     code = error.code()
     if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
         return no_broker(bootstrap, error.str())
     if code in (KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT):
-        return no_broker(bootstrap, "it did not answer in time")
+        return no_broker(bootstrap, "the request timed out")
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID):
-        return _no_topic(topic or "of that name")
+        return _no_topic(topic or "of this name")
     if code == KafkaError.MSG_SIZE_TOO_LARGE and topic is not None:
         return _too_large(bootstrap, topic)
     if code == KafkaError._UNKNOWN_PARTITION:
-        return NotFound(f"Topic {topic} has no such partition. See: penstock topic describe {topic}")
+        return ObjectNotFound(f"Topic {topic} has no such partition. See: penstock topic describe {topic}")
     return RefusedByBroker(f"{topic + ': ' if topic else ''}{error.str()} ({error.name()})")
 
 
 def _too_large(bootstrap: str, topic: str) -> RefusedByBroker:
-    """The broker's answer names no limit, so it is looked up."""
+    """The broker's response does not contain the limit, so it is looked up."""
     from penstock.client.errors import ClientError
 
     limit, value = "max.message.bytes", ""
@@ -176,60 +176,62 @@ def _too_large(bootstrap: str, topic: str) -> RefusedByBroker:
         configs = connect_admin(bootstrap).describe_topic(topic, all_configs=True).configs
         value = next((f", which is {one.value}" for one in configs if one.name == limit), "")
     except ClientError:
-        value = ""  # the limit is still named, without its value
+        value = ""  # the message names the limit without its value
     return RefusedByBroker(
-        f"A record is too large for topic {topic}: with its batch it is over {limit}{value}. "
+        f"A record is too large for topic {topic}: its batch exceeds {limit}{value}. "
         f"Raise it with: penstock topic alter {topic} --config {limit}=BYTES"
     )
 
 
-def _no_topic(topic: str) -> NotFound:
-    return NotFound(f"There is no topic {topic}. See `penstock topic list` and `penstock topic create`.")
-
-
-def no_broker(bootstrap: str, why: str) -> NoBroker:
-    """Nobody answers: what to do about it."""
-    return NoBroker(
-        f"No broker answers at {bootstrap}: {why}. "
-        "Start one with `penstock start`, or name another with --bootstrap HOST:PORT."
+def _no_topic(topic: str) -> ObjectNotFound:
+    return ObjectNotFound(
+        f"There is no topic {topic}. See `penstock topic list` and `penstock topic create`."
     )
 
 
-def partitions_of(topic: TopicMetadata, wanted: int | None) -> list[int]:
-    """The partitions to work on: all of them in order, or the one asked for. Raises NotFound."""
+def no_broker(bootstrap: str, why: str) -> NoBroker:
+    """The failure for an unreachable broker."""
+    return NoBroker(
+        f"No broker answers at {bootstrap}: {why}. "
+        "Start one with `penstock start`, or set another address with --bootstrap HOST:PORT."
+    )
+
+
+def chosen_partitions(topic: TopicMetadata, wanted: int | None) -> list[int]:
+    """All partitions in order, or the requested one. Raises ObjectNotFound."""
     known = sorted(topic.partitions)
     if wanted is None:
         return known
     if wanted not in known:
-        raise NotFound(f"Topic {topic.topic} has no partition {wanted}: it has 0 to {len(known) - 1}.")
+        raise ObjectNotFound(f"Topic {topic.topic} has no partition {wanted}: it has 0 to {len(known) - 1}.")
     return [wanted]
 
 
-def place(topic: str, partition: int, offset: int) -> TopicPartition:
-    """One position in the client's own words."""
+def topic_partition(topic: str, partition: int, offset: int) -> TopicPartition:
+    """A position as an object of the client library."""
     from confluent_kafka import TopicPartition
 
     return TopicPartition(topic, partition, offset)
 
 
 def _connection(bootstrap: str) -> dict[str, Any]:
-    _knock(bootstrap)
+    _check_reachable(bootstrap)
     return {
         "bootstrap.servers": bootstrap,
         "client.id": CLIENT_ID,
         "socket.connection.setup.timeout.ms": int(CONNECT_SECONDS_MAX * 1000),
-        "error_cb": _heard,
+        "error_cb": _ignore_error,
         "log_level": 0,
     }
 
 
-def _heard(error: KafkaError) -> None:
-    """The client library reports every failed attempt here; the call in progress reports what matters."""
+def _ignore_error(error: KafkaError) -> None:
+    """Ignore failed attempts that the client library reports: the call in progress raises the final error."""
 
 
-def _knock(bootstrap: str) -> None:
-    """Connect once to any of the addresses, so that a wrong one is told at once and not after retries."""
-    why = "no address was given"
+def _check_reachable(bootstrap: str) -> None:
+    """Connect once to any of the addresses, so that a wrong one fails immediately and not after retries."""
+    why = "no address is set"
     for part in bootstrap.split(","):
         host, port = split_address(part.strip())
         try:
@@ -241,7 +243,7 @@ def _knock(bootstrap: str) -> None:
             return
         raise NoBroker(
             f"{part.strip()} is {other}, not the Kafka door that this command needs. "
-            "Name that one with --bootstrap HOST:PORT; `penstock start` prints it as `listening` (9092 by default)."
+            "Set its address with --bootstrap HOST:PORT; `penstock start` prints it as `listening` (9092 by default)."
         )
     raise no_broker(bootstrap, why)
 

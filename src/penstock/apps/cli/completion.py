@@ -1,4 +1,4 @@
-"""`penstock completion`: the script that teaches a shell our words. Never changes the shell's own files."""
+"""`penstock completion`: prints the completion script for a shell. Never changes the shell's own files."""
 
 from __future__ import annotations
 

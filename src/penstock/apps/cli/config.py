@@ -10,40 +10,42 @@ import click
 from penstock.apps.cli.failures import WrongSettings
 from penstock.apps.cli.options import config_file_option, output_option
 from penstock.apps.cli.terminal import say
+from penstock.node.definitions.values import plain_value, show_value
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
-from penstock.node.settings_values import plain_value, show_value
 
 
 @click.group()
 def config() -> None:
-    """Look at settings."""
+    """Inspect settings."""
 
 
 @config.command()
 @config_file_option
 @output_option
 def explain(config_file: str | None, output: str) -> None:
-    """Show every setting: its value, where the value comes from, its unit and what it means.
+    """Show every setting with its value, source, unit and meaning.
 
-    Reads the same file and environment as `penstock start` does.
+    Reads the same file and environment as `penstock start` does. Settings of the scope `topic default` become the
+    values that topics inherit when a broker that is alone starts; topics and changes at run time go before them.
     """
     try:
         loaded = load_settings(config_file, os.environ)
     except SettingsError as error:
         raise WrongSettings(str(error)) from error
     if output == "json":
-        say(json.dumps(explained(loaded), indent=2))
+        say(json.dumps(explained_settings(loaded), indent=2))
     else:
         _show_tables(loaded)
 
 
-def explained(loaded: LoadedSettings) -> list[dict[str, object]]:
+def explained_settings(loaded: LoadedSettings) -> list[dict[str, object]]:
     """One plain object per setting, in the order of the definition."""
     return [
         {
             "name": definition.name,
             "section": definition.section,
+            "scope": definition.scope,
             "value": plain_value(getattr(loaded.settings, definition.name)),
             "source": loaded.sources[definition.name],
             "default": plain_value(definition.default),
@@ -68,9 +70,12 @@ def _show_tables(loaded: LoadedSettings) -> None:
                 show_value(definition, getattr(loaded.settings, definition.name)) or "(derived)",
                 definition.unit,
                 loaded.sources[definition.name],
+                definition.scope,
                 definition.meaning,
             )
             for definition in DEFINITIONS
             if definition.section == section
         ]
-        show_table(("setting", "value", "unit", "source", "meaning"), rows, title=f"{title} ({section})")
+        show_table(
+            ("setting", "value", "unit", "source", "scope", "meaning"), rows, title=f"{title} ({section})"
+        )

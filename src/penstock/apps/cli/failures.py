@@ -1,4 +1,4 @@
-"""How a command fails: one sentence and an exit code that says whose turn it is. Never shows a traceback for them."""
+"""Failures of commands: a message and an exit code. Shown without a traceback."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from penstock.apps.cli.terminal import escape_lines
 from penstock.client import errors
 
 INTERRUPTED = 130
-"""What shells report for a program ended by Ctrl-C."""
+"""The exit code that shells use for a program stopped by Ctrl-C."""
 
 
 class _Failure(click.ClickException):
-    """What went wrong. The broker's part of the message may hold names that clients chose."""
+    """Escapes its message, which may contain client-supplied names."""
 
     def __init__(self, message: str) -> None:
         super().__init__(escape_lines(message))
@@ -25,37 +25,37 @@ class StartFailed(_Failure):
 
 
 class WrongSettings(_Failure):
-    """The settings cannot be used; one line per problem."""
+    """The settings are invalid; one line per error."""
 
     exit_code = 2
 
 
 class NoBroker(_Failure):
-    """Nobody answers at the address."""
+    """No broker answers at the address."""
 
     exit_code = 3
 
 
-class NotFound(_Failure):
-    """The topic or partition is not there."""
+class ObjectNotFound(_Failure):
+    """The topic or partition does not exist."""
 
     exit_code = 4
 
 
 class RefusedByBroker(_Failure):
-    """The broker, or the client library on its behalf, says no."""
+    """The broker, or the client library on its behalf, rejected the request."""
 
     exit_code = 5
 
 
-class NotInstalled(_Failure):
+class ExtraMissing(_Failure):
     """The command needs a package that only an extra installs."""
 
     exit_code = 1
 
 
 class LoadStopped(_Failure):
-    """A benchmark could not be carried through."""
+    """A benchmark could not be completed."""
 
     exit_code = 1
 
@@ -63,13 +63,13 @@ class LoadStopped(_Failure):
 _FAILURES: dict[type[errors.ClientError], type[click.ClickException]] = {
     errors.Unreachable: NoBroker,
     errors.TimedOut: NoBroker,
-    errors.NotFound: NotFound,
+    errors.NotFound: ObjectNotFound,
     errors.BadArgument: WrongSettings,
-    errors.NotInstalled: NotInstalled,
+    errors.NotInstalled: ExtraMissing,
 }
 
 
-def told(error: errors.ClientError) -> click.ClickException:
-    """The one translation of a client's error; the nearest kind in its family decides."""
+def to_click_error(error: errors.ClientError) -> click.ClickException:
+    """Translate a client error; the most specific class with an entry decides."""
     kind = next((_FAILURES[one] for one in type(error).__mro__ if one in _FAILURES), RefusedByBroker)
     return kind(error.message)

@@ -1,4 +1,4 @@
-"""How `sub` writes a record: the `%` template of --format, and JSON lines. Never writes itself; it makes bytes."""
+"""Formats records for `sub`: the `%` template of --format, and JSON lines. Returns bytes; never writes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from penstock.core.printable import escape
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 _CONTROLS = re.compile("[\x7f-\x9f]")
-"""Control characters that JSON may leave as they are, and that terminals obey."""
+"""Control characters that JSON does not escape but terminals interpret."""
 
 _PIECE = re.compile(r"%(?P<token>[A-Za-z%])(?:\{(?P<coding>[^}]*)\})?|\\(?P<escape>.)", re.DOTALL)
 
 
-class Shown(NamedTuple):
-    """One record as the reader's template sees it."""
+class RecordView(NamedTuple):
+    """The fields of a record that a template can use."""
 
     topic: str
     partition: int
@@ -30,12 +30,12 @@ class Shown(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-Piece = Callable[[Shown], bytes]
-Template = Callable[[Shown], bytes]
+Piece = Callable[[RecordView], bytes]
+Template = Callable[[RecordView], bytes]
 
 
 def compile_template(template: str, *, for_terminal: bool = False) -> Template:
-    """`'%p %o %v\\n'` to a function. For a terminal, what is not printable is written out. Raises ValueError."""
+    """`'%p %o %v\\n'` to a function. For a terminal, unprintable characters are escaped. Raises ValueError."""
     pieces: list[Piece] = []
     end = 0
     for match in _PIECE.finditer(template):
@@ -51,8 +51,8 @@ def unescape(text: str) -> str:
     return _PIECE.sub(lambda match: _escaped(match) if match["escape"] else match[0], text)
 
 
-def json_line(record: Shown) -> bytes:
-    """One JSON object and a line break. What is not UTF-8 goes into `key_base64` or `value_base64`."""
+def json_line(record: RecordView) -> bytes:
+    """One JSON object and a line break. Keys and values that are not UTF-8 become `key_base64` and `value_base64`."""
     content: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -95,9 +95,9 @@ def _piece(match: re.Match[str], for_terminal: bool) -> Piece:
     if token in _PLAIN and coding is None:
         return _PLAIN[token]
     if token not in ("k", "v", "h") or (token == "h" and coding is not None):
-        raise ValueError(f"{match[0]!r} is not known; allowed: {TOKENS}.")
+        raise ValueError(f"unknown token {match[0]!r}; allowed: {TOKENS}.")
     if coding not in (None, "hex", "base64"):
-        raise ValueError(f"{match[0]!r}: {coding!r} is not a coding; allowed: hex or base64.")
+        raise ValueError(f"{match[0]!r}: unknown encoding {coding!r}; allowed: hex or base64.")
     show_name = _printable if for_terminal else bytes
     show = _SHOWN[coding] if coding else show_name
     if token == "k":

@@ -1,4 +1,4 @@
-"""`penstock group`: list, describe, lag, seek, delete. Never moves a group that somebody is reading with."""
+"""`penstock group`: list, describe, lag, seek, delete. The broker rejects a seek of a group with active members."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from penstock.core.printable import escape
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from penstock.apps.cli.group_admin import GroupAdmin, Move
-    from penstock.client.described import Lag
+    from penstock.apps.cli.group_admin import GroupAdmin, OffsetMove
+    from penstock.client.descriptions import Lag
 
 group_argument = click.argument("name", metavar="GROUP")
 WATCH_SECONDS = 2.0
-_NOTHING_COMMITTED = "{} has committed nothing yet."
+_NOTHING_COMMITTED = "{} has no committed offsets."
 LAG_COLUMNS = ("topic", "partition", "committed", "end", "lag", "seconds behind")
 
 
@@ -54,7 +54,7 @@ def list_groups(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @output_option
 def describe(name: str, bootstrap: str, output: str) -> None:
-    """Show the members of a group and what each of them reads."""
+    """Show the members of a group and their partitions."""
     from penstock.apps.cli.client import connect_admin
     from penstock.apps.cli.tables import show_table
 
@@ -75,7 +75,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @output_option
 def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
-    """Show how far a group is behind: in records, and in the age of the oldest record it has not read."""
+    """Show the lag of a group: in records, and as the age of the oldest unread record."""
     from penstock.apps.cli.group_admin import GroupAdmin
 
     admin = GroupAdmin(bootstrap)
@@ -87,7 +87,7 @@ def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
 
 
 def _watch_lag(admin: GroupAdmin, name: str, output: str) -> None:
-    """In place on a terminal; elsewhere one answer after the other."""
+    """Redraw in place on a terminal; otherwise print one table after the other."""
     from contextlib import nullcontext
 
     from rich.console import Console
@@ -148,9 +148,15 @@ def _lag_cells(rows: list[Lag], ages: list[float | None]) -> list[tuple[object, 
 
 @group.command(epilog=f"--to takes: {GRAMMAR}.")
 @group_argument
-@click.option("--to", "target", required=True, metavar="PLACE", help="Where to go on reading.")
-@click.option("--topic", "topics", multiple=True, metavar="NAME", help="[default: all that it has read]")
-@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
+@click.option("--to", "target", required=True, metavar="POSITION", help="The new position.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME",
+    help="Only this topic; may be repeated.  [default: all topics with committed offsets]",
+)
+@click.option("--dry-run", is_flag=True, help="Show the changes without applying them.")
 @bootstrap_option
 @output_option
 def seek(name: str, target: str, topics: tuple[str, ...], dry_run: bool, bootstrap: str, output: str) -> None:
@@ -168,7 +174,7 @@ def seek(name: str, target: str, topics: tuple[str, ...], dry_run: bool, bootstr
     _show_moves(moves, output, dry_run)
 
 
-def _show_moves(moves: list[Move], output: str, dry_run: bool) -> None:
+def _show_moves(moves: list[OffsetMove], output: str, dry_run: bool) -> None:
     if output == "json":
         say(json.dumps([{**asdict(move), "done": not dry_run} for move in moves]))
         return

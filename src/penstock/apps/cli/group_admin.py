@@ -1,4 +1,4 @@
-"""What `penstock group` works out besides what Admin tells: how old unread records are, where a seek leads.
+"""Computes what Admin does not provide for `penstock group`: the age of unread records, and the plan of a seek.
 
 Never prints.
 """
@@ -9,26 +9,32 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.apps.cli.client import connect_admin, connect_consumer, partitions_of, place, topic_metadata
-from penstock.apps.cli.failures import NotFound
-from penstock.apps.cli.places import Places, Span
+from penstock.apps.cli.client import (
+    chosen_partitions,
+    connect_admin,
+    connect_consumer,
+    topic_metadata,
+    topic_partition,
+)
+from penstock.apps.cli.failures import ObjectNotFound
 from penstock.apps.cli.positions import Start
-from penstock.client.errors import NotFound as NothingThere
-from penstock.client.messages import Place
+from penstock.apps.cli.topic_offsets import Span, TopicOffsets
+from penstock.client.errors import NotFound
+from penstock.client.messages import Position
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
-    from penstock.client.described import Lag
+    from penstock.client.descriptions import Lag
 
 POLL_SECONDS = 0.5
 AGE_SECONDS_MAX = 5.0
-"""How long to look for the oldest unread record of each partition."""
+"""Time limit for reading the oldest unread record of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Where a seek takes one partition."""
+class OffsetMove:
+    """The change of one committed offset."""
 
     topic: str
     partition: int
@@ -44,19 +50,19 @@ class GroupAdmin:
         self.admin = connect_admin(bootstrap)
 
     def ages(self, rows: list[Lag]) -> list[float | None]:
-        """For each row the age in seconds of its oldest unread record; None where that was not seen in time."""
+        """For each row, the age in seconds of its oldest unread record; None if it could not be read in time."""
         behind = {(row.topic, row.partition): row for row in rows if row.lag}
-        starts = [Place(topic, number, row.end - row.lag) for (topic, number), row in behind.items()]
+        starts = [Position(topic, number, row.end - row.lag) for (topic, number), row in behind.items()]
         found = self._ages(starts) if starts else {}
         return [found.get((row.topic, row.partition)) if row.lag else 0.0 for row in rows]
 
-    def _ages(self, starts: list[Place]) -> dict[tuple[str, int], float]:
-        """Seconds since the first record of each place was written; what cannot be read in time is left out."""
+    def _ages(self, starts: list[Position]) -> dict[tuple[str, int], float]:
+        """Seconds since the record at each position was written; without those that cannot be read in time."""
         ages: dict[tuple[str, int], float] = {}
         waiting = {(one.topic, one.partition) for one in starts}
         consumer = connect_consumer(self._bootstrap)
         try:
-            consumer.assign([place(one.topic, one.partition, one.offset) for one in starts])
+            consumer.assign([topic_partition(one.topic, one.partition, one.offset) for one in starts])
             deadline = time.monotonic() + AGE_SECONDS_MAX
             while waiting and time.monotonic() < deadline:
                 for message in consumer.consume(500, POLL_SECONDS):
@@ -71,33 +77,35 @@ class GroupAdmin:
         return ages
 
     def _spans(self, consumer: Consumer, topic: str) -> dict[int, Span]:
-        numbers = partitions_of(topic_metadata(consumer, topic, self._bootstrap), None)
-        return Places(consumer, topic, self._bootstrap).spans(numbers)
+        numbers = chosen_partitions(topic_metadata(consumer, topic, self._bootstrap), None)
+        return TopicOffsets(consumer, topic, self._bootstrap).spans(numbers)
 
-    def plan_seek(self, group: str, topics: tuple[str, ...], start: Start) -> list[Move]:
-        """Where each partition would go. Without topics: those that the group has committed something for."""
+    def plan_seek(self, group: str, topics: tuple[str, ...], start: Start) -> list[OffsetMove]:
+        """The new offset of each partition. Without topics: those with committed offsets."""
         before = {(one.topic, one.partition): one.offset for one in self._committed_or_none(group)}
         names = topics or tuple(sorted({topic for topic, _ in before}))
         if not names:
-            raise NotFound(f"Group {group} has committed nothing yet; say which topic: --topic NAME")
+            raise ObjectNotFound(f"Group {group} has no committed offsets; set a topic with --topic NAME")
         consumer = connect_consumer(self._bootstrap)
         moves = []
         try:
             for name in names:
-                offsets = Places(consumer, name, self._bootstrap).offsets(self._spans(consumer, name), start)
+                offsets = TopicOffsets(consumer, name, self._bootstrap).offsets(
+                    self._spans(consumer, name), start
+                )
                 moves += [
-                    Move(name, number, before.get((name, number)), at) for number, at in offsets.items()
+                    OffsetMove(name, number, before.get((name, number)), at) for number, at in offsets.items()
                 ]
         finally:
             consumer.close()
         return moves
 
-    def _committed_or_none(self, group: str) -> list[Place]:
+    def _committed_or_none(self, group: str) -> list[Position]:
         try:
             return self.admin.committed(group)
-        except NothingThere:
+        except NotFound:
             return []
 
-    def seek(self, group: str, moves: list[Move]) -> None:
-        """Commit the new offsets. The broker refuses while the group has members."""
-        self.admin.move_group(group, [Place(move.topic, move.partition, move.after) for move in moves])
+    def seek(self, group: str, moves: list[OffsetMove]) -> None:
+        """Commit the new offsets. The broker rejects this while the group has members."""
+        self.admin.move_group(group, [Position(move.topic, move.partition, move.after) for move in moves])

@@ -1,4 +1,4 @@
-"""`penstock log`: dump and verify the files of logs, offline. Never talks to a broker and never changes a file."""
+"""`penstock log`: dumps and verifies log files offline. Never talks to a broker and never changes a file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 from penstock.apps.cli.options import output_option
 from penstock.apps.cli.terminal import counted, say
 from penstock.apps.cli.topic_names import OPEN_FILES_MAX, TopicNames
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.log.inspect import Dumped, Finding, Severity, dump, verify
 from penstock.core.log.segment import segment_bases
 from penstock.core.model import Record
-from penstock.core.records.compression import CODEC_NAMES
-from penstock.node.disk import DiskFiles
+from penstock.node.runtime.disk import DiskFiles
 
 _SHOWN_BYTES_MAX = 200
 
@@ -30,16 +30,16 @@ paths_argument = click.argument(
 
 @click.group()
 def log() -> None:
-    """Look at the files of logs, without a broker. DIR is a data directory or anything below it."""
+    """Inspect log files without a broker. DIR is a data directory or any directory below it."""
 
 
 @log.command("verify")
 @paths_argument
 @output_option
 def verify_command(paths: tuple[Path, ...], output: str) -> None:
-    """Check every batch, index and state file. Exits with 1 if records are damaged.
+    """Verify every batch, index and state file. Exits with 1 if records are damaged.
 
-    A log that a running broker writes to may seem torn at its end.
+    A log that a running broker is writing to may appear torn at its end.
     """
     damaged = count = 0
     names = TopicNames()
@@ -57,9 +57,14 @@ def verify_command(paths: tuple[Path, ...], output: str) -> None:
 
 @log.command("dump")
 @paths_argument
-@click.option("--records", is_flag=True, help="Also the records inside the batches.")
+@click.option("--records", is_flag=True, help="Include the records of each batch.")
 @click.option(
-    "--from", "start_offset", type=click.IntRange(min=0), default=0, metavar="OFFSET", help="Start there."
+    "--from",
+    "start_offset",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="OFFSET",
+    help="Start at this offset.",
 )
 @output_option
 def dump_command(paths: tuple[Path, ...], records: bool, start_offset: int, output: str) -> None:
@@ -76,7 +81,7 @@ def dump_command(paths: tuple[Path, ...], records: bool, start_offset: int, outp
 
 
 def _logs_below(paths: tuple[Path, ...]) -> Iterator[Path]:
-    """The directories that hold segments, at or below the given ones."""
+    """The directories with segments, at or below the paths."""
     found = 0
     for path in paths:
         for directory in sorted(
@@ -86,7 +91,7 @@ def _logs_below(paths: tuple[Path, ...]) -> Iterator[Path]:
                 found += 1
                 yield directory
     if not found:
-        raise click.UsageError("There is no log in " + ", ".join(map(str, paths)) + ".")
+        raise click.UsageError("No log found in " + ", ".join(map(str, paths)) + ".")
 
 
 def _files_of(directory: Path) -> DiskFiles:
@@ -94,7 +99,7 @@ def _files_of(directory: Path) -> DiskFiles:
 
 
 def _label(topic: tuple[str, int] | None) -> str:
-    """Directories are named by id; a person knows the topic by its name."""
+    """Directories are named by topic id; show the topic name as well."""
     return "" if topic is None else f"{topic[0]} partition {topic[1]}  "
 
 

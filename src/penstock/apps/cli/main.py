@@ -1,4 +1,4 @@
-"""The `penstock` command. Never imports a subcommand before it is asked for: a broker must start quickly."""
+"""The `penstock` command. Imports a subcommand only when it is used, so that a broker starts quickly."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from penstock import __version__
-from penstock.apps.cli.failures import told
+from penstock.apps.cli.failures import to_click_error
 from penstock.client.errors import ClientError
 from penstock.client.extras import extras
+from penstock.core.version import __version__
 
 EXIT_CODES = """\b
 Exit codes:
-  0  done
-  1  the broker could not start, or something failed on this side
-  2  wrong usage or wrong settings
+  0  success
+  1  the broker could not start, or a local failure
+  2  invalid usage or settings
   3  no broker answers
   4  topic or partition not found
-  5  refused by the broker, or invalid"""
+  5  rejected by the broker, or invalid request"""
 
 
 class LazyGroup(click.Group):
@@ -30,12 +30,12 @@ class LazyGroup(click.Group):
         self.lazy = lazy
 
     def invoke(self, ctx: click.Context) -> Any:
-        """What a client raises becomes a sentence and an exit code, here and nowhere else. So does a missing extra."""
+        """Translate errors of a client, and missing extras, to a message and an exit code. Done only here."""
         try:
             with extras():
                 return super().invoke(ctx)
         except ClientError as error:
-            raise told(error) from error
+            raise to_click_error(error) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)

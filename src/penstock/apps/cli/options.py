@@ -1,4 +1,4 @@
-"""Options that several commands share. Never gives one of them two meanings."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ bootstrap_option = click.option(
     show_default=True,
     show_envvar=True,
     metavar="HOST:PORT",
-    help="The broker to talk to; comma-separated if there are several.",
+    help="Address of the broker; several are comma-separated.",
 )
 
 output_option = click.option(
@@ -37,9 +37,9 @@ config_file_option = click.option(
 
 
 def given_once(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str:
-    """Refuses a second value. Without this, the last one would silently win."""
+    """Reject a second value. Otherwise the last one would silently win."""
     if len(values) > 1:
-        raise click.BadParameter(f"may be given once, not {len(values)} times.", ctx=ctx, param=param)
+        raise click.BadParameter(f"can be set only once, not {len(values)} times.", ctx=ctx, param=param)
     return values[0]
 
 
@@ -51,6 +51,6 @@ def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:
         if not equals or not key:
             raise click.BadParameter(f"{pair!r} is not of the form name=value.", param_hint=f"'{option}'")
         if key in found:
-            raise click.BadParameter(f"{key!r} is given twice.", param_hint=f"'{option}'")
+            raise click.BadParameter(f"{key!r} is set twice.", param_hint=f"'{option}'")
         found[key] = value
     return found

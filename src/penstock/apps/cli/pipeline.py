@@ -1,4 +1,4 @@
-"""`penstock pipeline`: run, validate, look at and maintain pipelines. Never runs one itself: penstock.spark does."""
+"""`penstock pipeline`: run, validate, inspect and maintain pipelines. A thin layer over `penstock.spark.pipelines`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.apps.cli.failures import NotFound, StartFailed, WrongSettings
+from penstock.apps.cli.failures import ObjectNotFound, StartFailed, WrongSettings
 from penstock.apps.cli.options import output_option
 
 if TYPE_CHECKING:
@@ -28,20 +28,23 @@ file_option = click.option(
     type=click.Path(path_type=Path),
     default=Path(FILE_DEFAULT),
     show_default=True,
-    help="The project: YAML, or Python that makes a Workshop.",
+    help="The project file: YAML, or Python that creates a Workshop.",
 )
 name_argument = click.argument("name", metavar="PIPELINE")
 
 
 @click.group()
 def pipeline() -> None:
-    """Run pipelines from topics to tables and back, on Spark."""
+    """Run pipelines between topics and tables, on Spark."""
 
 
 @pipeline.command()
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("pipelines"))
 def init(directory: Path) -> None:
-    """Write a small project that works: orders to a table, bad ones aside, revenue per minute to a topic."""
+    """Create a small working project.
+
+    It writes orders to a table, bad ones to a dead-letter topic, and revenue per minute to a topic.
+    """
     from penstock.apps.cli.pipeline_project import write_project
 
     written = write_project(directory)
@@ -58,18 +61,18 @@ def init(directory: Path) -> None:
 def validate(file: Path, offline: bool, no_spark: bool) -> None:
     """Check a project and report every error, each with its line. Nothing runs.
 
-    The file itself, the topics at the broker, and with Spark every type, query and column.
+    Checks the file, the topics at the broker and, with Spark, every type, query and column.
     """
     from penstock.apps.cli.pipeline_checks import check_file
 
-    with in_words():
+    with pipeline_failures():
         project, notes = check_file(file, is_offline=offline, has_spark=not no_spark)
     for note in notes:
         click.echo(f"{file}: {note}")
     checked = [name for name, is_left in (("topics", offline), ("queries", no_spark)) if is_left]
     left_out = f" ({' and '.join(checked)} not checked)" if checked else ""
     count = len(project.pipelines)
-    click.echo(f"{file}: {count} pipeline{'' if count == 1 else 's'}, nothing wrong{left_out}.")
+    click.echo(f"{file}: {count} pipeline{'' if count == 1 else 's'}, no errors{left_out}.")
 
 
 @pipeline.command("list")
@@ -79,7 +82,7 @@ def list_pipelines(file: Path, output: str) -> None:
     """List the pipelines of a project."""
     from penstock.apps.cli.tables import show_table
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
     rows = [(one.name, one.kind, _from(one), one.sink.topic or one.sink.table) for one in project.pipelines]
     if output == "json":
@@ -97,21 +100,21 @@ def _from(one: Pipeline) -> str:
 @file_option
 @output_option
 def status(file: Path, output: str) -> None:
-    """Show the state of each pipeline, now or when it last ran, and why and when it failed."""
+    """Show the current or last state of each pipeline, and its last failure."""
     from penstock.apps.cli.pipeline_view import COLUMNS, cells, failure_lines
     from penstock.apps.cli.tables import show_table
     from penstock.spark.pipelines.progress import Progress
     from penstock.spark.pipelines.state import PipelineState
     from penstock.spark.pipelines.supervision import RESTARTING, RUNNING, STARTING
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         looks = []
         for one in project.pipelines:
             state = PipelineState(project.state_of(one))
-            told = state.status() or Progress(one.name, "never ran").plain()
-            is_dead = told["state"] in (STARTING, RUNNING, RESTARTING) and not state.is_running
-            looks.append(Progress(**{**told, "state": "died" if is_dead else told["state"]}))
+            saved = state.status() or Progress(one.name, "never ran").plain()
+            is_dead = saved["state"] in (STARTING, RUNNING, RESTARTING) and not state.is_running
+            looks.append(Progress(**{**saved, "state": "died" if is_dead else saved["state"]}))
     if output == "json":
         click.echo(json.dumps([look.plain() for look in looks]))
     else:
@@ -128,16 +131,16 @@ def status(file: Path, output: str) -> None:
     "--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus on this port."
 )
 def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None) -> None:
-    """Run pipelines (all of the project if none is named) until Ctrl-C or SIGTERM.
+    """Run pipelines (by default all of the project) until Ctrl-C or SIGTERM.
 
-    A signal lets the batch under way end first; the next run continues behind it. A second Ctrl-C exits at once.
-    A pipeline that fails is restarted with growing pauses, up to its max_restarts; the others keep running.
-    Exits with 1 if a pipeline is in the state failed at the end.
+    On a signal the current batch finishes first; the next run continues after it. A second Ctrl-C exits immediately.
+    A failed pipeline is restarted with increasing backoff, up to its max_restarts; the others keep running.
+    Exits with 1 if a pipeline has failed for good.
     """
     from penstock.apps.cli.pipeline_run import run_pipelines
     from penstock.spark.pipelines.metrics import PipelineMetrics
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         chosen = [_named(project, name) for name in names] or list(project.pipelines)
         metrics = PipelineMetrics()
@@ -151,21 +154,25 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
 @name_argument
 @file_option
 @click.option(
-    "--file-mb", type=click.IntRange(1), default=128, show_default=True, help="Files below this are small."
+    "--file-mb",
+    type=click.IntRange(1),
+    default=128,
+    show_default=True,
+    help="Files smaller than this are merged.",
 )
 @click.option(
     "--keep-days",
     type=click.FloatRange(0.05),
     default=7.0,
     show_default=True,
-    help="Old versions stay this long.",
+    help="How long old versions are kept.",
 )
 @output_option
 def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) -> None:
-    """Write the small files of a pipeline's table together, and drop rows and versions that are too old."""
-    from penstock.spark.pipelines.maintenance import compact as compact_table
+    """Merge the small files of a pipeline's table, and delete expired rows and old versions."""
+    from penstock.spark.pipelines.maintenance import compact_table
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         done = compact_table(
             project, _named(project, name), file_bytes=file_mb * 1_000_000, keep_ms=int(keep_days * DAY_MS)
@@ -174,7 +181,7 @@ def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) 
         click.echo(json.dumps({"pipeline": name, **asdict(done)}))
     else:
         click.echo(
-            f"{name}: {done.files_before} files are {done.files_after} now, "
+            f"{name}: {done.files_before} files compacted to {done.files_after}, "
             f"{done.rows_expired} rows expired, {done.files_removed} unused files removed."
         )
 
@@ -183,17 +190,20 @@ def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) 
 @name_argument
 @file_option
 @click.option("--to", "topic", required=True, metavar="TOPIC", help="The topic to write to.")
-@click.option("--rate", type=click.IntRange(1), metavar="ROWS", help="No more than this many rows a second.")
-@click.option("--by-key", is_flag=True, help="Let keys choose the partition instead of keeping it.")
-@click.option("--again", is_flag=True, help="From the beginning, although it was replayed there before.")
+@click.option("--rate", type=click.IntRange(1), metavar="ROWS", help="Maximum number of rows per second.")
+@click.option("--by-key", is_flag=True, help="Choose partitions by key instead of keeping them.")
+@click.option("--again", is_flag=True, help="Start from the beginning, even if it was replayed before.")
 def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, again: bool) -> None:
-    """Write the rows of a pipeline's table to a topic: order, keys, headers and times as they were."""
+    """Write the rows of a pipeline's table to a topic.
+
+    Order, keys, headers and timestamps are preserved.
+    """
     from penstock.apps.cli.pipeline_view import replay_bar
-    from penstock.spark.pipelines.place import spark_for
     from penstock.spark.pipelines.replay import Replay
     from penstock.spark.pipelines.replay import replay as replay_table
+    from penstock.spark.pipelines.session import spark_for
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         chosen = _named(project, name)
         asked = Replay(topic, rate, not by_key, again)
@@ -205,14 +215,14 @@ def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, ag
 @pipeline.command()
 @name_argument
 @file_option
-@click.option("--dry-run", is_flag=True, help="Only show what would be sent.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, without sending it.")
 @output_option
 def redrive(name: str, file: Path, dry_run: bool, output: str) -> None:
-    """Send a pipeline's dead letters back to the topics they came from, each once."""
-    from penstock.spark.pipelines.place import spark_for
-    from penstock.spark.pipelines.redrive import redrive as redrive_letters
+    """Send a pipeline's dead letters back to their original topics, each once."""
+    from penstock.spark.pipelines.redrive import redrive_letters
+    from penstock.spark.pipelines.session import spark_for
 
-    with in_words():
+    with pipeline_failures():
         project = _load(file)
         chosen = _named(project, name)
         with spark_for(project) as spark:
@@ -237,16 +247,16 @@ def _named(project: Project, name: str) -> Pipeline:
     for one in project.pipelines:
         if one.name == name:
             return one
-    raise NotFound(
+    raise ObjectNotFound(
         f"There is no pipeline {name}. {suggestion(name, [one.name for one in project.pipelines])}"
     )
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
-    """Every failure of a pipeline as a sentence and an exit code."""
+def pipeline_failures() -> Iterator[None]:
+    """Translate errors of pipelines to a message and an exit code."""
     from penstock.client.errors import ClientError
-    from penstock.spark.pipelines.problems import PipelineError, WrongDefinition
+    from penstock.spark.errors import PipelineError, WrongDefinition
 
     try:
         yield

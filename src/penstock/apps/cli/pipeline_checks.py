@@ -1,4 +1,4 @@
-"""`penstock pipeline validate`: everything that can be known to be wrong before a run, in one report. Runs nothing."""
+"""`penstock pipeline validate`: reports every error that can be found before a run. Runs nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.spark.errors import ProjectProblem
     from penstock.spark.pipelines.definition import Project
-    from penstock.spark.pipelines.problems import Problem
 
 
 def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> list[str]:
-    """Notes about a project that is right. Raises WrongDefinition with the problems of every check."""
-    problems: list[Problem] = []
+    """Notes about a valid project. Raises WrongDefinition with the errors of all checks."""
+    problems: list[ProjectProblem] = []
     notes: list[str] = []
     if not is_offline:
         found, more = _check_topics(project)
@@ -26,9 +26,9 @@ def check_project(project: Project, *, is_offline: bool, has_spark: bool) -> lis
 
 
 def check_file(file: Path, *, is_offline: bool, has_spark: bool) -> tuple[Project, list[str]]:
-    """The same from a file. What is wrong in the file does not hide what else is wrong. Raises WrongDefinition."""
-    from penstock.spark.pipelines.loading import WrongProject, load_project
-    from penstock.spark.pipelines.problems import WrongDefinition
+    """Load and check a file. Errors in the file do not hide those of the other checks. Raises WrongDefinition."""
+    from penstock.spark.errors import WrongDefinition
+    from penstock.spark.pipelines.loader import WrongProject, load_project
 
     try:
         project = load_project(file)
@@ -45,24 +45,24 @@ def check_file(file: Path, *, is_offline: bool, has_spark: bool) -> tuple[Projec
     return project, check_project(project, is_offline=is_offline, has_spark=has_spark)
 
 
-def _check_topics(project: Project) -> tuple[list[Problem], list[str]]:
+def _check_topics(project: Project) -> tuple[list[ProjectProblem], list[str]]:
     from penstock.client.errors import ClientError
+    from penstock.spark.errors import ProjectProblem
     from penstock.spark.pipelines.preparation import find_topics
-    from penstock.spark.pipelines.problems import Problem
 
     try:
         found = find_topics(project, project.pipelines)
     except ClientError as error:
-        remedy = "Start the broker, or leave topics out with --offline."
-        return [Problem("bootstrap", f"{error}.", remedy)], []
-    notes = [f"the topic {name} does not exist yet; run creates it." for name in found.to_create]
+        remedy = "Start the broker, or skip the topics with --offline."
+        return [ProjectProblem("bootstrap", f"{error}.", remedy)], []
+    notes = [f"topic {name} does not exist yet; run creates it." for name in found.to_create]
     notes += [f"no topic matches the pattern {one} yet." for one in found.unmatched]
     return found.problems, notes
 
 
-def _check_queries(project: Project) -> list[Problem]:
+def _check_queries(project: Project) -> list[ProjectProblem]:
     from penstock.spark.pipelines.analysis import analysed
-    from penstock.spark.pipelines.place import spark_for
+    from penstock.spark.pipelines.session import spark_for
 
     with spark_for(project) as spark:
         return analysed(spark, project, project.pipelines)

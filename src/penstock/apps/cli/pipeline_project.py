@@ -1,4 +1,4 @@
-"""The project that `penstock pipeline init` writes: small, whole, and run by a test. Never overwrites a file."""
+"""The example project of `penstock pipeline init`, which a test runs. Never overwrites a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.apps.cli.failures import StartFailed
 
 FILES = {
     "pipelines.yaml": """\
-# Orders go to a table, bad ones aside; revenue per minute goes back to a topic.
+# Orders go to a table, bad ones to a dead-letter topic; revenue per minute goes to a topic.
 # Check with `penstock pipeline validate`, run with `penstock pipeline run`.
 bootstrap: ${PENSTOCK_BOOTSTRAP:-127.0.0.1:9092}
 state_dir: .pipelines
@@ -39,8 +39,8 @@ pipelines:
       - window:
           time: ordered_at
           size: 1 minute
-          # A window is written when an order arrives whose ordered_at is 10 s or more past its end. Until then late
-          # orders still count, so the last windows wait: for a newer order, not for the clock.
+          # A window closes when an order arrives whose ordered_at is at least 10 s past its end. Until then late orders
+          # still count. The last windows stay open until a newer order arrives, however much time passes.
           watermark: 10 seconds
           compute: {orders: count(*), revenue: "round(sum(amount), 2)"}
     sink: {topic: revenue, key: window_start}
@@ -56,7 +56,7 @@ def sensible_orders(orders: DataFrame) -> DataFrame:
 ''',
     "make_orders.sh": """\
 #!/bin/sh
-# A few orders to look at; the last two are bad on purpose.
+# Writes a few sample orders; the last two are invalid on purpose.
 penstock topic create orders --partitions 2 2>/dev/null
 penstock topic create orders.dlq 2>/dev/null
 penstock topic create revenue 2>/dev/null
@@ -73,11 +73,11 @@ penstock topic create revenue 2>/dev/null
 
 
 def write_project(directory: Path) -> list[Path]:
-    """Write all files, or none if one is there already."""
+    """Write all files, or none if one of them exists."""
     there = [directory / name for name in FILES if (directory / name).exists()]
     if there:
         raise StartFailed(
-            f"{there[0]} is there already. Name another directory: penstock pipeline init DIRECTORY"
+            f"{there[0]} already exists. Choose another directory: penstock pipeline init DIRECTORY"
         )
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in FILES.items():

@@ -1,4 +1,4 @@
-"""`penstock pipeline run`: locks, then Spark, then pipelines until a signal. Never decides what a failure means."""
+"""`penstock pipeline run`: locks pipelines, starts Spark, runs until a signal. `supervision` handles failures."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.spark.pipelines.definition import Pipeline, Project
     from penstock.spark.pipelines.progress import Progress
-    from penstock.spark.pipelines.running import Running
+    from penstock.spark.pipelines.runner import RunningPipeline
 
 
 class StopSignals:
-    """Ctrl-C and SIGTERM as a flag. The second one ends the process, whatever it is doing."""
+    """Ctrl-C and SIGTERM as a flag. A second signal terminates the process."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
 
     def arm(self) -> None:
-        """Take the signals. Spark takes Ctrl-C for itself when it starts, to cancel jobs: arm again after that."""
+        """Install the handlers. Spark replaces the one for Ctrl-C when it starts, to cancel jobs: arm again then."""
         if not self._stop.is_set():
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._take)
@@ -41,11 +41,11 @@ def run_pipelines(
     *,
     is_once: bool,
 ) -> None:
-    """Run until a signal, or until all have ended. `measure` gets every look as well. Raises PipelineError."""
+    """Run until a signal or until all have ended. `measure` also receives every progress. Raises PipelineError."""
     from penstock.apps.cli.pipeline_view import view
     from penstock.spark.pipelines.analysis import analyse
-    from penstock.spark.pipelines.place import spark_for
-    from penstock.spark.pipelines.running import claimed, started, watch
+    from penstock.spark.pipelines.runner import claimed, started, watch
+    from penstock.spark.pipelines.session import spark_for
 
     signals = StopSignals()
     signals.arm()
@@ -54,7 +54,7 @@ def run_pipelines(
         analyse(spark, project, chosen)
         with view() as show:
             shown = _both(show, measure)
-            running: list[Running] = []
+            running: list[RunningPipeline] = []
             try:
                 with started(spark, project, chosen, is_once=is_once, claims=claims) as running:
                     watch(running, shown, signals.is_set)

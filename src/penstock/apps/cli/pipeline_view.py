@@ -1,4 +1,4 @@
-"""Pipelines on the terminal: a live table for people, JSON lines for programs. Never asks a pipeline anything."""
+"""Shows the progress of pipelines: a live table on a terminal, JSON lines otherwise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cells(look: Progress) -> tuple[object, ...]:
 
 
 def failure_lines(looks: Sequence[Progress]) -> list[str]:
-    """For each pipeline that is not well: its last failure, and when that was."""
+    """The last failure of each pipeline, with its time."""
     return [
         f"{look.pipeline} {look.state}: {look.failed_at} {look.error.removeprefix(f'{look.pipeline}: ')}"
         for look in looks
@@ -44,7 +44,7 @@ def failure_lines(looks: Sequence[Progress]) -> list[str]:
 
 @contextmanager
 def view() -> Iterator[Callable[[list[Progress]], None]]:
-    """Something that shows progress for as long as pipelines run."""
+    """A function that displays progress, for the duration of the block."""
     if not sys.stdout.isatty():
         yield JsonLines().show
         return
@@ -55,7 +55,7 @@ def view() -> Iterator[Callable[[list[Progress]], None]]:
 
 
 class JsonLines:
-    """One line for each batch and each change of state; nothing while nothing happens."""
+    """One line per batch and per change of state."""
 
     def __init__(self) -> None:
         self._shown: dict[str, tuple[object, ...]] = {}
@@ -82,7 +82,7 @@ def _table(looks: Sequence[Progress]) -> Group:
 
 @contextmanager
 def replay_bar(title: str) -> Iterator[Callable[[int, int, int], None]]:
-    """A bar for people, a JSON line per piece for programs."""
+    """A progress bar on a terminal, a JSON line per piece otherwise."""
     if not sys.stdout.isatty():
         yield lambda done, total, rows: click.echo(json.dumps({"pieces": done, "of": total, "rows": rows}))
         return

@@ -1,25 +1,25 @@
-"""Where reading starts: the grammar of `sub --from`. Never asks a broker; `sub` turns the answer into offsets."""
+"""Start positions: the grammar of `sub --from`. Never calls a broker; `topic_offsets` resolves them to offsets."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import NamedTuple
 
-from penstock.node.units import parse_ms
+from penstock.node.definitions.units import parse_ms
 
 GRAMMAR = "earliest, latest, an offset such as 42, @2026-01-01T00:00, @-1h, or @ with milliseconds since 1970"
 
 
 class Earliest(NamedTuple):
-    """The first record that is still there."""
+    """The oldest existing record."""
 
 
 class Latest(NamedTuple):
-    """Only what arrives from now on."""
+    """Only new records."""
 
 
 class AtOffset(NamedTuple):
-    """This very record."""
+    """The record at this offset."""
 
     offset: int
 
@@ -34,7 +34,7 @@ Start = Earliest | Latest | AtOffset | AtTime
 
 
 def parse_start(text: str, now_ms: int) -> Start:
-    """Read one `--from`. A date without a zone is in the zone of this machine. Raises ValueError with the grammar."""
+    """Parse a `--from` value. A date without a zone is local time. Raises ValueError with the grammar."""
     word = text.strip()
     if word == "earliest":
         return Earliest()
@@ -65,4 +65,4 @@ def _before_ms(span: str, now_ms: int) -> int:
 
 
 def _not_a_start(text: str) -> ValueError:
-    return ValueError(f"{text!r} is no place to start; allowed: {GRAMMAR}.")
+    return ValueError(f"{text!r} is not a valid start position; allowed: {GRAMMAR}.")

@@ -1,4 +1,4 @@
-"""What answers at an address: Kafka, another door of Penstock, or something else. Never sends what changes anything."""
+"""Detects the protocol at an address: Kafka, another door of Penstock, or something else. Changes nothing there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 from struct import Struct
 
 ANSWER_S_MAX = 1.0
-"""A door that waits for the end of a line says nothing: after this it gets one."""
+"""A line-based door does not answer before a line break: after this, one is sent."""
 
 _CORRELATION = 0x50656E73
 _REQUEST = Struct(">ihhih").pack(10, 18, 0, _CORRELATION, -1)
@@ -15,7 +15,7 @@ _START_BYTES = 256
 
 
 def other_protocol(host: str, port: int, connect_s_max: float) -> str | None:
-    """The name of what is there if it surely is not Kafka; None otherwise. Raises OSError when nothing is there."""
+    """The name of the protocol if it is certainly not Kafka, else None. Raises OSError if the connection fails."""
     with socket.create_connection((host, port), timeout=connect_s_max) as line:
         try:
             line.settimeout(ANSWER_S_MAX)
@@ -25,7 +25,7 @@ def other_protocol(host: str, port: int, connect_s_max: float) -> str | None:
                 line.sendall(b"\r\n")
                 start = _received(line)
         except OSError:
-            return None  # it hung up: the client that follows says why
+            return None  # the server closed the connection: the client reports why
     return _name_of(start)
 
 

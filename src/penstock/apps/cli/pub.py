@@ -1,4 +1,4 @@
-"""`penstock pub`: one record from the command line, or one per line of stdin. Never keeps all of stdin in memory."""
+"""`penstock pub`: one record from the command line, or one per line of stdin, which is streamed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.apps.cli.failures import INTERRUPTED
 from penstock.apps.cli.formats import unescape
 from penstock.apps.cli.options import bootstrap_option, given_once, output_option
 from penstock.apps.cli.terminal import counted, say
-from penstock.node.units import show_bytes
+from penstock.node.definitions.units import show_bytes
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -29,7 +29,7 @@ Pair = tuple[bytes | None, bytes]
 
 @dataclass(slots=True)
 class Sent:
-    """What became of the records so far. The client calls `delivered` once per record."""
+    """Delivery results so far. The client calls `delivered` once per record."""
 
     topic: str
     records: int = 0
@@ -63,9 +63,11 @@ class Sent:
     help="The topic to write to.",
 )
 @click.option(
-    "--message", metavar="TEXT", help="The record's value. Without it, every line of stdin is a record."
+    "--message",
+    metavar="TEXT",
+    help="The value of the record. Without it, every line of stdin is one record.",
 )
-@click.option("--key", metavar="TEXT", help="The record's key; records of one key keep their order.")
+@click.option("--key", metavar="TEXT", help="The key of the record; records with the same key stay in order.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Write to this partition only.")
 @click.option(
@@ -73,13 +75,13 @@ class Sent:
     type=click.Choice(["0", "1", "all"]),
     default="all",
     show_default=True,
-    help="What to wait for: nothing, the leader, all replicas in sync.",
+    help="Acknowledgements to wait for: none, the leader, or all in-sync replicas.",
 )
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
 @click.option(
     "--key-separator",
     metavar="TEXT",
-    help=r"In lines of stdin, what stands before this is the key; \t is a tab.",
+    help=r"Separates key and value in lines of stdin; \t is a tab.",
 )
 @bootstrap_option
 @output_option
@@ -95,7 +97,7 @@ def pub(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Write records to a topic and say where they went.
+    """Write records to a topic and print their partitions and offsets.
 
     \b
     penstock pub --topic orders --message hi --key alice --header source=shell
@@ -104,14 +106,14 @@ def pub(
     if message is not None and key_separator is not None:
         raise click.UsageError("--key-separator is for lines of stdin; use --key with --message.")
     if key is not None and key_separator is not None:
-        raise click.UsageError("--key and --key-separator exclude each other.")
+        raise click.UsageError("--key and --key-separator are mutually exclusive.")
     more: dict[str, Any] = {"headers": _headers(headers)} if headers else {}
     if partition is not None:
         more["partition"] = partition
     fixed_key = key.encode() if key is not None else None
     pairs = [(fixed_key, message.encode())] if message is not None else _lines(fixed_key, key_separator)
 
-    from penstock.apps.cli.client import connect_producer, failure
+    from penstock.apps.cli.client import connect_producer, failure_of
 
     producer = connect_producer(bootstrap, acks, compression)
     sent = Sent(topic)
@@ -121,13 +123,13 @@ def pub(
     if sent.first_error is None or message is None:
         say(_report(sent, output, single=message is not None, seconds=seconds))
     if sent.first_error is not None:
-        raise failure(sent.first_error, bootstrap, topic)
+        raise failure_of(sent.first_error, bootstrap, topic)
     if interrupted:
         sys.exit(INTERRUPTED)
 
 
 def _headers(pairs: tuple[str, ...]) -> list[tuple[str, bytes]]:
-    """Unlike configs, header names may repeat."""
+    """Unlike configs, header names may be repeated."""
     found = []
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -143,12 +145,12 @@ def _lines(key: bytes | None, key_separator: str | None) -> Iterator[Pair]:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--key-separator'") from error
     if separator == b"":
-        raise click.BadParameter("cannot be empty.", param_hint="'--key-separator'")
+        raise click.BadParameter("must not be empty.", param_hint="'--key-separator'")
     return split_lines(sys.stdin.buffer, key, separator)
 
 
 def split_lines(lines: Iterable[bytes], key: bytes | None, separator: bytes | None) -> Iterator[Pair]:
-    """Lines to keys and values; a line without the separator has no key of its own."""
+    """Split lines into keys and values; a line without the separator gets the default key."""
     for line in lines:
         content = line.removesuffix(b"\n").removesuffix(b"\r")
         if separator is not None and separator in content:
@@ -161,10 +163,10 @@ def split_lines(lines: Iterable[bytes], key: bytes | None, separator: bytes | No
 def _send(
     producer: Producer, sent: Sent, pairs: Iterable[Pair], more: dict[str, Any], *, progress: bool
 ) -> bool:
-    """Hand every record to the client and wait until it is settled; True when Ctrl-C cut it short."""
+    """Send every record and wait for the results; True if Ctrl-C interrupted it."""
     if progress and sys.stdin.isatty():
-        say("One record per line; Ctrl-D ends.", err=True)
-    shown = Progress(sent) if progress and sys.stderr.isatty() and not sys.stdin.isatty() else None
+        say("Enter one record per line; end with Ctrl-D.", err=True)
+    shown = SendProgress(sent) if progress and sys.stderr.isatty() and not sys.stdin.isatty() else None
     interrupted = False
     try:
         for key, value in pairs:
@@ -199,8 +201,8 @@ def _produce(producer: Producer, sent: Sent, key: bytes | None, value: bytes, mo
             return
 
 
-class Progress:
-    """One line on the terminal that counts. It goes to stderr, so it never mixes with results."""
+class SendProgress:
+    """A counter on the terminal. Written to stderr, so that it never mixes with results."""
 
     def __init__(self, sent: Sent) -> None:
         self.sent = sent
@@ -232,7 +234,7 @@ def _report(sent: Sent, output: str, *, single: bool, seconds: float) -> str:
                 "offsets": offsets,
             }
         )
-    rate = f"{sent.records / seconds:,.0f} per second" if seconds > 0 else "at once"
+    rate = f"{sent.records / seconds:,.0f} per second" if seconds > 0 else "immediately"
     amount = f"{counted(sent.records, 'record')}, {show_bytes(sent.payload_bytes)}"
     lines = [
         f"{amount}, to {sent.topic} in {seconds:.2f} s ({rate})"
@@ -248,7 +250,5 @@ def _report_single(sent: Sent, output: str) -> str:
     known = offset if offset is not None and offset >= 0 else None
     if output == "json":
         return json.dumps({"topic": sent.topic, "partition": partition, "offset": known})
-    where = (
-        f"offset {known}" if known is not None else "offset unknown, because no acknowledgement was asked for"
-    )
+    where = f"offset {known}" if known is not None else "offset unknown, because acks is 0"
     return f"{sent.topic}  partition {partition}  {where}"

@@ -1,7 +1,4 @@
-"""`penstock create-topic`, `create-subscription`, `publish`, `join-subscription`, `subscribe`: the queue door's words.
-
-Never reads or writes the log but through that door.
-"""
+"""Commands of the queue door: `create-topic`, `create-subscription`, `publish`, `join-subscription`, `subscribe`."""
 
 from __future__ import annotations
 
@@ -12,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.apps.cli.formats import TOKENS, Shown, Template
+from penstock.apps.cli.formats import TOKENS, RecordView, Template
 from penstock.apps.cli.options import output_option, parse_pairs
 from penstock.apps.cli.queue_client import queue_client, queue_option
 from penstock.apps.cli.sub import forget_stdout, read_template, stop_on_interrupt
 from penstock.apps.cli.terminal import say
 
 if TYPE_CHECKING:
-    from penstock.client.broker_client import BrokerClient
-    from penstock.client.queue_session import Message
+    from penstock.client.queue import Message
+    from penstock.client.queue.broker_client import BrokerClient
 
 POLL_S = 0.1
 
@@ -29,13 +26,11 @@ offset_option = click.option(
     type=int,
     default=0,
     show_default=True,
-    help="Where to start in each partition; -1 is the end, -2 the first message that is there.",
+    help="Start offset in each partition; -1 is the end, -2 the oldest message.",
 )
-count_option = click.option(
-    "--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many messages."
-)
+count_option = click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 format_option = click.option(
-    "--format", "template", metavar="TEXT", help=r"How to write a message.  [default: '%v\n']"
+    "--format", "template", metavar="TEXT", help=r"Output format of a message.  [default: '%v\n']"
 )
 
 
@@ -46,28 +41,36 @@ format_option = click.option(
 )
 @queue_option
 def create_topic(topic: str, partitions: int | None, queue: str) -> None:
-    """Create a topic; one that is there already is left as it is."""
+    """Create a topic; an existing one is left unchanged."""
     with queue_client(queue, "penstock-create-topic") as client:
         is_new = client.create_topic(topic, partitions)
-    say(f"created topic {topic}" if is_new else f"topic {topic} is there already")
+    say(f"created topic {topic}" if is_new else f"topic {topic} already exists")
 
 
 @click.command("create-subscription")
 @click.argument("name")
 @click.argument("topic")
 @offset_option
-@click.option("--hold-ms", type=click.IntRange(min=1), help="How long a member may hold a message.")
-@click.option("--max-deliveries", type=click.IntRange(min=1), help="Then the message goes to TOPIC.dlq.")
+@click.option(
+    "--hold-ms",
+    type=click.IntRange(min=1),
+    help="How long a member may hold a message before it is redelivered.",
+)
+@click.option(
+    "--max-deliveries",
+    type=click.IntRange(min=1),
+    help="After this many deliveries a message goes to TOPIC.dlq.",
+)
 @queue_option
 def create_subscription(
     name: str, topic: str, offset: int, hold_ms: int | None, max_deliveries: int | None, queue: str
 ) -> None:
-    """Create a subscription to a topic; it outlives brokers and members."""
+    """Create a durable subscription to a topic."""
     with queue_client(queue, "penstock-create-subscription") as client:
         is_new = client.create_subscription(
             name, topic, offset, hold_ms=hold_ms, max_deliveries=max_deliveries
         )
-    say(f"created subscription {name} to {topic}" if is_new else f"subscription {name} is there already")
+    say(f"created subscription {name} to {topic}" if is_new else f"subscription {name} already exists")
 
 
 @click.command()
@@ -87,14 +90,16 @@ def publish(topic: str, text: str, key: str | None, pairs: tuple[str, ...], queu
 @click.command("join-subscription", epilog=f"--format takes: {TOKENS}.")
 @click.argument("name")
 @count_option
-@click.option("--window", type=click.IntRange(min=1), metavar="N", help="Messages to take ahead.")
+@click.option(
+    "--window", type=click.IntRange(min=1), metavar="N", help="Maximum number of unacknowledged messages."
+)
 @format_option
 @output_option
 @queue_option
 def join_subscription(
     name: str, count: int | None, window: int | None, template: str | None, output: str, queue: str
 ) -> None:
-    """Join a subscription and write its messages to stdout, until Ctrl-C. What is written is acknowledged."""
+    """Join a subscription and write its messages to stdout until Ctrl-C. Written messages are acknowledged."""
     write = read_template(template, output == "json")
     with queue_client(queue, "penstock-join-subscription") as client:
         _Listening(write, count).run(client, name, window)
@@ -103,7 +108,10 @@ def join_subscription(
 @click.command(epilog=f"--format takes: {TOKENS}.")
 @click.argument("topic")
 @offset_option
-@click.option("--name", help="Keep the subscription under this name; without, it ends with this command.")
+@click.option(
+    "--name",
+    help="Name of a durable subscription; without it, the subscription is deleted when the command ends.",
+)
 @count_option
 @format_option
 @output_option
@@ -117,7 +125,7 @@ def subscribe(
     output: str,
     queue: str,
 ) -> None:
-    """Create a subscription to a topic, join it and write its messages to stdout, until Ctrl-C."""
+    """Create a subscription to a topic, join it and write its messages to stdout until Ctrl-C."""
     write = read_template(template, output == "json")
     chosen = name or f"{topic}-{uuid.uuid4().hex[:12]}"
     listening = _Listening(write, count)
@@ -131,7 +139,7 @@ def subscribe(
 
 
 class _Listening:
-    """Writes messages until there are enough of them, or somebody has had enough."""
+    """Writes messages until the count is reached or the command is interrupted."""
 
     def __init__(self, write: Template, count: int | None) -> None:
         self._write = write
@@ -152,11 +160,11 @@ class _Listening:
             forget_stdout()
 
     def _take(self, message: Message) -> None:
-        """Raising gives the message back: it was not wanted any more, or nobody has seen it."""
+        """Write one message. Raising returns it to the subscription: it was surplus, or was not written."""
         if self._is_over.is_set():
-            raise InterruptedError("there are enough messages")
+            raise InterruptedError("the requested number of messages was reached")
         try:
-            sys.stdout.buffer.write(self._write(_shown(message)))
+            sys.stdout.buffer.write(self._write(_view_of(message)))
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             self._is_pipe_broken = True
@@ -168,8 +176,8 @@ class _Listening:
                 self._is_over.set()
 
 
-def _shown(message: Message) -> Shown:
-    return Shown(
+def _view_of(message: Message) -> RecordView:
+    return RecordView(
         topic=message.topic,
         partition=message.partition,
         offset=message.offset,

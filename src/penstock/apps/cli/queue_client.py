@@ -1,4 +1,4 @@
-"""The queue door's client behind commands: connects, and turns its errors into sentences. Never prints."""
+"""The queue client of commands: connects, and translates errors to messages and exit codes. Never prints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import click
 
-from penstock.apps.cli.failures import NoBroker, NotFound, RefusedByBroker
+from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
 from penstock.client import errors
-from penstock.client.broker_client import BrokerClient
+from penstock.client.queue.broker_client import BrokerClient
 
 REQUEST_S_MAX = 15.0
-"""After this a broker that accepted the connection counts as not answering."""
+"""After this, a broker that accepted the connection counts as not answering."""
 
 queue_option = click.option(
     "--queue",
@@ -21,13 +21,13 @@ queue_option = click.option(
     show_default=True,
     show_envvar=True,
     metavar="HOST:PORT",
-    help="The queue door of the broker to talk to.",
+    help="Address of the broker's queue door.",
 )
 
 
 @contextmanager
 def queue_client(address: str, client_id: str) -> Iterator[BrokerClient]:
-    """A connected client; what it is told becomes a sentence and an exit code."""
+    """A connected client; its errors become a message and an exit code."""
     host, port = _host_and_port(address)
     try:
         with BrokerClient(host, port, client_id, request_timeout_s=REQUEST_S_MAX) as client:
@@ -35,7 +35,7 @@ def queue_client(address: str, client_id: str) -> Iterator[BrokerClient]:
     except (errors.Unreachable, errors.TimedOut) as error:
         raise NoBroker(str(error)) from error
     except errors.NotFound as error:
-        raise NotFound(_sentence(error)) from error
+        raise ObjectNotFound(_sentence(error)) from error
     except errors.BadArgument as error:
         raise click.UsageError(_sentence(error)) from error
     except errors.ClientError as error:

@@ -1,4 +1,4 @@
-"""`penstock sql`: a query over topics, run in this process on what they hold now. Never writes to a topic."""
+"""`penstock sql`: runs a query over the current content of topics, in this process. Never writes to a topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.apps.cli.terminal import say
 from penstock.client.errors import SerializationFailed
 
 if TYPE_CHECKING:
-    from penstock.client.table import Table
+    from penstock.client.raw.table import Table
 
 
 @click.command()
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "bytes", "text", "json"]),
     default="auto",
     show_default=True,
-    help="What values are: JSON objects become columns; auto tries JSON, then text, then bytes.",
+    help="Format of values. The fields of JSON objects become columns; auto tries JSON, then text, then bytes.",
 )
 @bootstrap_option
 @output_option
@@ -36,13 +36,13 @@ def sql(query: str, values: str, bootstrap: str, output: str) -> None:
     penstock sql "select status, count(*) from orders group by status"
     penstock sql 'select * from "my-topic" where _offset > 10' -o json
 
-    A topic whose values are JSON objects has their fields as columns, and _topic, _partition, _offset, _timestamp and
-    _key. Others have key, value, topic, partition, "offset", timestamp and timestampType. Names that are reserved
-    words of SQL, such as "offset" and "order", need double quotes.
+    For values that are JSON objects, the columns are their fields and _topic, _partition, _offset, _timestamp and _key.
+    Other topics have key, value, topic, partition, "offset", timestamp and timestampType. Names that are reserved
+    words in SQL, such as "offset" and "order", need double quotes.
     """
     import duckdb
 
-    from penstock.client.table import table
+    from penstock.client.raw.table import table
 
     with duckdb.connect() as engine:
         try:

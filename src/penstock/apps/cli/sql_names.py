@@ -1,7 +1,7 @@
-"""Names in a query that SQL reads in another way than the user means. Never runs the query.
+"""Detects names in a query that SQL interprets differently than intended. Never runs the query.
 
-`user` is a column if the topic has one. DuckDB takes it for its own function otherwise and answers with the name of its
-user, which says nothing about a topic: that is refused. Reserved words such as `order` need quotes: an error says how.
+`user` is a column if the topic has one. Otherwise DuckDB calls its own function and returns the name of its user, which
+has nothing to do with the topic: that is rejected. For reserved words such as `order`, the error shows how to quote.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from penstock.apps.cli.failures import RefusedByBroker
 
 FUNCTIONS = frozenset({"current_role", "current_user", "session_user", "user"})
-"""What DuckDB answers without parentheses and without a topic."""
+"""Functions that DuckDB calls without parentheses."""
 
 QUOTED_MAX = 3
 ATTEMPTS_MAX = 500
-"""Limits of the search for the words to quote; each attempt takes some microseconds."""
+"""Limits of the search for words to quote; each attempt takes a few microseconds."""
 
 
 def check_names(engine: Any, query: str, columns: Mapping[str, Sequence[str]]) -> None:
-    """Refuse `user` and its like where no topic of the query has such a column."""
+    """Reject `user` and similar functions if no topic of the query has such a column."""
     tree = json.loads(engine.execute("select json_serialize_sql(?)", [query]).fetchone()[0])
     known = {name.lower() for names in columns.values() for name in names}
     known.update(alias.lower() for node in _nodes(tree) if (alias := node.get("alias")))
@@ -34,7 +34,7 @@ def check_names(engine: Any, query: str, columns: Mapping[str, Sequence[str]]) -
 
 
 def quoting_hint(engine: Any, query: str) -> str:
-    """A query that can be parsed, with reserved words in double quotes; nothing if quotes do not help."""
+    """A hint with reserved words in double quotes; empty if quoting does not make the query valid."""
     words = _reserved_words(engine, query)
     chosen = (some for count in range(1, QUOTED_MAX + 1) for some in combinations(words, count))
     for some in islice(chosen, ATTEMPTS_MAX):
@@ -43,12 +43,12 @@ def quoting_hint(engine: Any, query: str) -> str:
             quoted = f'{quoted[:start]}"{quoted[start:end]}"{quoted[end:]}'
         if _can_be_parsed(engine, quoted):
             names = ", ".join(dict.fromkeys(query[start:end] for start, end in some))
-            return f"\n{names}: a reserved word of SQL. As a column or a topic it needs quotes:\n{quoted}"
+            return f"\n{names}: reserved word in SQL. As the name of a column or topic it needs quotes:\n{quoted}"
     return ""
 
 
 def _reserved_words(engine: Any, query: str) -> list[tuple[int, int]]:
-    """Where reserved words stand, outside of strings, quoted names and comments."""
+    """Positions of reserved words outside of strings, quoted names and comments."""
     import duckdb
 
     rows = engine.execute(

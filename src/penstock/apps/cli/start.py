@@ -1,4 +1,4 @@
-"""`penstock start`: settings, logging, then the broker in the foreground. Never runs the broker itself; serve does."""
+"""`penstock start`: loads settings, configures logging, and runs the broker in the foreground with `serve`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import click
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option
 from penstock.apps.ready import ReadyInfo, StartError, remove_ready_file, write_ready_file
-from penstock.node.definition import Definition, Kind
+from penstock.node.definitions.definition import SettingDefinition, SettingKind
+from penstock.node.definitions.values import show_value
 from penstock.node.log_choices import LogFormat
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
-from penstock.node.settings_values import show_value
 
 _METAVARS = {
-    Kind.HOST: "HOST",
-    Kind.TEXT: "DIR",
-    Kind.PORT: "PORT|off",
-    Kind.COUNT: "N",
-    Kind.BYTES: "SIZE",
-    Kind.MS: "TIME",
+    SettingKind.HOST: "HOST",
+    SettingKind.TEXT: "DIR",
+    SettingKind.PORT: "PORT|off",
+    SettingKind.COUNT: "N",
+    SettingKind.BYTES: "SIZE",
+    SettingKind.MS: "TIME",
 }
 
 
 class SettingOption(click.Option):
-    """A flag made from a setting's definition; the loader reads its value, so that all problems show at once."""
+    """A flag generated from a setting. The settings loader parses it, so that all errors are reported together."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: SettingDefinition) -> None:
         self.definition = definition
         default = show_value(definition, definition.default)
         text = definition.meaning + (f"  [default: {default}]" if default else "")
-        if definition.kind is Kind.SWITCH:
+        if definition.kind is SettingKind.SWITCH:
             names = f"{definition.flag}/--no-{definition.flag.removeprefix('--')}"
             super().__init__([names], default=None, help=text)
         elif definition.choices is not None:
@@ -44,7 +44,7 @@ class SettingOption(click.Option):
                 [definition.flag], metavar=metavar, help=text, shell_complete=self.complete_choice
             )
         else:
-            path = click.Path() if definition.kind is Kind.TEXT else None
+            path = click.Path() if definition.kind is SettingKind.TEXT else None
             super().__init__([definition.flag], type=path, metavar=_METAVARS[definition.kind], help=text)
 
     def complete_choice(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -53,7 +53,7 @@ class SettingOption(click.Option):
 
 
 class StartCommand(click.Command):
-    """A command with a flag for every setting, shown by section."""
+    """A command with a flag for every setting, grouped by section."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,14 +80,14 @@ class StartCommand(click.Command):
     "--ready-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Written as JSON once the broker accepts connections (host, the port of every door, pid, data_dir); "
-    "removed when it stops.",
+    help="JSON file that is written once the broker accepts connections (host, ports of all doors, pid, data_dir) "
+    "and removed when it stops.",
 )
 def start(config_file: str | None, ready_file: Path | None, **flags: Any) -> None:
     """Run a broker in the foreground until Ctrl-C or SIGTERM.
 
-    Every setting can be given as a flag, as PENSTOCK_<NAME> in the environment, or in the file; flags win over the
-    environment, the environment over the file. Sizes may be written 64k or 1 GiB, times 500ms, 30s or 7d.
+    Every setting can be set as a flag, as PENSTOCK_<NAME> in the environment, or in the file. Flags override the
+    environment, which overrides the file. Sizes can be written as 64k or 1 GiB, durations as 500ms, 30s or 7d.
     `penstock config explain` shows where each value comes from.
     """
     given = {name: value for name, value in flags.items() if value is not None}

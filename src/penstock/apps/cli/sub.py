@@ -1,4 +1,4 @@
-"""`penstock sub`: writes records to stdout, from a position in topics, or as a member of a group that commits."""
+"""`penstock sub`: writes records to stdout, from a position in topics or as a committing member of a group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from penstock.apps.cli.formats import TOKENS, Shown, Template, compile_template, json_line
+from penstock.apps.cli.formats import TOKENS, RecordView, Template, compile_template, json_line
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.positions import GRAMMAR, AtOffset, AtTime, Latest, Start, parse_start
 from penstock.apps.cli.terminal import say
@@ -31,25 +31,25 @@ POLL_SECONDS = 0.2
     required=True,
     multiple=True,
     metavar="NAME",
-    help="The topic to read; may be repeated to read several.",
+    help="The topic to read; may be repeated.",
 )
 @click.option(
-    "--from", "start_text", default="earliest", show_default=True, metavar="PLACE", help="Where to start."
+    "--from", "start_text", default="earliest", show_default=True, metavar="POSITION", help="Where to start."
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
 @click.option(
     "--until",
     type=click.Choice(["end"]),
-    help="Stop at what is the end of the topic when the command starts.",
+    help="Stop at the end of the topic as of the start of the command.",
 )
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Read this partition only.")
 @click.option(
     "--group",
     metavar="NAME",
-    help="Join this group: share the topic with its other members, go on where it stopped, commit what was written.",
+    help="Join this consumer group: share partitions with its members, resume at its offsets, commit after output.",
 )
-@click.option("--format", "template", metavar="TEXT", help=r"How to write a record.  [default: '%v\n']")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line; the same as -o json.")
+@click.option("--format", "template", metavar="TEXT", help=r"Output format of a record.  [default: '%v\n']")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line; same as -o json.")
 @bootstrap_option
 @output_option
 def sub(
@@ -78,17 +78,17 @@ def sub(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--from'") from error
 
-    from penstock.apps.cli.client import connect_consumer, partitions_of, topic_metadata
+    from penstock.apps.cli.client import chosen_partitions, connect_consumer, topic_metadata
 
     reset = _reset(group, start, partition)
     outage = Outage(bootstrap)
-    consumer = connect_consumer(bootstrap, group, reset, on_error=outage.heard)
+    consumer = connect_consumer(bootstrap, group, reset, on_error=outage.on_error)
     try:
         partitions = {
-            topic: partitions_of(topic_metadata(consumer, topic, bootstrap), partition)
+            topic: chosen_partitions(topic_metadata(consumer, topic, bootstrap), partition)
             for topic in dict.fromkeys(topics)
         }
-        reader = Reader(consumer, bootstrap, count, outage)
+        reader = TopicReader(consumer, bootstrap, count, outage)
         if group is None:
             reader.assign(partitions, start, until_end=until is not None)
         else:
@@ -103,23 +103,23 @@ def sub(
 
 
 def _reset(group: str | None, start: Start, partition: int | None) -> str | None:
-    """Where a group starts that has committed nothing yet; None without a group."""
+    """Where a group without committed offsets starts; None without a group."""
     if group is None:
         return None
     if partition is not None:
         raise click.UsageError(
-            "--group and --partition exclude each other: the group gives out the partitions."
+            "--group and --partition are mutually exclusive: the group assigns the partitions."
         )
     if isinstance(start, AtOffset | AtTime):
         raise click.UsageError(
-            "With --group, --from is earliest or latest; to move a group: penstock group seek."
+            "With --group, --from must be earliest or latest; reset a group with: penstock group seek."
         )
     return "latest" if isinstance(start, Latest) else "earliest"
 
 
 def read_template(template: str | None, as_json: bool) -> Template:
     if as_json and template is not None:
-        raise click.UsageError("--format and JSON exclude each other.")
+        raise click.UsageError("--format and JSON output are mutually exclusive.")
     if as_json:
         return json_line
     try:
@@ -131,10 +131,10 @@ def read_template(template: str | None, as_json: bool) -> Template:
 
 
 def stop_on_interrupt() -> list[int]:
-    """A list that Ctrl-C, SIGTERM or the end of the terminal fills, so that the command can clean up and end.
+    """A list that Ctrl-C, SIGTERM or SIGHUP appends to, so that the command can clean up and exit.
 
-    An exception could be raised inside a callback of the client, which would swallow it. A second signal ends whatever
-    still goes on.
+    An exception could be raised inside a callback of the client library, which would swallow it. A second signal
+    terminates the process.
     """
     stopping: list[int] = []
 
@@ -148,35 +148,35 @@ def stop_on_interrupt() -> list[int]:
 
 
 def forget_stdout() -> None:
-    """Whoever read our output is gone: that is a normal end, and the interpreter must not complain about it."""
+    """Redirect stdout after a broken pipe: that is a normal exit, and the interpreter must not report it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 class Outage:
-    """Tells once on stderr that the broker is gone, and once that it is back."""
+    """Reports once on stderr that the broker is unreachable, and once that it is back."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._is_told = False
+        self._is_reported = False
 
-    def heard(self, error: KafkaError) -> None:
-        """The client library reports a failed connection, and goes on trying."""
+    def on_error(self, error: KafkaError) -> None:
+        """Called by the client library for a failed connection; it keeps retrying."""
         from confluent_kafka import KafkaError
 
-        if not self._is_told and error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-            self._is_told = True
-            say(f"No broker answers at {self._bootstrap}; retrying until it is back.", err=True)
+        if not self._is_reported and error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+            self._is_reported = True
+            say(f"No broker answers at {self._bootstrap}; retrying.", err=True)
 
     def ended(self) -> None:
-        if self._is_told:
-            self._is_told = False
+        if self._is_reported:
+            self._is_reported = False
             say(f"The broker at {self._bootstrap} answers again.", err=True)
 
 
-class Reader:
-    """One reading of topics: where it stands in each partition and when it is over."""
+class TopicReader:
+    """Reads topics until a count, an end position or an interrupt."""
 
     def __init__(self, consumer: Consumer, bootstrap: str, count: int | None, outage: Outage) -> None:
         self.consumer = consumer
@@ -187,17 +187,17 @@ class Reader:
         self._commits = False
 
     def assign(self, partitions: dict[str, list[int]], start: Start, *, until_end: bool) -> None:
-        """Find the first offset of each partition and start reading there."""
-        from penstock.apps.cli.client import place
-        from penstock.apps.cli.places import Places
+        """Resolve the start offset of each partition and assign them."""
+        from penstock.apps.cli.client import topic_partition
+        from penstock.apps.cli.topic_offsets import TopicOffsets
 
         first: list[TopicPartition] = []
         ends: dict[tuple[str, int], int] = {}
         for topic, numbers in partitions.items():
-            places = Places(self.consumer, topic, self.bootstrap)
-            spans = places.spans(numbers)
-            for number, offset in places.offsets(spans, start).items():
-                first.append(place(topic, number, offset))
+            offsets = TopicOffsets(self.consumer, topic, self.bootstrap)
+            spans = offsets.spans(numbers)
+            for number, offset in offsets.offsets(spans, start).items():
+                first.append(topic_partition(topic, number, offset))
                 if offset < spans[number][1]:
                     ends[topic, number] = spans[number][1]
         if until_end:
@@ -205,22 +205,24 @@ class Reader:
         self.consumer.assign(first)
 
     def join(self, topics: list[str], *, until_end: bool) -> None:
-        """Share the topics with the other members of the group; with `until_end`, up to what is there by then."""
-        from penstock.apps.cli.places import Places
+        """Subscribe as a member of the group; with `until_end`, up to the end offsets at assignment."""
+        from penstock.apps.cli.topic_offsets import TopicOffsets
 
         self._commits = True
 
-        def given(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if until_end:
                 self.ends = {}
                 for one in partitions:
-                    (span,) = Places(consumer, one.topic, self.bootstrap).spans([one.partition]).values()
+                    (span,) = (
+                        TopicOffsets(consumer, one.topic, self.bootstrap).spans([one.partition]).values()
+                    )
                     self.ends[one.topic, one.partition] = span[1]
 
-        self.consumer.subscribe(topics, on_assign=given)
+        self.consumer.subscribe(topics, on_assign=on_assign)
 
     def copy(self, write: Template, out: BinaryIO) -> None:
-        """Write records until the count, the end or an interruption."""
+        """Write records until the count, the end or an interrupt."""
         stopping = stop_on_interrupt()
         while not self._is_over() and not stopping:
             messages = self.consumer.consume(self._wanted(), POLL_SECONDS)
@@ -230,7 +232,7 @@ class Reader:
                 if message.error() is not None:
                     self._reached_end_or_raise(message)
                 elif self._takes(message):
-                    out.write(write(_shown(message)))
+                    out.write(write(_view_of(message)))
                     if self._commits:
                         self.consumer.store_offsets(message)
             out.flush()
@@ -238,16 +240,16 @@ class Reader:
                 self._commit()
 
     def _commit(self) -> None:
-        """What was written is done with. Nothing new to commit is no error."""
+        """Commit what was written. Nothing new to commit is not an error."""
         from confluent_kafka import KafkaError, KafkaException
 
-        from penstock.apps.cli.client import failure
+        from penstock.apps.cli.client import failure_of
 
         try:
             self.consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._NO_OFFSET:
-                raise failure(error.args[0], self.bootstrap) from error
+                raise failure_of(error.args[0], self.bootstrap) from error
 
     def _wanted(self) -> int:
         return RECORDS_PER_POLL if self.remaining is None else min(RECORDS_PER_POLL, self.remaining)
@@ -256,7 +258,7 @@ class Reader:
         return self.remaining == 0 or self.ends == {}
 
     def _takes(self, message: Message) -> bool:
-        """Count a record in; False when it lies beyond the end that was there at the start."""
+        """Count a record; False if it is past the end offset as of the start."""
         offset = message.offset()
         assert offset is not None
         if self.ends is not None:
@@ -274,12 +276,12 @@ class Reader:
     def _reached_end_or_raise(self, message: Message) -> None:
         from confluent_kafka import KafkaError
 
-        from penstock.apps.cli.client import failure
+        from penstock.apps.cli.client import failure_of
 
         error = message.error()
         assert error is not None
         if error.code() != KafkaError._PARTITION_EOF:
-            raise failure(error, self.bootstrap, message.topic())
+            raise failure_of(error, self.bootstrap, message.topic())
         if self.ends is not None:
             self.ends.pop(_partition_of(message), None)
 
@@ -290,12 +292,12 @@ def _partition_of(message: Message) -> tuple[str, int]:
     return topic, partition
 
 
-def _shown(message: Message) -> Shown:
+def _view_of(message: Message) -> RecordView:
     partition, offset = message.partition(), message.offset()
     assert partition is not None and offset is not None
     headers = message.headers() or []
     assert isinstance(headers, list)
-    return Shown(
+    return RecordView(
         topic=message.topic() or "",
         partition=partition,
         offset=offset,

@@ -1,4 +1,4 @@
-"""`penstock subscription`: list, describe, redrive, delete. Never decides what the broker decides."""
+"""`penstock subscription`: list, describe, redrive, delete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_subscriptions(output: str, queue: str) -> None:
 @output_option
 @queue_option
 def describe(name: str, output: str, queue: str) -> None:
-    """Show how far a subscription is with each partition, and who its members are."""
+    """Show the progress of a subscription in each partition, and its members."""
     with queue_client(queue, "penstock-subscription") as client:
         found = client.describe_subscription(name)
     if output == "json":
@@ -62,10 +62,10 @@ def describe(name: str, output: str, queue: str) -> None:
 
 @subscription.command()
 @name_argument
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="So many at most.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Redrive at most N dead letters.")
 @queue_option
 def redrive(name: str, count: int | None, queue: str) -> None:
-    """Bring dead letters back to their topic, for this subscription alone."""
+    """Redeliver the dead letters of a subscription, to this subscription only."""
     with queue_client(queue, "penstock-subscription") as client:
         moved = client.redrive(name, count)
     say(f"{counted(moved, 'dead letter')} sent back to {name}")

@@ -1,4 +1,4 @@
-"""Tables on the terminal, by rich. Never cuts a name: what does not fit is folded; control characters are escaped."""
+"""Prints tables with rich. Never truncates a name: long cells are wrapped; control characters are escaped."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPED_COLUMNS = 200
-"""Width of a table that goes to a file or another program, where nobody sees an edge."""
+"""Width of a table that is written to a file or a pipe."""
 
 
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
 ) -> Table:
-    """Rows under their columns, numbers to the right."""
+    """A table with numbers aligned to the right."""
     from rich import box
     from rich.markup import escape as escape_markup
     from rich.table import Table

@@ -1,6 +1,6 @@
-"""The one way in which commands print text. Escapes what clients chose, so that no name can control a terminal.
+"""Prints the text output of commands. Escapes client-supplied names, so that they cannot control the terminal.
 
-JSON needs no escape: what is not ASCII is escaped by its encoder, and stays exact.
+JSON needs no escaping: its encoder escapes everything that is not ASCII.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def escape_lines(text: str) -> str:
-    """Escape everything but the line breaks, which are the caller's own."""
+    """Escape everything except line breaks, which come from the caller."""
     return "\n".join(map(escape, text.split("\n")))
 
 

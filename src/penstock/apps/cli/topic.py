@@ -1,4 +1,4 @@
-"""`penstock topic`: create, list, describe, alter, delete, add partitions. Never decides what a broker decides."""
+"""`penstock topic`: create, list, describe, alter, delete, add partitions. The broker validates the requests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import click
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
 from penstock.apps.cli.terminal import counted, say
 from penstock.client.errors import ClientError
-from penstock.node.units import parse_bytes, parse_ms
+from penstock.node.definitions.units import parse_bytes, parse_ms
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.rdkafka.admin import Admin
 
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 name_argument = click.argument("name", metavar="NAME")
@@ -25,17 +25,17 @@ config_option = click.option(
     "configs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A topic setting such as retention.ms=7d or segment.bytes=64m; may be given often.",
+    help="A topic setting such as retention.ms=7d or segment.bytes=64m; may be repeated.",
 )
 
 
 @click.group()
 def topic() -> None:
-    """Create, look at and change topics."""
+    """Create, inspect and change topics."""
 
 
 def read_configs(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Settings of a topic as the broker wants them: `retention.ms=7d` becomes 604800000."""
+    """Topic settings in the broker's format: `retention.ms=7d` becomes 604800000."""
     return {name: _plain(name, value) for name, value in parse_pairs(pairs, "--config").items()}
 
 
@@ -55,7 +55,7 @@ def _plain(name: str, value: str) -> str:
     "--partitions", type=click.IntRange(min=1), metavar="N", help="[default: the broker's default_partitions]"
 )
 @config_option
-@click.option("--if-not-exists", is_flag=True, help="Do not complain about topics that are there already.")
+@click.option("--if-not-exists", is_flag=True, help="Ignore topics that already exist.")
 @bootstrap_option
 @output_option
 def create(
@@ -75,11 +75,13 @@ def create(
         name for name in names if admin.create_topic(name, partitions, settings, if_not_exists=if_not_exists)
     }
     rows = [{"topic": name, "created": name in created} for name in names]
-    _say(output, rows, [f"{name}: {'created' if name in created else 'is there already'}" for name in names])
+    _say(output, rows, [f"{name}: {'created' if name in created else 'already exists'}" for name in names])
 
 
 @topic.command("list")
-@click.option("--internal", is_flag=True, help="Also topics whose names start with two underscores.")
+@click.option(
+    "--internal", is_flag=True, help="Include internal topics, whose names start with two underscores."
+)
 @bootstrap_option
 @output_option
 def list_topics(internal: bool, bootstrap: str, output: str) -> None:
@@ -98,7 +100,7 @@ def list_topics(internal: bool, bootstrap: str, output: str) -> None:
 
 @topic.command()
 @names_argument
-@click.option("--all-configs", is_flag=True, help="Also settings that have their default value.")
+@click.option("--all-configs", is_flag=True, help="Include settings with their default value.")
 @bootstrap_option
 @output_option
 def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: str) -> None:
@@ -135,7 +137,11 @@ def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: 
 @name_argument
 @config_option
 @click.option(
-    "--delete-config", "unset", multiple=True, metavar="NAME", help="Go back to the broker's default."
+    "--delete-config",
+    "unset",
+    multiple=True,
+    metavar="NAME",
+    help="Reset to the broker's default; may be repeated.",
 )
 @bootstrap_option
 @output_option
@@ -171,7 +177,7 @@ def delete(names: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> No
 
 
 def _delete_all(admin: Admin, names: Iterable[str]) -> None:
-    """The first that cannot be deleted is told after all were tried."""
+    """Try all, then raise the first failure."""
     problems: list[ClientError] = []
     for name in names:
         try:
@@ -185,12 +191,16 @@ def _delete_all(admin: Admin, names: Iterable[str]) -> None:
 @topic.command("add-partitions")
 @name_argument
 @click.option(
-    "--total", type=click.IntRange(min=1), required=True, metavar="N", help="How many there are afterwards."
+    "--total",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="N",
+    help="The new total number of partitions.",
 )
 @bootstrap_option
 @output_option
 def add_partitions(name: str, total: int, bootstrap: str, output: str) -> None:
-    """Give a topic more partitions. Keys may then land in other partitions than before."""
+    """Increase the number of partitions of a topic. Keys may then map to other partitions than before."""
     from penstock.apps.cli.client import connect_admin
 
     connect_admin(bootstrap).add_partitions(name, total)

@@ -1,4 +1,4 @@
-"""The names of the topics whose directories lie below a data directory, from its metadata log. Never changes a file."""
+"""Maps directories of logs to topic names, from the metadata log of the data directory. Never changes a file."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from pathlib import Path
 
 from penstock.core.errors import BrokerError
 from penstock.core.log.inspect import dump
-from penstock.core.machines.catalog_events import TopicSaved, decode
+from penstock.core.machines.catalog.events import TopicSaved, decode
 from penstock.node.broker import TOPICS_DIRECTORY
-from penstock.node.disk import DiskFiles
-from penstock.node.metadata import DIRECTORY as METADATA_DIRECTORY
+from penstock.node.cluster.metadata_file import DIRECTORY as METADATA_DIRECTORY
+from penstock.node.runtime.disk import DiskFiles
 
 OPEN_FILES_MAX = 16
 
 
 class TopicNames:
-    """Finds the topic and partition of a log's directory. Reads each metadata log once."""
+    """Looks up the topic and partition of a log's directory. Reads each metadata log once."""
 
     def __init__(self) -> None:
         self._known: dict[Path, dict[str, str]] = {}
 
     def of(self, directory: Path) -> tuple[str, int] | None:
-        """`<data>/topics/<id>/<partition>` to its topic and partition; None where the name is not known."""
+        """`<data>/topics/<id>/<partition>` to its topic and partition; None if unknown."""
         topic_directory = directory.parent
         if topic_directory.parent.name != TOPICS_DIRECTORY or not directory.name.isdecimal():
             return None
@@ -35,7 +35,7 @@ class TopicNames:
 
 
 def _read(root: Path) -> list[tuple[str, str]]:
-    """Ids in hexadecimal, and names. What cannot be read is left out: `log verify` reports it."""
+    """Topic ids in hexadecimal, and names. Damaged records are skipped: `log verify` reports them."""
     found = []
     files = DiskFiles(root, OPEN_FILES_MAX, read_only=True)
     try:

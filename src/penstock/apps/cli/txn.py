@@ -1,4 +1,4 @@
-"""`penstock txn`: list, describe, abort. Never commits anything: only a producer can do that."""
+"""`penstock txn`: list, describe, abort. Never commits a transaction: only its producer can."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.apps.cli.failures import NotFound, RefusedByBroker
+from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.terminal import say
-from penstock.node.units import parse_ms, show_ms
+from penstock.node.definitions.units import parse_ms, show_ms
 
 if TYPE_CHECKING:
     from penstock.apps.cli.txn_admin import OpenTransaction, TransactionAdmin
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def txn() -> None:
-    """Look at transactions, and abort those that hang."""
+    """Inspect transactions, and abort hanging ones."""
 
 
 def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
@@ -34,15 +34,26 @@ def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> int
 
 @txn.command("list")
 @click.option(
-    "--state", "states", multiple=True, metavar="STATE", help="Only those in this state, such as Ongoing."
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Only transactions in this state, such as Ongoing; may be repeated.",
 )
 @click.option(
-    "--producer-id", "producer_ids", type=int, multiple=True, metavar="N", help="Only of this producer."
+    "--producer-id",
+    "producer_ids",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Only this producer id; may be repeated.",
 )
 @click.option(
-    "--longer-than", callback=_parse_time, metavar="TIME", help="Only those that started longer ago."
+    "--longer-than", callback=_parse_time, metavar="TIME", help="Only transactions open for longer than this."
 )
-@click.option("--match", "pattern", metavar="REGEX", help="Only ids that this expression matches as a whole.")
+@click.option(
+    "--match", "pattern", metavar="REGEX", help="Only ids that fully match this regular expression."
+)
 @bootstrap_option
 @output_option
 def list_transactions(
@@ -71,7 +82,7 @@ def list_transactions(
 @bootstrap_option
 @output_option
 def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Show all that is known of transactional ids."""
+    """Show the state of transactional ids."""
     from penstock.apps.cli.tables import show_table
 
     admin = _admin(bootstrap)
@@ -84,7 +95,7 @@ def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) ->
         rows = [
             ("state", one.state),
             ("producer", f"{one.producer_id} epoch {one.producer_epoch}"),
-            ("may take", show_ms(one.timeout_ms)),
+            ("timeout", show_ms(one.timeout_ms)),
             ("started", f"{one.started_ms} (ms since 1970)" if one.started_ms >= 0 else "never"),
             ("partitions", "; ".join(partitions) or "none"),
         ]
@@ -93,12 +104,17 @@ def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) ->
 
 @txn.command()
 @click.argument("transactional_id", required=False, metavar="[ID]")
-@click.option("--topic", metavar="TOPIC", help="Instead of an id: where a transaction hangs.")
-@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="The partition in which it hangs.")
+@click.option("--topic", metavar="TOPIC", help="Instead of an ID: the topic with a hanging transaction.")
 @click.option(
-    "--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Only the one that starts there."
+    "--partition", type=click.IntRange(min=0), metavar="N", help="The partition with a hanging transaction."
 )
-@click.option("--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked either.")
+@click.option(
+    "--start-offset",
+    type=click.IntRange(min=0),
+    metavar="OFFSET",
+    help="Only the transaction that starts at this offset.",
+)
+@click.option("--yes", is_flag=True, help="Skip the confirmation; it is also skipped without a terminal.")
 @bootstrap_option
 @output_option
 def abort(
@@ -112,11 +128,11 @@ def abort(
 ) -> None:
     """Abort an open transaction.
 
-    By its transactional id: its producer is fenced. Or, with --topic and --partition, one that hangs: that no
-    coordinator knows of any more, while readers of committed records wait for its end.
+    With a transactional ID, its producer is fenced. With --topic and --partition, aborts a hanging transaction: one
+    that no coordinator knows any more, while read_committed consumers still wait for its end.
     """
     if (transactional_id is None) == (topic is None) or (topic is None) != (partition is None):
-        raise click.UsageError("Give either a transactional ID, or --topic and --partition.")
+        raise click.UsageError("Set either a transactional ID, or --topic and --partition.")
     admin = _admin(bootstrap)
     if transactional_id is not None:
         _ask(yes, f"Abort the transaction of {transactional_id} and fence its producer?")
@@ -140,16 +156,16 @@ def abort(
 def _hanging(
     admin: TransactionAdmin, topic: str, partition: int, start_offset: int | None
 ) -> list[OpenTransaction]:
-    """What is open there and belongs to nobody. Raises if there is nothing, or if somebody is still at it."""
+    """Open transactions without a coordinator. Raises if there are none, or if one is still active."""
     found = [one for one in admin.open_in(topic, partition) if start_offset in (None, one.start_offset)]
     if not found:
-        raise NotFound(f"No such transaction is open in {topic} partition {partition}.")
+        raise ObjectNotFound(f"No such transaction is open in {topic} partition {partition}.")
     for one in found:
         owner = admin.owner_of(one.producer_id)
         if owner is not None:
             raise RefusedByBroker(
-                f"The transaction of producer {one.producer_id} does not hang, it is that of {owner}. "
-                f"To abort it nevertheless: penstock txn abort {owner}"
+                f"The transaction of producer {one.producer_id} is not hanging: it belongs to {owner}. "
+                f"To abort it anyway: penstock txn abort {owner}"
             )
     return found
 

@@ -1,14 +1,13 @@
-"""Transactions as tools see them: list, describe, find hanging ones, abort. Speaks to the broker; never prints."""
+"""Requests behind `penstock txn`: list, describe, find hanging transactions, abort. Never prints."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from penstock.apps.cli.client import check, connect_cluster, translated
-from penstock.apps.cli.failures import NotFound, RefusedByBroker
-from penstock.client.cluster import RETRIABLE, Coordinator, Leader, Node, Target
-from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from penstock.apps.cli.client import check_code, connect_cluster, translated
+from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
+from penstock.client.raw.cluster import RETRIABLE, Coordinator, Leader, Node, Target
+from penstock.wire.kafka import ApiKey, ErrorCode, KafkaRequest, ResponseT, messages
 
 _INIT_VERSION_MAX = 4
 _MARKERS_VERSION = 1
@@ -26,7 +25,7 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTransaction:
-    """All that its coordinator knows of one transactional id."""
+    """The coordinator's state of one transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -50,7 +49,7 @@ class OpenTransaction:
 
 
 class TransactionAdmin:
-    """Asks the broker that each question is for."""
+    """Sends each request to the responsible broker."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -63,7 +62,7 @@ class TransactionAdmin:
         longer_than_ms: int | None,
         pattern: str | None,
     ) -> list[ListedTransaction]:
-        """Those of all coordinators that pass the filters, sorted by id."""
+        """Matching transactions of all coordinators, sorted by id."""
         request = messages.ListTransactionsRequest(
             state_filters=list(states), producer_id_filters=list(producer_ids)
         )
@@ -76,7 +75,7 @@ class TransactionAdmin:
             brokers = sorted(self._cluster.brokers())
         for node_id in brokers:
             answer = self._ask(ApiKey.LIST_TRANSACTIONS, request, Node(node_id))
-            check(answer.error_code, "list")
+            check_code(answer.error_code, "list")
             if answer.unknown_state_filters:
                 raise RefusedByBroker(f"There is no state {answer.unknown_state_filters[0]!r}.")
             found += [
@@ -86,15 +85,15 @@ class TransactionAdmin:
         return sorted(found, key=lambda one: one.transactional_id)
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """Raises NotFound."""
+        """Raises ObjectNotFound."""
         request = messages.DescribeTransactionsRequest(transactional_ids=[transactional_id])
         answer = self._ask(
             ApiKey.DESCRIBE_TRANSACTIONS, request, Coordinator.of_transaction(transactional_id)
         )
         (one,) = answer.transaction_states
         if one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise NotFound(f"There is no transactional id {transactional_id}. See `penstock txn list`.")
-        check(one.error_code, transactional_id)
+            raise ObjectNotFound(f"There is no transactional id {transactional_id}. See `penstock txn list`.")
+        check_code(one.error_code, transactional_id)
         return DescribedTransaction(
             one.transactional_id,
             one.producer_id,
@@ -106,7 +105,7 @@ class TransactionAdmin:
         )
 
     def abort(self, transactional_id: str) -> DescribedTransaction:
-        """Take the id over, which fences its producer and aborts what it has open; returns what that was."""
+        """Take over the id, which fences its producer and aborts its transaction; returns the state before."""
         described = self.describe(transactional_id)
         if described.state != _OPEN:
             raise RefusedByBroker(f"{transactional_id} has no open transaction: it is in {described.state}.")
@@ -122,16 +121,16 @@ class TransactionAdmin:
                 again_on=RETRIABLE - {ErrorCode.CONCURRENT_TRANSACTIONS},
             )
         if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
-            check(answer.error_code, transactional_id)
+            check_code(answer.error_code, transactional_id)
         return described
 
     def open_in(self, topic: str, partition: int) -> list[OpenTransaction]:
-        """What is open in one partition, earliest first."""
+        """Open transactions of one partition, earliest first."""
         part = messages.DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
         request = messages.DescribeProducersRequest(topics=[part])
         answer = self._ask(ApiKey.DESCRIBE_PRODUCERS, request, Leader(topic, partition))
         (found,) = answer.topics[0].partitions
-        check(found.error_code, f"{topic} partition {partition}")
+        check_code(found.error_code, f"{topic} partition {partition}")
         listed = [
             OpenTransaction(
                 topic,
@@ -147,12 +146,12 @@ class TransactionAdmin:
         return sorted(listed, key=lambda one: one.start_offset)
 
     def owner_of(self, producer_id: int) -> str | None:
-        """The transactional id whose open transaction this producer runs, if there is one: then nothing hangs."""
+        """The transactional id of this producer's open transaction; None if no coordinator knows it, so it hangs."""
         found = self.find((_OPEN,), (producer_id,), None, None)
         return found[0].transactional_id if found else None
 
     def end_hanging(self, one: OpenTransaction) -> None:
-        """Write an abort marker where no coordinator ever will."""
+        """Write the abort marker that no coordinator will write."""
         request = messages.WriteTxnMarkersRequest
         marker = request.WritableTxnMarker(
             producer_id=one.producer_id,
@@ -166,8 +165,10 @@ class TransactionAdmin:
             answer = self._cluster.ask(
                 ApiKey.WRITE_TXN_MARKERS, request(markers=[marker]), leader, version=_MARKERS_VERSION
             )
-        check(answer.markers[0].topics[0].partitions[0].error_code, f"{one.topic} partition {one.partition}")
+        check_code(
+            answer.markers[0].topics[0].partitions[0].error_code, f"{one.topic} partition {one.partition}"
+        )
 
-    def _ask(self, api_key: int, body: Any, target: Target) -> Any:
+    def _ask(self, api_key: int, body: KafkaRequest[ResponseT], target: Target) -> ResponseT:
         with translated(self._bootstrap):
             return self._cluster.ask(api_key, body, target)

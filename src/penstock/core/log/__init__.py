@@ -1,1 +1,1 @@
-"""The ladder of nouns: index, segment, log; beside it epochs, producers, retention and compaction."""
+"""A partition's log: index, segment, log, with epochs, producers, retention and compaction."""

@@ -1,4 +1,4 @@
-"""How far compaction has come in one log, in a file of its own. Never compacts anything; compaction.py does."""
+"""The progress of compaction in one log, in its own file; compaction.py compacts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.core.errors import TornSegment
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file
 from penstock.core.ports import Files
 
 FILE_NAME = "cleaner-offset"
@@ -14,21 +14,21 @@ _EVERYWHERE = 2**63 - 1
 
 
 class CleanerState(NamedTuple):
-    """`first_dirty`: before it no key has two records. `gaps_before`: before it offsets may be missing."""
+    """No key has two records before `first_dirty`; offsets may be missing before `gaps_before`."""
 
     first_dirty: int = 0
     gaps_before: int = 0
 
 
 def read(files: Files, directory: str, report: Callable[[str], None]) -> CleanerState:
-    """The state as last written; where the file is damaged, everything may be cleaned again and may have gaps."""
+    """The state as last written. A damaged file means that everything is dirty and may have gaps."""
     try:
-        content = checked.read(files, f"{directory}/{FILE_NAME}")
+        content = checksummed_file.read(files, f"{directory}/{FILE_NAME}")
     except TornSegment as torn:
-        report(f"{torn}; everything counts as not yet compacted")
+        report(f"{torn}; treating the whole log as not compacted")
         return CleanerState(0, _EVERYWHERE)
     return CleanerState() if content is None else CleanerState(*content)
 
 
 def write(files: Files, directory: str, state: CleanerState, *, sync: bool) -> None:
-    checked.write(files, f"{directory}/{FILE_NAME}", state, sync=sync)
+    checksummed_file.write(files, f"{directory}/{FILE_NAME}", state, sync=sync)

@@ -1,7 +1,7 @@
-"""Log compaction, the owner's side: what to compact, and putting the outcome in place. Never reads a record.
+"""Log compaction, the owner's side: selects segments and installs the compacted ones. Never reads a record.
 
-A round is three calls: `choose` and `install` belong to the owner of the log and are quick, `rewrite.rewrite` runs in
-between, in a thread of its own, and touches only files that do not change any more.
+A round is three calls: the log's owner calls `choose` and `install`, which are quick; `rewrite.rewrite` runs between
+them in a worker thread and reads only files that no longer change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.core.ports import Files
 
 
 class CompactionConfig(Protocol):
-    """The settings of a topic that compaction looks at."""
+    """The topic settings that compaction uses."""
 
     @property
     def dirty_ratio_min(self) -> float: ...
@@ -35,8 +35,8 @@ class CompactionConfig(Protocol):
     def index_interval_bytes(self) -> int: ...
 
 
-class Source(NamedTuple):
-    """One closed segment as the rewriting thread needs to know it."""
+class SourceSegment(NamedTuple):
+    """A closed segment, as the rewriting thread needs it."""
 
     base_offset: int
     next_offset: int
@@ -45,24 +45,24 @@ class Source(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to compact. Holds copies only: it stays true while the log goes on."""
+    """What to compact. Holds copies only, so that it stays valid while the log is appended to."""
 
     directory: str
-    sources: tuple[Source, ...]
+    sources: tuple[SourceSegment, ...]
     start_offset: int
     first_dirty: int
     end_offset: int
-    """Records at or behind it are kept as they are."""
+    """Records from this offset on stay unchanged."""
     now_ms: int
     delete_retention_ms: int
     segment_bytes: int
     index_interval_bytes: int
     last_of_producers: dict[int, int]
-    """Producer id to the last offset of its last batch, which must stay, if empty, so that its sequence is known."""
+    """Producer id to the last offset of its last batch, which is retained, even if empty, for its sequence number."""
 
 
 class Result(NamedTuple):
-    """What a rewrite made. `swaps` may be empty: then everything is as clean as it can be."""
+    """The result of a rewrite. Without `swaps` there was nothing to remove."""
 
     swaps: tuple[Swap, ...]
     first_dirty: int
@@ -73,11 +73,11 @@ class Result(NamedTuple):
 
 
 def choose(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -> Plan | None:
-    """What should be compacted now, or None. Only closed, durable segments before `limit_offset` are looked at."""
+    """The next compaction, or None. Considers only closed, committed segments before `limit_offset`."""
     cleanable = _cleanable(log, config, now_ms, limit_offset)
     if not cleanable:
         return None
-    state = cleaner_state.read(log.files, log.directory, _say_nothing)
+    state = cleaner_state.read(log.files, log.directory, _ignore)
     end_offset = cleanable[-1].next_offset
     first_dirty = max(state.first_dirty if state.first_dirty <= end_offset else 0, log.start_offset)
     dirty = [segment for segment in cleanable if segment.next_offset > first_dirty]
@@ -87,7 +87,9 @@ def choose(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -
     ratio = dirty_bytes / sum(segment.size for segment in cleanable)
     if ratio < config.dirty_ratio_min and not _is_overdue(dirty[0], config, now_ms):
         return None
-    sources = tuple(Source(one.base_offset, one.next_offset, one.size, one.is_cleaned) for one in cleanable)
+    sources = tuple(
+        SourceSegment(one.base_offset, one.next_offset, one.size, one.is_cleaned) for one in cleanable
+    )
     last_of_producers = {
         key: one.batches[-1].last_offset for key, one in log.producers.items() if one.batches
     }
@@ -98,15 +100,15 @@ def choose(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -
 
 
 def roll_is_due(log: Log, config: CompactionConfig, now_ms: int) -> bool:
-    """Whether the last segment holds records that waited too long: only closed segments are compacted."""
+    """Whether the active segment must be rolled because a record is past the maximum compaction lag."""
     return bool(log.segments) and log.segments[-1].size > 0 and _is_overdue(log.segments[-1], config, now_ms)
 
 
 def install(log: Log, plan: Plan, result: Result) -> bool:
-    """Put the new segments in place; False, and nothing changed, when the log changed too much meanwhile.
+    """Replace the source segments; returns False, changing nothing, if the sources have changed since the plan.
 
-    Waits for the disk a few times, a millisecond or so: where gaps may be must be known for sure, or a torn tail in
-    the middle of the log could not be told from them.
+    Blocks on the disk for about a millisecond: the extent of gaps must be durable, because recovery could not
+    otherwise tell a gap from a torn tail in the middle of the log.
     """
     files = log.files
     groups = [_covered(log, one, plan) for one in result.swaps]
@@ -114,6 +116,7 @@ def install(log: Log, plan: Plan, result: Result) -> bool:
         swap.discard(files, plan.directory)
         return False
     if result.swaps:
+        # The commit point: after a crash from here on swap.settle completes the replacement at the next start.
         swap.commit(files, plan.directory, result.swaps)
         for group in groups:
             for segment in group:
@@ -121,7 +124,7 @@ def install(log: Log, plan: Plan, result: Result) -> bool:
         swap.finish(files, plan.directory, result.swaps)
         for one, group in zip(result.swaps, groups, strict=True):
             log.replace(group, [_open_cleaned(files, plan.directory, one)])
-    state = cleaner_state.read(files, plan.directory, _say_nothing)
+    state = cleaner_state.read(files, plan.directory, _ignore)
     cleaner_state.write(files, plan.directory, CleanerState(result.first_dirty, state.gaps_before), sync=True)
     return True
 
@@ -134,7 +137,7 @@ def _open_cleaned(files: Files, directory: str, one: Swap) -> Segment:
 
 
 def _cleanable(log: Log, config: CompactionConfig, now_ms: int, limit_offset: int) -> list[Segment]:
-    limit = min(limit_offset, log.visible.offset)
+    limit = min(limit_offset, log.high_watermark)
     found: list[Segment] = []
     for segment in log.segments[:-1]:
         if segment.next_offset > limit:
@@ -149,15 +152,15 @@ def _cleanable(log: Log, config: CompactionConfig, now_ms: int, limit_offset: in
 
 
 def _is_overdue(segment: Segment, config: CompactionConfig, now_ms: int) -> bool:
-    """Whether its first record is older than the longest time that a record may wait."""
-    for found in segment.walk(0, segment.size, prove=False, chunk_bytes=BATCH_HEADER_BYTES):
+    """Whether the first record is past the maximum compaction lag."""
+    for found in segment.walk(0, segment.size, verify=False, chunk_bytes=BATCH_HEADER_BYTES):
         first_ms = found.header.max_timestamp_ms
         return first_ms != NO_TIMESTAMP and now_ms - first_ms > config.compaction_lag_ms_max
     return False
 
 
 def _covered(log: Log, one: Swap, plan: Plan) -> list[Segment]:
-    """The segments that a new one stands for, if they are still just those that it was made from."""
+    """The segments that the new one replaces, or none if they are no longer those that it was made from."""
     mine = [
         segment for segment in log.segments[:-1] if one.base_offset <= segment.base_offset < one.next_offset
     ]
@@ -166,5 +169,5 @@ def _covered(log: Log, one: Swap, plan: Plan) -> list[Segment]:
     return mine if same == [source[:3] for source in theirs] else []
 
 
-def _say_nothing(_: str) -> None:
-    """Recovery has reported a damaged file already when the log was opened."""
+def _ignore(_: str) -> None:
+    """Recovery has already reported a damaged file when it opened the log."""

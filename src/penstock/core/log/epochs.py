@@ -1,11 +1,10 @@
-"""Which leader epoch began at which offset. Never guesses: where its file is behind, the batches themselves tell."""
+"""The start offset of each leader epoch. Where the file is behind, recovery rebuilds it from the batches."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 
-from penstock.core.errors import DiskFailed, DiskFull, OutOfDescriptors
-from penstock.core.log import checked
+from penstock.core.log import checksummed_file
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
 
@@ -23,11 +22,11 @@ class Epochs:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.is_behind = False
-        """Whether the file lacks something that is known here."""
+        """Whether the file is out of date."""
 
     def load(self) -> bool:
-        """Read the file; False when there is none. Raises TornSegment when it is damaged."""
-        content = checked.read(self._files, self._path)
+        """Read the file; False if there is none. Raises TornSegment if it is damaged."""
+        content = checksummed_file.read(self._files, self._path)
         if content is None:
             return False
         self._epochs = [pair[0] for pair in content]
@@ -35,7 +34,7 @@ class Epochs:
         return True
 
     def clear(self) -> None:
-        """Forget everything, before the batches are read again."""
+        """Clear the state before the batches are replayed."""
         self._epochs, self._starts = [], []
         self.is_behind = True
 
@@ -44,30 +43,25 @@ class Epochs:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def observe(self, epoch: int, offset: int) -> None:
-        """A batch of `epoch` starts at `offset`."""
+        """`epoch` starts at `offset`. It replaces an epoch that started there and wrote no record."""
         if self._epochs and epoch <= self._epochs[-1]:
             return
+        while self._starts and self._starts[-1] >= offset:
+            del self._epochs[-1], self._starts[-1]
         self._epochs.append(epoch)
         self._starts.append(offset)
         self.is_behind = True
 
     def save(self, *, sync: bool = False) -> None:
-        """Bring the file up to date. Mostly not synced: every batch carries its epoch, so the file can be rebuilt."""
+        """Write the file. Usually not synced: every batch carries its epoch, so the file can be rebuilt."""
         if self.is_behind:
-            checked.write(
+            checksummed_file.write(
                 self._files, self._path, list(zip(self._epochs, self._starts, strict=True)), sync=sync
             )
             self.is_behind = False
 
-    def save_if_possible(self) -> None:
-        """Save where the caller's own work is done already and must not fail for want of this file."""
-        try:
-            self.save()
-        except (DiskFull, DiskFailed, OutOfDescriptors):
-            self.is_behind = True
-
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """(largest epoch at or before the one asked for, the offset where it ends); (-1, -1) when unknown."""
+        """(largest epoch at or before the requested one, its end offset); (-1, -1) if unknown."""
         if not self._epochs or epoch > self._epochs[-1] or epoch < 0:
             return NO_EPOCH, -1
         if epoch == self._epochs[-1]:
@@ -76,18 +70,18 @@ class Epochs:
         return (epoch, self._starts[0]) if at < 0 else (self._epochs[at], self._starts[at + 1])
 
     def at_offset(self, offset: int) -> int:
-        """The epoch in which `offset` was written; -1 when unknown."""
+        """The epoch in which `offset` was written; -1 if unknown."""
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
     def cut_end(self, offset: int) -> None:
-        """Forget epochs that start at or behind `offset`."""
+        """Remove epochs that start at or after `offset`."""
         keep = next((at for at, start in enumerate(self._starts) if start >= offset), len(self._starts))
         self.is_behind = self.is_behind or keep < len(self._starts)
         del self._epochs[keep:], self._starts[keep:]
 
     def cut_start(self, offset: int) -> None:
-        """Forget epochs that ended before `offset`; the one in force there now starts there."""
+        """Remove epochs that ended before `offset`; the current one now starts there."""
         at = bisect_right(self._starts, offset) - 1
         if at < 0 or self._starts[0] == offset:
             return

@@ -1,9 +1,9 @@
-"""The sparse index of one segment: offset and time to position. Never reads the segment itself; segment.py rebuilds it.
+"""The sparse index of one segment: offset and time to position. segment.py rebuilds it from the batches.
 
-An entry stands for a place where a batch starts, or for the end of the data. It holds that batch's base offset, its
-position, the highest timestamp *before* it (so the times of the entries ascend), and the *chain*: a checksum over the
-first bytes of every batch before it. The chain covers what a batch's own checksum leaves out: offset, length and epoch.
-On disk an entry is 24 bytes with its own checksum, so a torn or flipped entry is found out.
+An entry marks the start of a batch or the end of the data. It holds that batch's base offset, its position, the highest
+timestamp *before* it (so entries ascend in time), and the *chain*: a checksum over the first bytes of every batch
+before it. The chain covers what a batch's own checksum does not: offset, length and epoch. On disk an entry is 24 bytes
+including a checksum, so that torn entries and bit flips are detected.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _ENTRY = Struct(">IIqI")
 _CHECKED = Struct(">IIqII")
 ENTRY_BYTES = _CHECKED.size
 CHAINED_BYTES = 21
-"""Base offset, length, leader epoch, magic and checksum: the start of a batch that the chain runs over."""
+"""Base offset, length, leader epoch, magic and checksum: the bytes of each batch that the chain covers."""
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """One entry. The offset is relative to the segment's base."""
 
     offset: int
@@ -36,8 +36,8 @@ class Entry(NamedTuple):
     chain: int
 
 
-START = Entry(0, 0, NO_TIMESTAMP, 0)
-"""What holds where the segment starts, before any entry."""
+START = IndexEntry(0, 0, NO_TIMESTAMP, 0)
+"""The implicit entry at the start of the segment."""
 
 
 class Index(ABC):
@@ -49,33 +49,33 @@ class Index(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def entry(self, at: int) -> Entry: ...
+    def entry(self, at: int) -> IndexEntry: ...
 
-    def last(self) -> Entry:
+    def last(self) -> IndexEntry:
         return self._at(len(self) - 1)
 
-    def before(self, at: int) -> Entry:
+    def before(self, at: int) -> IndexEntry:
         """The entry before a given one."""
         return self._at(at - 1)
 
-    def floor(self, offset: int) -> Entry:
+    def floor(self, offset: int) -> IndexEntry:
         """The last entry at or before a relative offset."""
         return self._at(bisect_right(range(len(self)), offset, key=self._key(0)) - 1)
 
-    def floor_position(self, position: int) -> Entry:
+    def floor_position(self, position: int) -> IndexEntry:
         """The last entry at or before a position."""
         return self._at(bisect_right(range(len(self)), position, key=self._key(1)) - 1)
 
-    def ceil_position(self, position: int) -> Entry | None:
-        """The first entry at or behind a position."""
+    def ceil_position(self, position: int) -> IndexEntry | None:
+        """The first entry at or after a position."""
         at = bisect_left(range(len(self)), position, key=self._key(1))
         return self.entry(at) if at < len(self) else None
 
-    def before_time(self, time_ms: int) -> Entry:
-        """The last entry before which every record is older than `time_ms`."""
+    def before_time(self, time_ms: int) -> IndexEntry:
+        """The last entry that only records older than `time_ms` precede."""
         return self._at(bisect_left(range(len(self)), time_ms, key=self._key(2)) - 1)
 
-    def _at(self, at: int) -> Entry:
+    def _at(self, at: int) -> IndexEntry:
         return self.entry(at) if at >= 0 else START
 
     def _key(self, field: int) -> Callable[[int], int]:
@@ -83,7 +83,7 @@ class Index(ABC):
 
 
 class SparseIndex(Index):
-    """The index of a segment that still grows: parallel arrays in memory."""
+    """The index of the active segment: parallel arrays in memory."""
 
     __slots__ = ("_chains", "_offsets", "_positions", "_times_ms", "unsaved")
 
@@ -93,25 +93,25 @@ class SparseIndex(Index):
         self._times_ms = array("q")
         self._chains = array("I")
         self.unsaved = bytearray()
-        """The last entries in their encoding: those that the index file does not have yet."""
+        """Encoded entries that are not in the index file yet."""
 
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def entry(self, at: int) -> Entry:
-        return Entry(self._offsets[at], self._positions[at], self._times_ms[at], self._chains[at])
+    def entry(self, at: int) -> IndexEntry:
+        return IndexEntry(self._offsets[at], self._positions[at], self._times_ms[at], self._chains[at])
 
-    def floor(self, offset: int) -> Entry:
+    def floor(self, offset: int) -> IndexEntry:
         return self._at(bisect_right(self._offsets, offset) - 1)
 
-    def floor_position(self, position: int) -> Entry:
+    def floor_position(self, position: int) -> IndexEntry:
         return self._at(bisect_right(self._positions, position) - 1)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: IndexEntry) -> None:
         self._put(entry)
         self.unsaved += encode_entry(entry)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: IndexEntry) -> None:
         self._offsets.append(entry.offset)
         self._positions.append(entry.position)
         self._times_ms.append(entry.time_ms)
@@ -119,26 +119,26 @@ class SparseIndex(Index):
 
     @property
     def saved_bytes(self) -> int:
-        """How long the index file should be now."""
+        """The expected size of the index file."""
         return len(self._offsets) * ENTRY_BYTES - len(self.unsaved)
 
     def count_at_most(self, offset: int) -> int:
-        """How many entries stand at or before a relative offset."""
+        """The number of entries at or before a relative offset."""
         return bisect_right(self._offsets, offset)
 
     def cut_position(self, position: int) -> None:
-        """Forget the entries behind a position."""
-        self.keep(bisect_right(self._positions, position))
+        """Remove the entries after a position."""
+        self.truncate(bisect_right(self._positions, position))
 
-    def keep(self, count: int) -> None:
-        """Forget all but the first entries."""
+    def truncate(self, count: int) -> None:
+        """Keep only the first `count` entries."""
         saved_bytes = min(self.saved_bytes, count * ENTRY_BYTES)
         del self._offsets[count:], self._positions[count:], self._times_ms[count:], self._chains[count:]
         del self.unsaved[count * ENTRY_BYTES - saved_bytes :]
 
 
 class SavedIndex(Index):
-    """The index of a closed segment, searched in its file: costs no memory however long the segment is."""
+    """The index of a closed segment, searched in its file, so that it takes no memory."""
 
     __slots__ = ("_count", "_file")
 
@@ -149,7 +149,7 @@ class SavedIndex(Index):
     def __len__(self) -> int:
         return self._count
 
-    def entry(self, at: int) -> Entry:
+    def entry(self, at: int) -> IndexEntry:
         found = decode_entry(self._file.read(at * ENTRY_BYTES, ENTRY_BYTES))
         if found is None:
             raise TornSegment(f"{self._file.path}: entry {at} does not match its checksum")
@@ -159,22 +159,22 @@ class SavedIndex(Index):
         self._file.close()
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: IndexEntry) -> bytes:
     return _CHECKED.pack(*entry, crc32(_ENTRY.pack(*entry)))
 
 
-def decode_entry(raw: bytes) -> Entry | None:
-    """One entry, or None when its checksum says that it is not one."""
+def decode_entry(raw: bytes) -> IndexEntry | None:
+    """One entry, or None if its checksum does not match."""
     if len(raw) != ENTRY_BYTES:
         return None
     offset, position, time_ms, chain, crc = _CHECKED.unpack(raw)
     if crc32(raw[: _ENTRY.size]) != crc:
         return None
-    return Entry(offset, position, time_ms, chain)
+    return IndexEntry(offset, position, time_ms, chain)
 
 
 def decode(content: bytes, segment_bytes: int) -> SparseIndex:
-    """As many entries as are whole, ascending and inside the segment; the rest counts as torn."""
+    """The leading entries that are complete, ascending and inside the segment; the rest counts as torn."""
     found = SparseIndex()
     last_offset = last_position = -1
     for start in range(0, len(content), ENTRY_BYTES):

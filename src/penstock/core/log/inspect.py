@@ -1,4 +1,4 @@
-"""A log looked at from outside, offline: is it whole, what is in it. Never changes a file, never stops at damage."""
+"""Offline inspection of a log: verifies and dumps it. Read-only, and continues past damage."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from zlib import crc32
 
 from penstock.core.errors import CorruptBatch, TornSegment
-from penstock.core.log import checked, cleaner_state, epochs, index
-from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, Entry
+from penstock.core.log import checksummed_file, cleaner_state, epochs, index
+from penstock.core.log.index import CHAINED_BYTES, ENTRY_BYTES, IndexEntry
 from penstock.core.log.log import START_FILE
 from penstock.core.log.producers import SNAPSHOT_SUFFIX
-from penstock.core.log.segment import INDEX_SUFFIX, Found, Segment, name_of, segment_bases
+from penstock.core.log.segment import INDEX_SUFFIX, Segment, StoredBatch, name_of, segment_bases
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Record
 from penstock.core.ports import Files
 from penstock.core.records.batch import BatchHeader
@@ -21,18 +21,18 @@ from penstock.core.records.portion import find_fault, take_all
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     DAMAGED = "damaged"
     """Records are lost or changed."""
     REBUILT = "rebuilt"
-    """Nothing is lost: the broker rebuilds it from the batches."""
+    """No data is lost: the broker rebuilds it from the batches."""
     NOTE = "note"
-    """Worth knowing."""
+    """For information only."""
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be."""
+    """One problem that verification found."""
 
     severity: Severity
     path: str
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
 
 class Dumped(NamedTuple):
-    """One batch, with its records if they were asked for, or what is wrong with it."""
+    """One batch, with its records if requested, or the error that makes it unreadable."""
 
     path: str
     position: int
@@ -52,8 +52,8 @@ class Dumped(NamedTuple):
 def dump(
     files: Files, directory: str, *, start_offset: int = 0, with_records: bool = False
 ) -> Iterator[Dumped]:
-    """Every batch that reaches `start_offset` or lies behind it, damaged ones too. If damage hides the next batch, the
-    next segment follows."""
+    """Every batch that ends after `start_offset`, damaged ones included. If damage hides the next batch, the dump
+    continues with the next segment."""
     bases = segment_bases(files, directory)
     for base, next_base in zip_longest(bases, bases[1:]):
         if next_base is not None and next_base <= start_offset:
@@ -69,7 +69,7 @@ def _dump_segment(segment: Segment, start_offset: int, with_records: bool) -> It
     position: int | None = 0
     while position is not None:
         try:
-            for found in segment.walk(position, segment.size, prove=True):
+            for found in segment.walk(position, segment.size, verify=True):
                 position = found.end
                 if found.header.next_offset > start_offset:
                     yield _dumped(segment, found, with_records)
@@ -80,15 +80,15 @@ def _dump_segment(segment: Segment, start_offset: int, with_records: bool) -> It
 
 
 def _behind_damage(segment: Segment, position: int) -> int | None:
-    """Where the batch behind a damaged one begins, if the lengths of both can be believed."""
+    """The position after a damaged batch, if the lengths of both batches are plausible."""
     try:
-        damaged, behind = islice(segment.walk(position, segment.size, prove=False), 2)
+        damaged, behind = islice(segment.walk(position, segment.size, verify=False), 2)
     except (CorruptBatch, ValueError):
         return None
     return damaged.end if behind.header.base_offset == damaged.header.next_offset else None
 
 
-def _dumped(segment: Segment, found: Found, with_records: bool) -> Dumped:
+def _dumped(segment: Segment, found: StoredBatch, with_records: bool) -> Dumped:
     path, header = segment.file.path, found.header
     if not with_records:
         return Dumped(path, found.position, header)
@@ -103,7 +103,7 @@ def _unreadable(header: BatchHeader, fault: CorruptBatch | None) -> str | None:
 
 
 def verify(files: Files, directory: str) -> Iterator[Finding]:
-    """Everything that can be checked without a running broker. No finding of severity `damaged`: the log is whole."""
+    """All offline checks. Without a finding of severity `damaged` the log is intact."""
     states: list[Finding] = []
     gaps_before = cleaner_state.read(files, directory, lambda _: None).gaps_before
     bases = segment_bases(files, directory)
@@ -114,18 +114,16 @@ def verify(files: Files, directory: str) -> Iterator[Finding]:
         if name.endswith(SNAPSHOT_SUFFIX) or name in (epochs.FILE_NAME, START_FILE, cleaner_state.FILE_NAME):
             states += _verify_state(files, path)
         elif name.endswith((".cut", ".cleaned", ".swap", ".tmp")):
-            states.append(
-                Finding(Severity.NOTE, path, "left over; the broker does not read it as part of the log")
-            )
+            states.append(Finding(Severity.NOTE, path, "leftover file; the broker does not read it"))
     yield from states
 
 
 def _verify_state(files: Files, path: str) -> list[Finding]:
     try:
-        checked.read(files, path)
+        checksummed_file.read(files, path)
     except TornSegment as torn:
         is_start = path.endswith(START_FILE)
-        why = "; deleted records before the first segment's end may come back" if is_start else ""
+        why = "; deleted records in the first segment may reappear" if is_start else ""
         return [Finding(Severity.REBUILT, path, f"{torn}{why}")]
     return []
 
@@ -142,7 +140,7 @@ def _verify_segment(
     state = index.START
     epoch, next_offset = NO_EPOCH, base
     try:
-        for found in segment.walk(0, segment.size, prove=True):
+        for found in segment.walk(0, segment.size, verify=True):
             yield from _verify_order(path, found, next_offset, epoch, is_cleaned)
             unreadable = _unreadable(found.header, find_fault(found.raw, found.header))
             if unreadable is not None:
@@ -169,20 +167,22 @@ def _verify_segment(
 
 
 def _verify_order(
-    path: str, found: Found, next_offset: int, epoch: int, is_cleaned: bool
+    path: str, found: StoredBatch, next_offset: int, epoch: int, is_cleaned: bool
 ) -> Iterator[Finding]:
     offset = found.header.base_offset
     if offset < next_offset or (offset > next_offset and not is_cleaned):
         yield Finding(
-            Severity.DAMAGED, path, f"at byte {found.position}: offset {offset} came, {next_offset} is next"
+            Severity.DAMAGED, path, f"at byte {found.position}: got offset {offset}, expected {next_offset}"
         )
     if found.header.leader_epoch < epoch:
-        yield Finding(Severity.DAMAGED, path, f"at byte {found.position}: the epoch goes back from {epoch}")
+        yield Finding(
+            Severity.DAMAGED, path, f"at byte {found.position}: the leader epoch decreases from {epoch}"
+        )
 
 
-def _behind(state: Entry, found: Found, base: int) -> Entry:
-    """What an index entry for the place behind a batch has to say."""
-    return Entry(
+def _behind(state: IndexEntry, found: StoredBatch, base: int) -> IndexEntry:
+    """The expected index entry for the position after a batch."""
+    return IndexEntry(
         found.header.next_offset - base,
         found.end,
         max(state.time_ms, found.header.max_timestamp_ms, NO_TIMESTAMP),
@@ -190,16 +190,16 @@ def _behind(state: Entry, found: Found, base: int) -> Entry:
     )
 
 
-def _entries(files: Files, directory: str, base: int) -> list[Entry | None]:
-    """The index as it stands in its file; None for an entry that its checksum disowns."""
+def _entries(files: Files, directory: str, base: int) -> list[IndexEntry | None]:
+    """The entries of the index file; None for an entry whose checksum does not match."""
     content = files.read_whole(f"{directory}/{name_of(base, INDEX_SUFFIX)}") or b""
     return [index.decode_entry(content[at : at + ENTRY_BYTES]) for at in range(0, len(content), ENTRY_BYTES)]
 
 
 def _verify_index(
-    path: str, entries: list[Entry | None], found: dict[int, Entry], size: int, *, is_closed: bool
+    path: str, entries: list[IndexEntry | None], found: dict[int, IndexEntry], size: int, *, is_closed: bool
 ) -> Iterator[Finding]:
-    """Compare the entries with what was found at their positions; the first contradiction says it all."""
+    """Compare the entries with the batches at their positions; only the first mismatch is reported."""
     last_position = 0
     for number, entry in enumerate(entries):
         if entry is None:

@@ -1,7 +1,7 @@
-"""What each producer wrote last: idempotence by sequence numbers. Never appends; the log asks before and tells after.
+"""Producer state of one partition: idempotence by sequence numbers. Never appends; log.py does.
 
-Rebuilt from batch headers, snapshotted beside the segments. A producer may repeat any of its last five batches and gets
-the original offset; sequences wrap from 2^31 - 1 to 0; a new epoch starts again at 0.
+Rebuilt from batch headers, snapshotted beside the segments. A producer may retry any of its last five batches and gets
+the original offset; sequences wrap from 2^31 - 1 to 0; a new epoch restarts at 0.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from penstock.core.errors import (
     TornSegment,
 )
 from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
-from penstock.core.log import checked
-from penstock.core.log.transactions import Transactions
+from penstock.core.log import checksummed_file
+from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
 from penstock.core.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, Buffer
 from penstock.core.records.control import read_marker
 
 SNAPSHOT_SUFFIX = ".snapshot"
-SNAPSHOTS_KEPT = 2
+SNAPSHOTS_RETAINED = 2
 _SEQUENCES = 2**31
 
 
-class Written(NamedTuple):
+class WrittenBatch(NamedTuple):
     """One remembered batch."""
 
     first_sequence: int
@@ -39,12 +39,12 @@ class Written(NamedTuple):
 
 
 class Producer:
-    """One producer id: its epoch, its last batches, oldest first, and who last ended a transaction of it."""
+    """One producer id: its epoch, its last batches, oldest first, and the epoch of its last transaction coordinator."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "seen_ms")
 
     def __init__(
-        self, epoch: int, batches: list[Written], seen_ms: int, coordinator_epoch: int = NO_EPOCH
+        self, epoch: int, batches: list[WrittenBatch], seen_ms: int, coordinator_epoch: int = NO_EPOCH
     ) -> None:
         self.epoch = epoch
         self.batches = batches
@@ -53,22 +53,22 @@ class Producer:
 
 
 class Producers:
-    """All producers of one partition. Their snapshots hold the state of its transactions, too."""
+    """All producers of one partition. Snapshots include the state of its transactions."""
 
     __slots__ = (
         "_by_id", "_directory", "_files", "_has_changed", "_transactions", "has_dropped", "snapshot_offset",
     )  # fmt: skip
 
-    def __init__(self, files: Files, directory: str, transactions: Transactions) -> None:
+    def __init__(self, files: Files, directory: str, transactions: PartitionTransactions) -> None:
         self._files = files
         self._directory = directory
         self._transactions = transactions
         self._by_id: dict[int, Producer] = {}
         self._has_changed = True
         self.has_dropped = False
-        """Whether snapshots were removed because they do not fit the log; they must not come back after a crash."""
+        """Whether snapshots were removed because they do not match the log; they must not reappear after a crash."""
         self.snapshot_offset = -1
-        """The log end offset at which the newest snapshot was taken."""
+        """The log end offset of the newest snapshot."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -77,23 +77,23 @@ class Producers:
         return sorted(self._by_id.items())
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Has the producer, at this very epoch, a transaction open here?"""
+        """Whether the producer has an open transaction at exactly this epoch."""
         known = self._by_id.get(producer_id)
         return known is not None and known.epoch == epoch and self._transactions.is_open(producer_id)
 
-    def check(self, header: BatchHeader) -> Written | None:
-        """None if the batch is next in sequence, the remembered batch if it repeats it; refuses everything else."""
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """None if the batch is next in sequence, the original batch if it is a duplicate; otherwise raises."""
         known = self._by_id.get(header.producer_id)
         if known is None:
             return None
         if header.producer_epoch < known.epoch:
             raise StaleProducer(
-                f"producer {header.producer_id} wrote with epoch {known.epoch} already, "
-                f"this is epoch {header.producer_epoch}"
+                f"producer {header.producer_id} is at epoch {known.epoch}, "
+                f"the batch has the older epoch {header.producer_epoch}"
             )
         if self._transactions.is_open(header.producer_id) and not header.attributes & TRANSACTIONAL:
             raise InvalidTransactionState(
-                f"producer {header.producer_id} has a transaction open here, this batch is outside of it"
+                f"producer {header.producer_id} has an open transaction, but the batch is not transactional"
             )
         if header.producer_epoch > known.epoch:
             if header.base_sequence != 0:
@@ -109,15 +109,15 @@ class Producers:
         if header.base_sequence != expected:
             raise OutOfOrder(
                 f"producer {header.producer_id} epoch {header.producer_epoch}: "
-                f"sequence {header.base_sequence} came, {expected} is next"
+                f"got sequence {header.base_sequence}, expected {expected}"
             )
         return None
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, is_bumped: bool) -> bool:
-        """Whether a marker has anything to end or to fence here; refuses one that speaks for the past.
+        """Whether a marker ends or fences anything here. Raises if it is outdated.
 
-        `is_bumped`: its epoch is one above that of the transaction it ends, so a transaction of that very epoch is a
-        later one and none of its business.
+        `is_bumped`: the marker's epoch is one above its transaction's, so that an open transaction of the same epoch
+        is a later one, which the marker must not end.
         """
         known = self._by_id.get(producer_id)
         if known is None:
@@ -125,16 +125,16 @@ class Producers:
         is_open = self._transactions.is_open(producer_id)
         if epoch < known.epoch or (is_bumped and is_open and epoch == known.epoch):
             raise StaleProducer(
-                f"producer {producer_id} is at epoch {known.epoch}, a marker of {epoch} is late"
+                f"producer {producer_id} is at epoch {known.epoch}, the marker has the older epoch {epoch}"
             )
         if coordinator_epoch < known.coordinator_epoch:
             raise StaleCoordinator(
-                f"a coordinator of epoch {known.coordinator_epoch} wrote here already, this is {coordinator_epoch}"
+                f"the marker's coordinator epoch {coordinator_epoch} is older than {known.coordinator_epoch}"
             )
         return is_open or epoch > known.epoch
 
     def observe(self, header: BatchHeader, base_offset: int, now_ms: int, raw: Buffer) -> None:
-        """The batch is in the log now. Of `raw` only control batches need more than the header."""
+        """Record an appended batch. Only control batches need more of `raw` than the header."""
         if header.producer_id < 0:
             return
         if header.attributes & CONTROL:
@@ -143,7 +143,7 @@ class Producers:
         if header.attributes & TRANSACTIONAL:
             self._transactions.observe_data(header.producer_id, base_offset)
         self._has_changed = True
-        written = Written(
+        written = WrittenBatch(
             header.base_sequence,
             last_sequence_of(header),
             base_offset,
@@ -163,7 +163,7 @@ class Producers:
             del known.batches[0]
 
     def _observe_marker(self, header: BatchHeader, base_offset: int, now_ms: int, raw: Buffer) -> None:
-        """A marker ends the producer's transaction; one of a new epoch also makes its sequence start again."""
+        """A marker ends the producer's transaction; one with a new epoch also resets its sequence."""
         marker = read_marker(raw, header)
         if marker is None:
             return
@@ -176,7 +176,7 @@ class Producers:
         )
 
     def expire(self, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that have been silent for longer than `expiry_ms` and have no transaction open."""
+        """Remove producers that have been idle for longer than `expiry_ms` and have no open transaction."""
         for producer_id, known in self.items():
             if now_ms - known.seen_ms > expiry_ms and not self._transactions.is_open(producer_id):
                 del self._by_id[producer_id]
@@ -184,10 +184,10 @@ class Producers:
 
     # -- snapshots
 
-    def save(self, end_offset: int) -> None:
-        """Snapshot the state as of `end_offset` and drop all but the newest snapshots. Not synced: it is checkable.
+    def save(self, end_offset: int, high_watermark: int) -> None:
+        """Snapshot the state as of `end_offset` and remove all but the newest snapshots. Not synced: it has a checksum.
 
-        A state that did not change since the newest snapshot is not written again: the snapshot gets a new name.
+        If the state did not change since the newest snapshot, that snapshot is renamed instead of written again.
         """
         if end_offset == self.snapshot_offset and not self._has_changed:
             return
@@ -197,16 +197,16 @@ class Producers:
                 [producer_id, one.epoch, one.batches, one.seen_ms, one.coordinator_epoch]
                 for producer_id, one in self.items()
             ]
-            content = {"producers": producers, "transactions": self._transactions.save()}
-            checked.write(self._files, path, content, sync=False)
+            content = {"producers": producers, "transactions": self._transactions.save(high_watermark)}
+            checksummed_file.write(self._files, path, content, sync=False)
         else:
             self._files.rename(self._snapshot_path(self.snapshot_offset), path)
         self.snapshot_offset, self._has_changed = end_offset, False
-        for offset in self._snapshots()[:-SNAPSHOTS_KEPT]:
+        for offset in self._snapshots()[:-SNAPSHOTS_RETAINED]:
             self._files.remove(self._snapshot_path(offset))
 
     def load(self, offset_max: int) -> int:
-        """Take the newest whole snapshot at or before `offset_max`; returns its offset, 0 when there is none."""
+        """Load the newest intact snapshot at or before `offset_max`; returns its offset, or 0 if there is none."""
         self._by_id = {}
         for offset in reversed(self._snapshots()):
             producers = self._read(offset) if offset <= offset_max else None
@@ -215,7 +215,7 @@ class Producers:
                 self.has_dropped = True
                 continue
             for producer_id, epoch, batches, seen_ms, coordinator_epoch in producers:
-                written = [Written(*one) for one in batches]
+                written = [WrittenBatch(*one) for one in batches]
                 self._by_id[producer_id] = Producer(epoch, written, seen_ms, coordinator_epoch)
             self.snapshot_offset, self._has_changed = offset, False
             return offset
@@ -224,9 +224,9 @@ class Producers:
         return 0
 
     def _read(self, offset: int) -> Any:
-        """The producers of a snapshot, its transactions loaded; None when either is not whole."""
+        """The producers of a snapshot, with its transactions loaded; None if either is damaged."""
         try:
-            content = checked.read(self._files, self._snapshot_path(offset))
+            content = checksummed_file.read(self._files, self._snapshot_path(offset))
             self._transactions.load(content["transactions"])
         except TornSegment:
             return None
@@ -243,5 +243,5 @@ class Producers:
 
 
 def last_sequence_of(header: BatchHeader) -> int:
-    """The sequence of the batch's last record, wrapped."""
+    """The sequence number of the batch's last record, with wrap-around."""
     return (header.base_sequence + header.last_offset_delta) % _SEQUENCES

@@ -1,7 +1,8 @@
-"""Opening a log: trust what is known durable, prove the rest, cut the torn tail. Never drops a byte before it.
+"""Opens a log: trusts data before the recovery point, verifies the rest and truncates a torn tail.
 
-Everything before the recovery point was on stable storage when it was recorded. If less than that is found, data that
-was promised is gone and the log refuses to open, because a shorter log must never pass for the whole one.
+Everything before the recovery point was on stable storage when it was recorded. If the log ends earlier, acknowledged
+data is lost and the log refuses to open, because a shorter log must never pass for the complete one. Nothing in an
+opened log is visible until its owner sets a high watermark.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from collections.abc import Callable
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import cleaner_state, swap
-from penstock.core.log.log import Log, LogLimits
+from penstock.core.log.log import BatchBoundary, Log, LogLimits
 from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of, segment_bases
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
-from penstock.core.records.batch import MAGIC, MAGIC_AT, check, size_at
+from penstock.core.records.batch import MAGIC, MAGIC_AT, BatchHeader, check, size_at
 
 Report = Callable[[str], None]
 CUT_SUFFIX = ".cut"
 SALVAGE_BYTES_MAX = 64 << 20
-"""How far behind a tear is searched for whole batches."""
+"""How far after a tear recovery searches for complete batches."""
 
 
 def open_log(
@@ -33,8 +34,11 @@ def open_log(
     report: Report,
     is_synced_by_batch: bool = False,
 ) -> Log:
-    """Open or create the log in `directory`. If its owner flushes every batch before it writes the next one, then no
-    crash tears anything but the last: whole batches behind a tear mean damage, and the log refuses to open."""
+    """Open or create the log in `directory`.
+
+    `is_synced_by_batch`: the owner flushes every batch before it writes the next, so a crash can tear only the last
+    one. Complete batches after a tear are then damage, and the log refuses to open.
+    """
     swap.settle(files, directory, report)
     log = Log(files, directory, limits)
     gaps_before = cleaner_state.read(files, directory, report).gaps_before
@@ -45,6 +49,7 @@ def open_log(
         next_base = bases[at + 1] if at + 1 < len(bases) else None
         log.adopt(segment)
         if next_base is not None and next_base <= recovery_offset:
+            # Entirely before the recovery point, hence durable: it is verified when it is first read.
             segment.seal(next_base)
         elif not _recover_segment(log, segment, recovery_offset, next_base, report, is_synced_by_batch):
             _set_aside(files, directory, bases[at + 1 :], report)
@@ -61,30 +66,32 @@ def _recover_segment(
     report: Report,
     is_synced_by_batch: bool,
 ) -> bool:
-    """Prove everything behind the recovery point; False when a tear was cut, so that nothing behind it counts."""
+    """Verify everything after the recovery point; False if a tear was truncated, which ends the log here."""
     size = segment.size
     start = segment.resume(recovery_offset)
+    # Bytes that an earlier process wrote without a sync may exist only in the page cache.
     if size > start:
         log.mark_dirty(segment)
     elif not size:
         log.mark_names_dirty()
     try:
-        segment.take_in(start, size, log.limits.index_interval_bytes)
+        segment.scan(start, size, log.limits.index_interval_bytes)
         if next_base is not None and segment.next_offset != next_base and not segment.is_cleaned:
             raise CorruptBatch(
-                f"{segment.file.path} ends before offset {segment.next_offset}, the next segment starts at {next_base}"
+                f"{segment.file.path} ends at offset {segment.next_offset}, but the next segment starts at {next_base}"
             )
     except CorruptBatch as tear:
+        # Before the recovery point a tear is lost durable data, which no truncation may hide.
         if segment.next_offset < recovery_offset:
             raise
         if is_synced_by_batch and (next_base is not None or _holds_whole_batch(_tail_of(segment))):
             raise TornSegment(
-                f"{tear}; whole batches lie behind it, so no crash did this: restore the file"
+                f"{tear}; complete batches follow, so a crash cannot be the cause: restore the file"
             ) from None
         log.mark_dirty(segment)
         _cut(segment, str(tear), report)
         return False
-    _note_first_time(segment)
+    _load_first_time(segment)
     if next_base is not None:
         segment.seal(next_base)
         segment.save_index_if_possible()
@@ -93,26 +100,26 @@ def _recover_segment(
 
 
 def _cut(segment: Segment, why: str, report: Report) -> None:
-    """Cut what lies behind the proven part. Whole batches found there are kept beside it, for a person to look at."""
+    """Truncate everything after the verified part. If complete batches follow, save a copy for inspection."""
     position = segment.size
     length = segment.file.size() - position
     tail = _tail_of(segment)
-    words = f"cut {length} bytes after offset {segment.next_offset} ({why})"
+    message = f"truncated {length} bytes after offset {segment.next_offset} ({why})"
     if _holds_whole_batch(tail):
-        kept = f"{segment.file.path}.{position}{CUT_SUFFIX}"
-        segment.keep_aside(kept, tail)
-        words += f"; whole batches lay behind the tear, kept in {kept}"
+        saved_path = f"{segment.file.path}.{position}{CUT_SUFFIX}"
+        segment.save_copy(saved_path, tail)
+        message += f"; complete batches after the tear were copied to {saved_path}"
     segment.truncate(position)
-    report(words)
+    report(message)
 
 
 def _tail_of(segment: Segment) -> bytes:
-    """What lies behind the proven part."""
+    """The bytes after the verified part."""
     return segment.file.read(segment.size, min(segment.file.size() - segment.size, SALVAGE_BYTES_MAX))
 
 
 def _holds_whole_batch(tail: bytes) -> bool:
-    """Whether a batch with a good checksum starts anywhere."""
+    """Whether a batch with a valid checksum starts anywhere in `tail`."""
     at = tail.find(bytes([MAGIC]), MAGIC_AT)
     while at >= 0:
         start = at - MAGIC_AT
@@ -133,39 +140,45 @@ def _is_whole(candidate: bytes) -> bool:
 
 
 def _set_aside(files: Files, directory: str, bases: list[int], report: Report) -> None:
-    """Segments behind a tear cannot be reached any more: rename them, so that nothing is destroyed."""
+    """Segments after a tear are unreachable: rename them instead of deleting data."""
     for base in bases:
         path = f"{directory}/{name_of(base, LOG_SUFFIX)}"
-        kept = path + CUT_SUFFIX
-        while files.exists(kept):
-            kept += CUT_SUFFIX
-        files.rename(path, kept)
+        saved_path = path + CUT_SUFFIX
+        while files.exists(saved_path):
+            saved_path += CUT_SUFFIX
+        files.rename(path, saved_path)
         files.remove(f"{directory}/{name_of(base, INDEX_SUFFIX)}")
-        report(f"set aside {kept}: it lies behind a tear")
+        report(f"set aside {saved_path}: it lies after a torn batch")
 
 
-def _note_first_time(segment: Segment) -> None:
-    for found in segment.walk(0, segment.size, prove=False, chunk_bytes=BATCH_HEADER_BYTES):
+def _load_first_time(segment: Segment) -> None:
+    for found in segment.walk(0, segment.size, verify=False, chunk_bytes=BATCH_HEADER_BYTES):
         segment.first_time_ms = found.header.max_timestamp_ms
         break
 
 
 def _settle(log: Log, recovery_offset: int, now_ms: int, report: Report) -> None:
-    """Derive start, end, epochs and producers from the segments; refuse a log that lost what it had."""
+    """Derive start, end, epochs and producers from the segments; reject a log that lost durable data."""
     last = log.segments[-1] if log.segments else None
     log.end_offset = 0 if last is None else last.next_offset
     if log.end_offset < recovery_offset:
         raise TornSegment(
-            f"{log.directory}: records up to offset {recovery_offset} were on disk, "
-            f"only those before {log.end_offset} are found; "
+            f"{log.directory}: records up to offset {recovery_offset} were durable, "
+            f"but the log ends at {log.end_offset}; "
             "restore the missing files or delete the topic"
         )
     first = log.segments[0].base_offset if log.segments else 0
-    log.start_offset = min(max(first, _stored_start(log, report)), log.end_offset)
-    if not log.is_dirty:
-        log.publish(log.end_mark())
+    stored = _stored_start(log, report)
+    if stored > log.end_offset:  # left in its file, it would hide new records that reuse these offsets
+        report(f"records were deleted up to offset {stored}, but the log ends at {log.end_offset}")
+        log.persist_start(log.end_offset)
+    log.start_offset = min(max(first, stored), log.end_offset)
+    # Recovered records may exceed what was committed, so nothing is visible until the owner advances the watermark.
+    log.high_watermark = log.start_offset
+    log.high_watermark_mark = BatchBoundary(log.start_offset, first, 0)
+    log.synced_offset = recovery_offset if log.is_dirty else log.end_offset
     _load_epochs(log, recovery_offset, report)
-    log.rebuild_producers(now_ms, log.end_offset)
+    log.rebuild_producers(now_ms)
     if last is not None:
         log.settle_age(now_ms)
 
@@ -174,30 +187,39 @@ def _stored_start(log: Log, report: Report) -> int:
     try:
         return int(log.read_start() or 0)
     except TornSegment as torn:
-        report(f"{torn}; the log starts at its first segment")
+        report(f"{torn}; starting at the first segment")
         return 0
 
 
 def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
-    """Epochs from their file, checked against the batches; from the batches alone where the file is wanting."""
+    """Load epochs from their file, checked against the batches; rebuild them from the batches if they differ."""
     try:
         known = log.epochs.load()
     except TornSegment as torn:
-        report(f"{torn}; rebuilt from the batches")
+        report(f"{torn}; rebuilding it from the batches")
         known = False
     log.epochs.cut_end(log.end_offset)
     if not known or not _epochs_agree(log, recovery_offset):
         log.epochs.clear()
         for found in log.headers_from(log.start_offset):
-            is_first = log.epochs.latest == NO_EPOCH
-            log.epochs.observe(
-                found.header.leader_epoch, log.start_offset if is_first else found.header.base_offset
-            )
+            _observe_epoch(log, found.header)
     log.epochs.cut_start(log.start_offset)
 
 
+def _observe_epoch(log: Log, header: BatchHeader) -> None:
+    """A batch's checksum does not cover its epoch: if epochs decrease, this batch or the one before is damaged."""
+    epochs = log.epochs
+    if header.leader_epoch < epochs.latest:
+        raise TornSegment(
+            f"{log.directory}: the batch at offset {header.base_offset} has leader epoch {header.leader_epoch}, a "
+            f"batch before it {epochs.latest}: one of them is damaged; restore the file or delete the topic"
+        )
+    offset = log.start_offset if epochs.latest == NO_EPOCH else header.base_offset
+    epochs.observe(header.leader_epoch, offset)
+
+
 def _epochs_agree(log: Log, recovery_offset: int) -> bool:
-    """Compare the file with the batches from just before the recovery point on; add the epochs that only they know."""
+    """Compare the epochs with the batches from the recovery point on; add those that are missing from the file."""
     known = log.epochs
     if log.end_offset > log.start_offset and known.at_offset(log.start_offset) == NO_EPOCH:
         return False

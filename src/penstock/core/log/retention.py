@@ -1,7 +1,7 @@
-"""Which segments have had their time. Never removes anything: it counts, the owner of the log acts.
+"""Selects the segments that retention may delete. The log's owner deletes them.
 
-As in Kafka a segment is as old as its newest record, so one timestamp in the future keeps a segment until that time has
-passed. Records without any timestamp have no age: only size removes them.
+As in Kafka a segment is as old as its newest record, so a timestamp in the future retains the segment until that time
+has passed. Records without a timestamp have no age: only the size limit deletes them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ NO_LIMIT = -1
 
 
 def expired_count(log: Log, *, now_ms: int, retention_ms: int, retention_bytes: int) -> int:
-    """How many of the oldest segments may go: too old, too much, or wholly before the start. Never the last one."""
+    """How many of the oldest segments to delete, by age, size or log start. Never the active one."""
     count = 0
     excess_bytes = log.size() - retention_bytes if retention_bytes > NO_LIMIT else NO_LIMIT
     for segment in log.segments[:-1]:
-        if segment.next_offset > log.visible.offset:
+        if segment.next_offset > log.high_watermark:
             break
         if (
             segment.next_offset > log.start_offset
@@ -32,8 +32,8 @@ def expired_count(log: Log, *, now_ms: int, retention_ms: int, retention_bytes: 
 
 
 def active_is_expired(log: Log, *, now_ms: int, retention_ms: int, retention_bytes: int) -> bool:
-    """Whether the last segment should be rolled so that it can go: all others go already and it is too old itself."""
-    if not log.segments or log.segments[-1].size == 0 or log.end_offset > log.visible.offset:
+    """Whether to roll the active segment so that it can be deleted: it is too old, and so are all others."""
+    if not log.segments or log.segments[-1].size == 0 or log.end_offset > log.high_watermark:
         return False
     others = expired_count(log, now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
     if others < len(log.segments) - 1:

@@ -1,7 +1,8 @@
-"""Log compaction, the slow side: reads closed segments, writes compacted ones beside them. Never touches a live file.
+"""Log compaction, the worker's side: reads closed segments and writes compacted ones beside them. Never touches a live
+file.
 
-Of each key the last record before the plan's end stays. Offsets never change, nothing is reordered, batches that lose
-nothing are copied byte for byte. The key map is bounded: when it is full the rest waits for the next round.
+Retains the last record of each key before the plan's end. Offsets and order never change; batches that lose no record
+are copied byte for byte. The key map is bounded: when it is full, the rest waits for the next round.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from zlib import crc32
 
 from penstock.core.errors import CorruptBatch
 from penstock.core.log import cleaner_state, swap
-from penstock.core.log.compaction import Plan, Result, Source
-from penstock.core.log.filtering import Filter, Outcome, open_spans
+from penstock.core.log.compaction import Plan, Result, SourceSegment
+from penstock.core.log.compaction_filter import BatchOutcome, Filter, open_spans
 from penstock.core.log.index import CHAINED_BYTES
 from penstock.core.log.log import OFFSET_SPAN_MAX
-from penstock.core.log.segment import Found, Segment
+from penstock.core.log.segment import Segment, StoredBatch
 from penstock.core.log.swap import CLEANED_SUFFIX, Swap
 from penstock.core.ports import Files
 from penstock.core.records.batch import decode_header
-from penstock.core.records.records import RecordSpan
+from penstock.core.records.payload import RecordSpan
 
 KEYS_MAX = 250_000
-"""Keys remembered in one round: some 40 MB. More keys take more rounds."""
+"""Keys in the map of one round: about 40 MB. More keys take more rounds."""
 DIGEST_BYTES = 16
 _CONTROL_KEY = Struct(">hh")
 _COMMIT = 1
@@ -33,12 +34,12 @@ Report = Callable[[str], None]
 
 
 def digest_of(key: bytes) -> bytes:
-    """What stands for a key in the map: the key itself if it is short, else a digest that no two keys share."""
+    """The map's entry for a key: the key itself if it is short, else a collision-resistant digest."""
     return key if len(key) < DIGEST_BYTES else blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
 def rewrite(files: Files, plan: Plan, report: Report, keys_max: int = KEYS_MAX) -> Result:
-    """Write and sync the compacted segments of a plan. What an earlier rewrite left behind is overwritten."""
+    """Write and sync the compacted segments of a plan, overwriting the leftovers of an earlier rewrite."""
     swap.discard(files, plan.directory)
     latest, map_end, first_dirty = _last_offsets(files, plan, keys_max, report)
     decide = Filter(latest, map_end, plan, digest_of)
@@ -48,7 +49,7 @@ def rewrite(files: Files, plan: Plan, report: Report, keys_max: int = KEYS_MAX) 
         try:
             written = _rewrite_group(files, plan, group, decide)
         except CorruptBatch as error:
-            report(f"segments {group[0].base_offset} to {group[-1].base_offset} stay as they are: {error}")
+            report(f"segments {group[0].base_offset} to {group[-1].base_offset} left unchanged: {error}")
             written = None
         bytes_before += sum(source.size for source in group)
         if written is None:
@@ -63,20 +64,20 @@ def rewrite(files: Files, plan: Plan, report: Report, keys_max: int = KEYS_MAX) 
         files.sync_dir(plan.directory)
     if decide.keyless_dropped:
         report(
-            f"{plan.directory}: dropped {decide.keyless_dropped} records without a key: compaction cannot keep them"
+            f"{plan.directory}: dropped {decide.keyless_dropped} records without a key, which compaction cannot retain"
         )
     return Result(
         tuple(swaps), first_dirty, decide.dropped, decide.keyless_dropped, bytes_before, bytes_after
     )
 
 
-# -- which record of each key is the last
+# -- the last record of each key
 
 
 def _last_offsets(
     files: Files, plan: Plan, keys_max: int, report: Report
 ) -> tuple[dict[bytes, int], int, int]:
-    """(key to its last offset, the end of what the map covers, where the next round should begin)."""
+    """(key to its last offset, the end of the range that the map covers, the start of the next round)."""
     latest: dict[bytes, int] = {}
     undecided: dict[int, list[tuple[bytes, int]]] = {}
     map_end = plan.end_offset
@@ -91,7 +92,7 @@ def _last_offsets(
             break
         opened = open_spans(found)
         if isinstance(opened, str):
-            report(f"the batch at offset {header.base_offset} stays as it is: {opened}")
+            report(f"batch at offset {header.base_offset} left unchanged: {opened}")
         elif header.is_control:
             _decide_transaction(opened[1], header.producer_id, undecided, latest)
         else:
@@ -112,7 +113,7 @@ def _decide_transaction(
     undecided: dict[int, list[tuple[bytes, int]]],
     latest: dict[bytes, int],
 ) -> None:
-    """Records of a committed transaction count as written; those of an aborted one must not hide older records."""
+    """Records of a committed transaction enter the map; those of an aborted one must not shadow older records."""
     pairs = undecided.pop(producer_id, [])
     for span in spans:
         is_commit = (
@@ -126,9 +127,9 @@ def _decide_transaction(
 # -- reading and writing segments
 
 
-def _groups(plan: Plan, map_end: int) -> Iterator[list[Source]]:
-    """Adjacent segments that together fit into one."""
-    group: list[Source] = []
+def _groups(plan: Plan, map_end: int) -> Iterator[list[SourceSegment]]:
+    """Runs of adjacent segments that fit into one."""
+    group: list[SourceSegment] = []
     for source in plan.sources:
         if source.base_offset >= map_end:
             break
@@ -143,23 +144,25 @@ def _groups(plan: Plan, map_end: int) -> Iterator[list[Source]]:
         yield group
 
 
-def _readable_batches(files: Files, plan: Plan, sources: Sequence[Source], report: Report) -> Iterator[Found]:
-    """The same without segments that are damaged anywhere: a wrong offset would hide later records of a key.
+def _readable_batches(
+    files: Files, plan: Plan, sources: Sequence[SourceSegment], report: Report
+) -> Iterator[StoredBatch]:
+    """The same without damaged segments: a wrong offset would shadow later records of a key.
 
-    What such a segment holds hides nothing, and it stays as it is. Proving it first costs a second read.
+    A damaged segment shadows nothing and is left unchanged. Verifying it first costs a second read.
     """
     for source in sources:
         try:
             for _ in _batches(files, plan, [source]):
                 pass
         except CorruptBatch as error:
-            report(f"the segment {source.base_offset} is damaged and stays as it is: {error}")
+            report(f"segment {source.base_offset} is damaged and left unchanged: {error}")
             continue
         yield from _batches(files, plan, [source])
 
 
-def _batches(files: Files, plan: Plan, sources: Sequence[Source]) -> Iterator[Found]:
-    """Every batch of some segments, proven, and the segments proven to be what they were when they were closed."""
+def _batches(files: Files, plan: Plan, sources: Sequence[SourceSegment]) -> Iterator[StoredBatch]:
+    """Every batch of the segments, verified, including that each segment is unchanged since it was closed."""
     for source in sources:
         segment = Segment(files, plan.directory, source.base_offset, create=False)
         try:
@@ -167,26 +170,26 @@ def _batches(files: Files, plan: Plan, sources: Sequence[Source]) -> Iterator[Fo
             segment.seal(source.next_offset)
             closing_chain = segment.closing_chain()
             chain = 0
-            for found in segment.walk(0, source.size, prove=True):
+            for found in segment.walk(0, source.size, verify=True):
                 chain = crc32(found.raw[:CHAINED_BYTES], chain)
                 yield found
             if chain != closing_chain:
-                raise CorruptBatch(f"{segment.file.path}: its batches are not those that were written")
+                raise CorruptBatch(f"{segment.file.path}: the batches do not match the index checksum")
         finally:
             segment.close()
 
 
-def _rewrite_group(files: Files, plan: Plan, group: list[Source], decide: Filter) -> int | None:
-    """Bytes of the new segment, or None when there is nothing to gain from it."""
+def _rewrite_group(files: Files, plan: Plan, group: list[SourceSegment], decide: Filter) -> int | None:
+    """The size of the new segment, or None if rewriting removes nothing."""
     writer = Segment(files, plan.directory, group[0].base_offset, create=True, suffix=CLEANED_SUFFIX)
     has_changed = len(group) > 1
     is_whole = False
     try:
         for found in _batches(files, plan, group):
             outcome, batch = decide.filter(found)
-            has_changed = has_changed or outcome is not Outcome.UNCHANGED
-            if outcome is not Outcome.DROPPED:
-                header = found.header if outcome is Outcome.UNCHANGED else decode_header(batch)
+            has_changed = has_changed or outcome is not BatchOutcome.UNCHANGED
+            if outcome is not BatchOutcome.DROPPED:
+                header = found.header if outcome is BatchOutcome.UNCHANGED else decode_header(batch)
                 writer.append(batch, header, header.base_offset, plan.index_interval_bytes)
         is_whole = True
         if has_changed:

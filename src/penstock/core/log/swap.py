@@ -1,11 +1,11 @@
-"""Putting compacted segments in the place of old ones: a crash at any point leaves the old or the new. Never reads one.
+"""Replaces segments by their compacted versions; a crash at any point leaves either the old or the new ones.
 
-The order is what makes it safe; each line is durable before the next begins:
-  1. `<base>.log.cleaned` and `<base>.index.cleaned` are whole
-  2. the first is renamed to `<base>-<next>.log.swap`: from here on the new one counts
-  3. the old segments from base to next and all their indexes are gone, except the old `<base>.log`
-  4. the swap file takes the name `<base>.log`, then the index takes its own
-`settle` undoes what stopped before 2 and finishes what came further.
+The order makes it safe; each step is durable before the next begins:
+  1. `<base>.log.cleaned` and `<base>.index.cleaned` are complete
+  2. the first is renamed to `<base>-<next>.log.swap`: the commit point
+  3. the old segments from base to next and all their indexes are removed, except the old `<base>.log`
+  4. the swap file is renamed to `<base>.log`, then the index to `<base>.index`
+After a crash `settle` undoes a swap that stopped before step 2 and finishes any other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CLEANED = re.compile(r"(\d{20})\.(?:log|index)\.cleaned")
 
 
 class Swap(NamedTuple):
-    """One new segment and the offsets that it stands for."""
+    """One new segment and the offset range that it replaces."""
 
     base_offset: int
     next_offset: int
@@ -35,7 +35,7 @@ class Swap(NamedTuple):
 
 
 def commit(files: Files, directory: str, swaps: Sequence[Swap]) -> None:
-    """From here on the new segments count, even after a crash."""
+    """The commit point: from here on the new segments win, even after a crash."""
     for one in swaps:
         cleaned = name_of(one.base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
         files.rename(f"{directory}/{cleaned}", f"{directory}/{one.swap_name}")
@@ -43,13 +43,14 @@ def commit(files: Files, directory: str, swaps: Sequence[Swap]) -> None:
 
 
 def finish(files: Files, directory: str, swaps: Sequence[Swap]) -> None:
-    """Take the old files away and give the new ones their names."""
+    """Remove the old files and rename the new ones."""
     found = files.names(directory)
     bases = [int(match[1]) for match in map(_LOG.fullmatch, found) if match]
     for one in swaps:
         for base in bases:
             if one.base_offset <= base < one.next_offset:
                 files.remove(f"{directory}/{name_of(base, INDEX_SUFFIX)}")
+                # The rename below replaces this one atomically; removed first, a crash could leave no segment at all.
                 if base != one.base_offset:
                     files.remove(f"{directory}/{name_of(base, LOG_SUFFIX)}")
     files.sync_dir(directory)
@@ -59,20 +60,21 @@ def finish(files: Files, directory: str, swaps: Sequence[Swap]) -> None:
 
 
 def discard(files: Files, directory: str) -> None:
-    """Remove what a rewrite left that was not committed."""
+    """Remove the files of a rewrite that was not committed."""
     for name in files.names(directory):
         if _CLEANED.fullmatch(name):
             files.remove(f"{directory}/{name}")
 
 
 def settle(files: Files, directory: str, report: Callable[[str], None]) -> None:
-    """Finish or undo a swap that a crash interrupted. Does nothing, and costs one listing, when there was none."""
+    """Finish or undo a swap that a crash interrupted. Costs one directory listing if there was none."""
     names = files.names(directory)
     swaps = [Swap(int(match[1]), int(match[2])) for match in map(_SWAP.fullmatch, names) if match]
     if swaps:
         finish(files, directory, swaps)
         files.sync_dir(directory)
-        report(f"{directory}: finished a compaction that was interrupted, {len(swaps)} segments replaced")
+        report(f"{directory}: finished an interrupted compaction, {len(swaps)} segments replaced")
+    # An index without its `.log.cleaned` belongs to a swap whose data file was renamed before the crash.
     leftovers = [name for name in files.names(directory) if _CLEANED.fullmatch(name)]
     for name in leftovers:
         base = int(name[:20])
@@ -85,7 +87,7 @@ def settle(files: Files, directory: str, report: Callable[[str], None]) -> None:
 
 
 def _name_index(files: Files, directory: str, base_offset: int) -> None:
-    """The index takes its place, unless an older one still has it: then its own segment never was committed."""
+    """Rename the index into place, unless an older one exists: then its segment was never committed."""
     cleaned = f"{directory}/{name_of(base_offset, INDEX_SUFFIX + CLEANED_SUFFIX)}"
     target = f"{directory}/{name_of(base_offset, INDEX_SUFFIX)}"
     if files.exists(cleaned) and not files.exists(target):

@@ -1,9 +1,9 @@
-"""Transactions as one partition sees them: which are open, how far the log is stable, which were aborted.
+"""Transactions in one partition: the open and aborted ones, and the last stable offset.
 
-Never asks who may open or end one; it is told of batches in the order of the log. The *last stable offset* is the first
-offset of the earliest transaction that is open, or whose marker readers cannot see yet. Aborted transactions are kept
-for readers that must skip them, in memory and in one file of checked entries; the producers' snapshot says how many of
-those entries it relies on and what their checksum is, so a file that is behind or torn is found out.
+Observes batches in log order; whether a producer may write is decided elsewhere. The *last stable offset* is the first
+offset of the earliest transaction that is open or whose marker is not visible yet. Aborted transactions are retained,
+in memory and in one file, for readers that must skip them. The producer snapshot records how many of the file's entries
+it relies on and their checksum, so that an outdated or torn file is detected.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ENTRY = Struct(">qqqq")
 
 
 class Aborted(NamedTuple):
-    """One aborted transaction: its records lie from `first_offset` up to its marker at `last_offset`.
+    """One aborted transaction, from `first_offset` to its marker at `last_offset`.
 
-    `stable_offset` is how far the log was stable once the marker stood: before it no later abort has any record.
+    `stable_offset` is the last stable offset after the marker: no later abort has a record before it.
     """
 
     producer_id: int
@@ -34,7 +34,7 @@ class Aborted(NamedTuple):
     stable_offset: int
 
 
-class Transactions:
+class PartitionTransactions:
     """Open and aborted transactions of one partition."""
 
     __slots__ = ("_checksum", "_columns", "_ended", "_files", "_open", "_path", "_saved_count")
@@ -43,24 +43,24 @@ class Transactions:
         self._files = files
         self._path = f"{directory}/{FILE_NAME}"
         self._open: dict[int, int] = {}
-        """Producer id to first offset; offsets only grow, so the first entry is the earliest."""
+        """Producer id to first offset. Offsets ascend, so the first entry is the earliest."""
         self._ended: deque[tuple[int, int]] = deque()
-        """(offset of the marker, first offset) of transactions whose marker may not be visible yet."""
+        """(marker offset, first offset) of transactions whose marker may be after the high watermark."""
         self._columns = _columns()
         self._saved_count = -1
-        """How many entries the file holds, all of them the same as here; -1: it has to be written anew."""
+        """Entries in the file, identical to those in memory; -1 if the file must be rewritten."""
         self._checksum = 0
-        """Over the entries that the file holds."""
+        """Checksum of the file's entries."""
 
-    # -- what was written
+    # -- appends
 
     def observe_data(self, producer_id: int, offset: int) -> None:
-        """A transactional batch stands at `offset`; the first one opens the transaction."""
+        """Record a transactional batch at `offset`; the first one opens the transaction."""
         if producer_id not in self._open:
             self._open[producer_id] = offset
 
     def observe_marker(self, producer_id: int, offset: int, *, is_commit: bool) -> None:
-        """A marker stands at `offset`. Where nothing is open it ends nothing."""
+        """Record a marker at `offset`. Ignored if the producer has no open transaction."""
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
             return
@@ -72,19 +72,19 @@ class Transactions:
             ):
                 column.append(value)
 
-    # -- what readers must know
+    # -- queries of readers
 
     def is_open(self, producer_id: int) -> bool:
         return producer_id in self._open
 
     def first_offset(self, producer_id: int) -> int | None:
-        """Where the producer's open transaction starts; None when it has none."""
+        """The start of the producer's open transaction, if any."""
         return self._open.get(producer_id)
 
-    def first_unstable(self, visible_offset: int) -> int | None:
-        """Where the earliest transaction starts that readers before `visible_offset` cannot see the end of."""
+    def first_unstable(self, high_watermark: int) -> int | None:
+        """The start of the earliest transaction that is open or ends after the high watermark."""
         ended = self._ended
-        while ended and ended[0][0] < visible_offset:
+        while ended and ended[0][0] < high_watermark:
             ended.popleft()
         first = next(iter(self._open.values()), None)
         if ended:
@@ -93,7 +93,7 @@ class Transactions:
         return first
 
     def aborted_between(self, start: int, end: int) -> list[Aborted]:
-        """The aborted transactions that a reader of the offsets from `start` up to `end` may meet records of."""
+        """The aborted transactions that may have records between `start` and `end`."""
         found: list[Aborted] = []
         for at in range(bisect_left(self._columns[2], start), len(self._columns[2])):
             one = self._at(at)
@@ -113,24 +113,31 @@ class Transactions:
     # -- shrinking
 
     def cut_start(self, offset: int) -> None:
-        """Nobody reads before `offset` any more: forget the transactions that ended there."""
+        """Remove the transactions that ended before the new log start `offset`."""
         count = bisect_left(self._columns[2], offset)
         if count:
             for column in self._columns:
                 del column[:count]
             self._saved_count = -1
 
-    # -- keeping
+    # -- persistence
 
-    def save(self) -> dict[str, Any]:
-        """Bring the file up to date, not synced; returns what a snapshot must hold to go on from here."""
+    def save(self, high_watermark: int) -> dict[str, Any]:
+        """Write the file, without a sync; returns what a snapshot must store to continue from here.
+
+        This includes transactions that ended after the high watermark: a reopened log does not know how much of it was
+        visible.
+        """
         count = self.aborted_count
         if self._saved_count == -1:
             self._rewrite()
         elif self._saved_count < count:
             self._extend()
         self._saved_count = count
-        return {"open": list(self._open.items()), "aborted": count, "checksum": self._checksum}
+        ended = [one for one in self._ended if one[0] >= high_watermark]
+        return {
+            "open": list(self._open.items()), "ended": ended, "aborted": count, "checksum": self._checksum
+        }  # fmt: skip
 
     def _rewrite(self) -> None:
         content = self._encode(0)
@@ -154,17 +161,20 @@ class Transactions:
         return b"".join(_ENTRY.pack(*self._at(at)) for at in range(first, self.aborted_count))
 
     def clear(self) -> None:
-        """Know of nothing, before the batches are read again."""
+        """Clear the state before the batches are replayed."""
         self._open, self._columns, self._saved_count = {}, _columns(), -1
         self._ended.clear()
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Go on from a snapshot. TornSegment when the file does not hold what the snapshot relies on."""
+        """Restore a snapshot. Raises TornSegment if the file lacks entries that the snapshot relies on."""
         self.clear()
         content = (self._files.read_whole(self._path) or b"")[: saved["aborted"] * _ENTRY.size]
         if crc32(content) != saved["checksum"] or len(content) != saved["aborted"] * _ENTRY.size:
-            raise TornSegment(f"{self._path} does not hold the {saved['aborted']} entries that it should")
+            raise TornSegment(
+                f"{self._path} does not contain the {saved['aborted']} entries that the snapshot expects"
+            )
         self._open = dict(saved["open"])
+        self._ended.extend((marker, first) for marker, first in saved.get("ended", ()))
         for entry in _ENTRY.iter_unpack(content):
             for column, value in zip(self._columns, entry, strict=True):
                 column.append(value)

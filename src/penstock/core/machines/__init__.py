@@ -1,1 +1,1 @@
-"""Decide/apply machines: decide reads and never writes, apply writes and never refuses."""
+"""Decide/apply machines: `decide_*` reads and never writes, `apply` writes and never fails."""

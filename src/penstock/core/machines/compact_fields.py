@@ -1,6 +1,6 @@
-"""The fields of Kafka's flexible records: lengths as varints with null as 0, and tagged fields at the end. No I/O.
+"""Field codecs of Kafka's flexible records: varint lengths with 0 for null, and tagged fields at the end. No I/O.
 
-Reading never trusts a length; what does not fit raises TornSegment, because these bytes are our own.
+Reading validates every length and raises TornSegment, because the broker wrote these bytes itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UUID_BYTES = 16
 
 
 def varint(value: int) -> bytes:
-    """An unsigned number, seven bits a byte."""
+    """An unsigned integer, seven bits per byte."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -36,12 +36,12 @@ def compact_blob(value: bytes) -> bytes:
 
 
 def compact_list(elements: Sequence[bytes]) -> bytes:
-    """A list of elements that are encoded already."""
+    """A list of encoded elements."""
     return varint(len(elements) + 1) + b"".join(elements)
 
 
 def tags(fields: Mapping[int, bytes] | None = None) -> bytes:
-    """The tagged fields that are set, by their number."""
+    """The tagged fields that are set, by tag number."""
     out = [varint(len(fields or {}))]
     for number, content in sorted((fields or {}).items()):
         out += (varint(number), varint(len(content)), content)
@@ -49,7 +49,7 @@ def tags(fields: Mapping[int, bytes] | None = None) -> bytes:
 
 
 class CompactReader(FieldReader):
-    """Takes fields from the front of a flexible record."""
+    """Reads the fields of a flexible record in order."""
 
     __slots__ = ()
 
@@ -66,7 +66,7 @@ class CompactReader(FieldReader):
             value |= (byte & 127) << 7 * place
             if byte < 128:
                 return value
-        raise TornSegment("a coordinator's record holds a varint of more than 32 bits")
+        raise TornSegment("coordinator record: varint exceeds 32 bits")
 
     def compact_blob_or_none(self) -> bytes | None:
         length = self.varint()
@@ -75,7 +75,7 @@ class CompactReader(FieldReader):
     def compact_blob(self) -> bytes:
         value = self.compact_blob_or_none()
         if value is None:
-            raise TornSegment("a coordinator's record holds null where something must be")
+            raise TornSegment("coordinator record: unexpected null")
         return value
 
     def compact_text_or_none(self) -> str | None:
@@ -83,24 +83,24 @@ class CompactReader(FieldReader):
         try:
             return None if value is None else value.decode()
         except UnicodeDecodeError:
-            raise TornSegment("a coordinator's record holds bytes that are no text") from None
+            raise TornSegment("coordinator record: string is not UTF-8") from None
 
     def compact_text(self) -> str:
         value = self.compact_text_or_none()
         if value is None:
-            raise TornSegment("a coordinator's record holds null where a text must be")
+            raise TornSegment("coordinator record: null, expected a string")
         return value
 
     def compact_list(self, read: Callable[[], T]) -> list[T]:
-        """Elements are read one by one, so a length that lies runs into the end of the bytes at once."""
+        """Elements are read one by one, so a false length fails at the end of the bytes."""
         return [read() for _ in self._places()]
 
     def _places(self) -> Iterable[int]:
         length = self.varint()
         if length == 0:
-            raise TornSegment("a coordinator's record holds null where a list must be")
+            raise TornSegment("coordinator record: null, expected a list")
         return range(length - 1)
 
     def tags(self) -> dict[int, bytes]:
-        """The tagged fields, also those that nobody here knows."""
+        """The tagged fields, including unknown ones."""
         return {self.varint(): self._take(self.varint()) for _ in range(self.varint())}

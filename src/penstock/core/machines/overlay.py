@@ -1,4 +1,4 @@
-"""A mapping that shows another one with changes and never writes to it, so that a decision can try itself out."""
+"""A copy-on-write view of a mapping, on which a decision applies its events tentatively."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GONE = object()
 
 
 class Overlay(MutableMapping[K, V], Generic[K, V]):
-    """Costs what is changed, not what is there. The mapping below must not change meanwhile."""
+    """Its cost depends on the changes, not on the mapping below, which must not change while the overlay is in use."""
 
     __slots__ = ("_below", "_changed", "_length")
 
@@ -44,7 +44,7 @@ class Overlay(MutableMapping[K, V], Generic[K, V]):
         self._changed[key] = _GONE
 
     def __iter__(self) -> Iterator[K]:
-        """Old keys in their order, then new ones: as a dict that was changed in place."""
+        """Existing keys in their order, then new ones, as in a dict that is updated in place."""
         changed = self._changed
         for key in self._below:
             if changed.get(key) is not _GONE:

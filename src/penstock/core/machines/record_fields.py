@@ -1,6 +1,6 @@
-"""The fields that Kafka's coordinator records are made of: fixed-width numbers, texts and bytes with a length. No I/O.
+"""Field codecs of Kafka's coordinator records: fixed-width integers, length-prefixed strings and bytes. No I/O.
 
-Reading never trusts a length; what does not fit raises TornSegment, because these bytes are our own.
+Reading validates every length and raises TornSegment, because the broker wrote these bytes itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def int64(value: int) -> bytes:
 
 
 def text(value: str | None) -> bytes:
-    """A text after its length in 16 bits; None is length -1."""
+    """A string with a 16-bit length; None has length -1."""
     if value is None:
         return _INT16.pack(-1)
     raw = value.encode()
@@ -35,12 +35,12 @@ def text(value: str | None) -> bytes:
 
 
 def blob(value: bytes) -> bytes:
-    """Bytes after their length in 32 bits."""
+    """Bytes with a 32-bit length."""
     return _INT32.pack(len(value)) + value
 
 
 class FieldReader:
-    """Takes fields from the front of a record's key or value."""
+    """Reads the fields of a record's key or value in order."""
 
     __slots__ = ("_position", "_raw")
 
@@ -52,7 +52,7 @@ class FieldReader:
         try:
             value: int = form.unpack_from(self._raw, self._position)[0]
         except error:
-            raise TornSegment(f"a coordinator's record ends early, at byte {self._position}") from None
+            raise TornSegment(f"coordinator record is truncated at byte {self._position}") from None
         self._position += form.size
         return value
 
@@ -68,9 +68,7 @@ class FieldReader:
     def _take(self, length: int) -> bytes:
         start = self._position
         if length < 0 or start + length > len(self._raw):
-            raise TornSegment(
-                f"a coordinator's record holds a length of {length} at byte {start} that does not fit"
-            )
+            raise TornSegment(f"coordinator record: length {length} at byte {start} exceeds the record")
         self._position = start + length
         return self._raw[start : self._position]
 
@@ -83,12 +81,14 @@ class FieldReader:
         end = self._position = start + length
         if length < 0 or end > len(self._raw):
             raise TornSegment(
-                f"a coordinator's record holds a text of {length} bytes at byte {start}: it does not fit"
+                f"coordinator record: string of {length} bytes at byte {start} exceeds the record"
             )
         try:
             return self._raw[start:end].decode()
         except UnicodeDecodeError:
-            raise TornSegment(f"a coordinator's record holds no text before byte {self._position}") from None
+            raise TornSegment(
+                f"coordinator record: null before byte {self._position}, expected a string"
+            ) from None
 
     def text_or_none(self) -> str | None:
         if self.int16() == -1:
@@ -100,12 +100,12 @@ class FieldReader:
         return self._take(self.int32())
 
     def count(self) -> int:
-        """The length of a list, each of whose elements takes at least a byte."""
+        """The length of a list whose elements take at least one byte each."""
         value = self.int32()
         if not 0 <= value <= len(self._raw) - self._position:
-            raise TornSegment(f"a coordinator's record holds a list of {value} at byte {self._position}")
+            raise TornSegment(f"coordinator record: invalid list length {value} at byte {self._position}")
         return value
 
     def end(self) -> None:
         if self._position != len(self._raw):
-            raise TornSegment(f"a coordinator's record goes on after byte {self._position}")
+            raise TornSegment(f"coordinator record has trailing data after byte {self._position}")

@@ -1,17 +1,18 @@
-"""Validates a produced batch record by record and makes it what its topic wants. Never writes, waits or looks at a log.
+"""Validates a produced batch record by record and converts it to its topic's format. No I/O.
 
-The walk checks the number of records, their offset deltas (0, 1, 2, …), all lengths, headers, times and, on compacted
-topics, keys. `admit_now` is for the loop and leaves everything that could take long to `admit`, which runs in a worker.
+Checks the number of records, their offset deltas (0, 1, 2, …), all lengths, headers, timestamps and, on compacted
+topics, keys. `admit_now` is for the event loop and leaves expensive batches to `admit`, which runs in a worker.
 With `penstock.validation=header` only the header is checked.
 """
 
 from __future__ import annotations
 
+from penstock.core.codecs import CODEC_NAMES
 from penstock.core.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, TooLarge
 from penstock.core.limits import (
     BATCH_HEADER_BYTES,
-    LOOP_PACKED_BYTES_MAX,
-    LOOP_UNFOLDED_BYTES_MAX,
+    LOOP_COMPRESSED_BYTES_MAX,
+    LOOP_DECOMPRESSED_BYTES_MAX,
     RECORD_ERRORS_MAX,
 )
 from penstock.core.records.batch import (
@@ -21,24 +22,24 @@ from penstock.core.records.batch import (
     stamp_append_time,
     stamp_times,
 )
-from penstock.core.records.compression import CODEC_NAMES, decompress, unfolded_bytes_max
+from penstock.core.records.build import recompress
+from penstock.core.records.compression import decompress, decompressed_bytes_max
 from penstock.core.records.loops import load_loops
-from penstock.core.records.records import RECORD_BYTES_MIN
+from penstock.core.records.payload import RECORD_BYTES_MIN
 from penstock.core.records.walk_findings import FINE, OFFSET, TIME, TRAILING, Checked
-from penstock.core.records.whole import recompress
 from penstock.core.topic_config import TimestampType, TopicConfig, Validation
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _check_records = load_loops("walk").check_records
-is_sound = load_loops("walk").is_sound
-"""Whether uncompressed records are valid and need no change; what is wrong is left to `admit`."""
+is_valid = load_loops("walk").is_valid
+"""Whether uncompressed records are valid and need no change; `admit` finds the reason if not."""
 
 Admitted = tuple[memoryview, BatchHeader]
-"""A batch as it goes into the log, and its header."""
+"""A batch as it is appended, and its header."""
 
 
-def is_usual(config: TopicConfig) -> bool:
-    """Whether nearly all batches of a topic pass `is_sound` and are then admitted as they are."""
+def has_fast_path(config: TopicConfig) -> bool:
+    """Whether a topic's settings let batches that pass `is_valid` be admitted unchanged."""
     return (
         config.validation is Validation.FULL
         and config.compression_codec is None
@@ -47,8 +48,8 @@ def is_usual(config: TopicConfig) -> bool:
 
 
 def is_heavy(header: BatchHeader, size: int, config: TopicConfig) -> bool:
-    """Whether admission surely takes too long for the loop: much to unfold, or to compress again."""
-    if size <= LOOP_PACKED_BYTES_MAX:
+    """Whether admission certainly takes too long for the event loop: much to decompress or recompress."""
+    if size <= LOOP_COMPRESSED_BYTES_MAX:
         return False
     if config.compression_codec is not None and config.compression_codec != header.codec:
         return True
@@ -56,28 +57,28 @@ def is_heavy(header: BatchHeader, size: int, config: TopicConfig) -> bool:
 
 
 def admit_now(batch: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int) -> Admitted | None:
-    """Admit the batch at once; None when that must be left to a worker."""
+    """Admit the batch immediately; None if a worker must do it."""
     if header.codec == 0 and config.compression_codec is None:
         return _admit(batch, header, config, now_ms, batch)
     if is_heavy(header, len(batch), config):
         return None
     try:
-        content = _content(batch, header, config, LOOP_UNFOLDED_BYTES_MAX)
+        content = _content(batch, header, config, LOOP_DECOMPRESSED_BYTES_MAX)
     except TooLarge:
         return None
     return _admit(batch, header, config, now_ms, content)
 
 
 def admit(batch: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int) -> Admitted:
-    """Refuse the batch, or return it as the topic wants it. A compressed one takes time: not for the loop."""
-    content = _content(batch, header, config, unfolded_bytes_max(config.message_bytes_max))
+    """Reject the batch, or return it in the topic's format. Compressed batches take time: not for the event loop."""
+    content = _content(batch, header, config, decompressed_bytes_max(config.message_bytes_max))
     return _admit(batch, header, config, now_ms, content)
 
 
 def _content(
     batch: memoryview, header: BatchHeader, config: TopicConfig, bytes_max: int
 ) -> memoryview | bytes:
-    """What holds the records: the batch itself, or what it unfolds to."""
+    """The bytes of the records: the batch itself, or its decompressed payload."""
     if not header.codec or (
         config.validation is Validation.HEADER and config.compression_codec in (None, header.codec)
     ):
@@ -86,7 +87,7 @@ def _content(
         return decompress(header.codec, batch[BATCH_HEADER_BYTES:], bytes_max)
     except CorruptBatch as error:
         name = CODEC_NAMES[header.codec]
-        raise InvalidRecord(f"the records cannot be unfolded with {name}: {error}") from None
+        raise InvalidRecord(f"cannot decompress the records with {name}: {error}") from None
 
 
 def _admit(
@@ -110,14 +111,14 @@ def _admit(
         stamp_append_time(batch, now_ms)
         header = decode_header(batch)
     elif header.max_timestamp_ms != max_ms or header.attributes & LOG_APPEND_TIME:
-        # As Kafka does: the header says what the records say. The time index and retention go by it.
+        # As Kafka does: the header must match the records, because time index and retention use it.
         stamp_times(batch, max_ms)
         header = decode_header(batch)
     return batch, header
 
 
 def timely(now_ms: int, config: TopicConfig) -> tuple[int, int]:
-    """The oldest and the newest time that a record may have now."""
+    """The oldest and newest timestamp that a record may have now."""
     oldest_ms = now_ms - config.timestamp_before_ms_max
     newest_ms = now_ms + config.timestamp_after_ms_max
     return max(oldest_ms, _INT64_MIN), min(newest_ms, _INT64_MAX)
@@ -126,9 +127,9 @@ def timely(now_ms: int, config: TopicConfig) -> tuple[int, int]:
 def _check(
     header: BatchHeader, config: TopicConfig, now_ms: int, content: memoryview | bytes, begin: int
 ) -> int:
-    """Walk the records; returns their highest timestamp."""
+    """Validate the records; returns their highest timestamp."""
     if header.count * RECORD_BYTES_MIN > len(content) - begin:
-        raise InvalidRecord(f"{header.count} records cannot lie in {len(content) - begin} bytes")
+        raise InvalidRecord(f"{header.count} records cannot fit into {len(content) - begin} bytes")
     checked: Checked = _check_records(
         content,
         begin,
@@ -143,11 +144,11 @@ def _check(
         raise InvalidRecord(_structure_error(header, checked))
     if header.attributes & LOG_APPEND_TIME and config.timestamp_type is TimestampType.LOG_APPEND_TIME:
         indexes = tuple(range(min(header.count, RECORD_ERRORS_MAX)))
-        raise InvalidTimestamp("a producer does not set the timestamp type to LogAppendTime", indexes)
+        raise InvalidTimestamp("a producer must not set the timestamp type to LogAppendTime", indexes)
     if checked.untimely:
         raise _untimely(header, config, now_ms, checked)
     if checked.keyless:
-        raise InvalidRecord("a compacted topic takes only records with a key", checked.keyless)
+        raise InvalidRecord("a compacted topic accepts only records with a key", checked.keyless)
     return checked.max_timestamp_ms
 
 

@@ -1,7 +1,7 @@
-"""Record batch v2: the 61-byte header, its checksum and its stamps. Never looks at the records behind the header.
+"""Record batch v2: the 61-byte header, its checksum and the fields that the log stamps. Never reads the records.
 
-Base offset and leader epoch lie outside the checksum, so the log stamps them into the producer's own bytes
-without touching anything else.
+The checksum does not cover base offset and leader epoch, so the log stamps them into the producer's bytes without
+changing anything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
-"""The base timestamp is not a record's: it says when the tombstones of this batch may go. Set by compaction only."""
+"""The base timestamp is the time at which compaction may delete the batch's tombstones. Set only by compaction."""
 
 _new = tuple.__new__
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -38,7 +38,7 @@ CRC_AT = 17
 ATTRIBUTES_AT = 21
 MAX_TIMESTAMP_AT = 35
 PREFIX_BYTES = 12
-"""Base offset and length: what the length field itself does not count."""
+"""Base offset and length, which the length field does not count."""
 
 assert _HEADER.size == BATCH_HEADER_BYTES
 
@@ -46,7 +46,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class BatchHeader(NamedTuple):
-    """The header as it stands in the bytes."""
+    """The header fields, undecoded."""
 
     base_offset: int
     length: int
@@ -60,11 +60,11 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks a header for
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not needed
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """Size of the batch, including its header."""
         return self.length + PREFIX_BYTES
 
     @property
@@ -93,12 +93,12 @@ class BatchHeader(NamedTuple):
 
 
 def encode_header(header: BatchHeader) -> bytes:
-    """The 61 bytes of a header, as they stand."""
+    """The 61 bytes of a header."""
     return _HEADER.pack(*header)
 
 
 def decode_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; CorruptBatch when it cannot be one."""
+    """The header at `position`. Raises CorruptBatch if it is invalid."""
     if len(buffer) - position < BATCH_HEADER_BYTES:
         raise CorruptBatch(f"{len(buffer) - position} bytes are too few for a batch header")
     header: BatchHeader = _new(BatchHeader, _HEADER.unpack_from(buffer, position))
@@ -117,22 +117,22 @@ def checksum(batch: Buffer) -> int:
 
 
 def check(batch: Buffer) -> BatchHeader:
-    """Decode the header of exactly one whole batch and prove its checksum."""
+    """Decode the header of exactly one batch and verify its checksum."""
     header = decode_header(batch)
     if header.length + PREFIX_BYTES != len(batch):
-        raise CorruptBatch(f"batch says {header.length + PREFIX_BYTES} bytes, there are {len(batch)}")
+        raise CorruptBatch(f"the batch's length is {header.length + PREFIX_BYTES} bytes, got {len(batch)}")
     if checksum(batch) != header.crc:
         raise CorruptBatch(f"checksum of the batch at offset {header.base_offset} does not match its bytes")
     return header
 
 
 def check_produced(batch: Buffer) -> BatchHeader:
-    """Check a batch as a producer may send it: one batch, dense offsets, at least one record, no control batch."""
+    """Validate the header of a produced batch: one batch, dense offsets, at least one record, no control batch."""
     header = decode_header(batch)
     if header.length + PREFIX_BYTES < len(batch):
         raise InvalidRecord("a produce request carries exactly one batch per partition")
     if header.length + PREFIX_BYTES > len(batch):
-        raise InvalidRecord(f"batch says {header.length + PREFIX_BYTES} bytes, there are {len(batch)}")
+        raise InvalidRecord(f"the batch's length is {header.length + PREFIX_BYTES} bytes, got {len(batch)}")
     if crc32c(bytes(batch[ATTRIBUTES_AT:])) != header.crc:
         raise CorruptBatch("checksum of the produced batch does not match its bytes")
     if header.base_offset:
@@ -142,20 +142,20 @@ def check_produced(batch: Buffer) -> BatchHeader:
     if header.attributes & (CONTROL | DELETE_HORIZON):
         raise InvalidRecord("clients may not write control batches or delete horizons")
     if header.attributes & CODEC_MASK > CODEC_LAST:
-        raise UnsupportedCompression(f"compression {header.attributes & CODEC_MASK} is not known here")
+        raise UnsupportedCompression(f"unknown compression codec {header.attributes & CODEC_MASK}")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise InvalidRecord("a batch with a producer id needs an epoch and a sequence")
     return header
 
 
 def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write the offset and epoch that the log gives into the batch; the checksum does not cover them."""
+    """Write the assigned offset and epoch into the batch; the checksum does not cover them."""
     _OFFSET.pack_into(batch, 0, base_offset)
     _EPOCH.pack_into(batch, EPOCH_AT, leader_epoch)
 
 
 def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
-    """Make the batch one of LogAppendTime: flag, time, and a new checksum."""
+    """Convert the batch to LogAppendTime: flag, timestamp and a new checksum."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _OFFSET.pack_into(batch, MAX_TIMESTAMP_AT, now_ms)
@@ -163,7 +163,7 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
 
 
 def stamp_times(batch: bytearray | memoryview, max_timestamp_ms: int) -> None:
-    """Make the batch one of CreateTime whose newest record has this time."""
+    """Convert the batch to CreateTime with this maximum timestamp."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
     _OFFSET.pack_into(batch, MAX_TIMESTAMP_AT, max_timestamp_ms)
@@ -171,11 +171,11 @@ def stamp_times(batch: bytearray | memoryview, max_timestamp_ms: int) -> None:
 
 
 def stamp_checksum(batch: bytearray | memoryview) -> None:
-    """Recompute the checksum after a change behind it."""
+    """Recompute the checksum after a change."""
     _CRC.pack_into(batch, CRC_AT, checksum(batch))
 
 
 def size_at(buffer: Buffer, position: int) -> int:
-    """Bytes of the batch that starts at `position`, from its length field alone."""
+    """Size of the batch at `position`, from its length field alone."""
     size: int = _LENGTH.unpack_from(buffer, position + LENGTH_AT)[0] + PREFIX_BYTES
     return size

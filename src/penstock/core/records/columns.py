@@ -1,7 +1,7 @@
-"""Runs of record batches to Arrow: what a fetch brought becomes record batches with Kafka's columns, without a record.
+"""Decodes fetched record batches to Arrow record batches with Kafka's columns, without an object per record.
 
-Checksums are proven, control batches and aborted transactions left out, gaps between offsets allowed. The loops over
-records are handed in: compiled ones where there are any. Never reads from a socket, never chooses the loops.
+Verifies checksums, skips control batches and aborted transactions, and allows gaps between offsets. The caller passes
+the loops over records, compiled or not. No I/O.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import numpy as np
 import pyarrow as pa
 from google_crc32c import value as crc32c
 
+from penstock.core.codecs import NONE
 from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
 from penstock.core.records.batch import ATTRIBUTES_AT, BatchHeader, Buffer, decode_header, size_at
-from penstock.core.records.compression import NONE, decompress
+from penstock.core.records.compression import decompress
 from penstock.core.records.control import read_marker
 
 PAYLOAD_BYTES_MAX = 32 << 20
-"""From this size on the rows go out as one Arrow batch: positions in it are stored in 32 bits."""
+"""The size from which rows form an Arrow batch, whose positions are 32-bit."""
 
 TIME_MS_MAX = (2**63 - 1) // 1000
-"""The latest time that Arrow can hold in microseconds. Later ones, which some writer made up, become this one."""
+"""The latest timestamp that Arrow can represent in microseconds; later ones are clamped to it."""
 
 _LENGTH_END = 12
 
@@ -44,7 +45,7 @@ SCHEMA = pa.schema(
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
 
 
-class Loops(Protocol):
+class ColumnLoops(Protocol):
     """The loops over records: `columns_compiled` or `columns_loops`."""
 
     def walk(self, data: bytes, begin: int, end: int, count: int, spans: Any, row: int) -> None: ...
@@ -54,15 +55,15 @@ class Loops(Protocol):
     def gather(self, data: bytes, starts: Any, lengths: Any) -> Any: ...
 
 
-class Aborted(NamedTuple):
-    """A transaction that came to nothing: its producer, and the first offset it wrote in this partition."""
+class AbortedProducer(NamedTuple):
+    """An aborted transaction: its producer, and its first offset in this partition."""
 
     producer_id: int
     first_offset: int
 
 
-class Wanted(NamedTuple):
-    """Whose records these are, which of them are wanted (the end is not), and whether with their headers."""
+class WantedRows(NamedTuple):
+    """The partition, the offset range (end exclusive), and whether to decode headers."""
 
     topic: str
     partition: int
@@ -72,22 +73,24 @@ class Wanted(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The records of one batch: bytes that hold them from `begin` on, and what its header says of them."""
+    """The records of one batch: their bytes from `begin` on, and the batch header."""
 
     data: bytes
     begin: int
     header: BatchHeader
 
 
-class Unfolded(NamedTuple):
-    """The rows of a run of batches, and the offset at which the next fetch goes on."""
+class DecodedRows(NamedTuple):
+    """The rows of a run of batches, and the offset of the next fetch."""
 
     batches: list[Any]
     next_offset: int
 
 
-def decode_columns(content: Buffer, wanted: Wanted, aborted: Sequence[Aborted], loops: Loops) -> Unfolded:
-    """All wanted records of a run of batches, as one Arrow batch or a few. A last batch cut short is left out."""
+def decode_columns(
+    content: Buffer, wanted: WantedRows, aborted: Sequence[AbortedProducer], loops: ColumnLoops
+) -> DecodedRows:
+    """The wanted records of a run of batches, as one or more Arrow batches. A truncated last batch is skipped."""
     batches: list[Any] = []
     pieces: list[Piece] = []
     size = 0
@@ -105,11 +108,11 @@ def decode_columns(content: Buffer, wanted: Wanted, aborted: Sequence[Aborted], 
             pieces, size = [], 0
     if pieces:
         batches += _assemble(pieces, wanted, loops)
-    return Unfolded(batches, next_offset)
+    return DecodedRows(batches, next_offset)
 
 
-def _visible(content: Buffer, aborted: Sequence[Aborted]) -> Iterator[Piece]:
-    """Every whole batch in order, proven. Those that nobody may see begin at -1: only their offsets count."""
+def _visible(content: Buffer, aborted: Sequence[AbortedProducer]) -> Iterator[Piece]:
+    """All complete batches in order, verified. Invisible ones begin at -1: only their offsets matter."""
     view = memoryview(content)
     later = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     doomed: set[int] = set()
@@ -118,7 +121,7 @@ def _visible(content: Buffer, aborted: Sequence[Aborted]) -> Iterator[Piece]:
         header = decode_header(view, position)
         body = bytes(view[position + ATTRIBUTES_AT : position + header.size])
         if crc32c(body) != header.crc:
-            raise _damaged(header, "its checksum does not match its bytes")
+            raise _damaged(header, "checksum mismatch")
         while later and later[-1].first_offset <= header.last_offset:
             doomed.add(later.pop().producer_id)
         if header.is_control:
@@ -149,12 +152,12 @@ def _damaged(header: BatchHeader, why: object) -> CorruptBatch:
     )
 
 
-def _assemble(pieces: Sequence[Piece], wanted: Wanted, loops: Loops) -> list[Any]:
-    """The wanted rows of these pieces as one Arrow batch, or none if there are none."""
+def _assemble(pieces: Sequence[Piece], wanted: WantedRows, loops: ColumnLoops) -> list[Any]:
+    """The wanted rows of these pieces as one Arrow batch, or none."""
     data = pieces[0].data if len(pieces) == 1 else b"".join(piece.data for piece in pieces)
     count = sum(piece.header.count for piece in pieces)
     if min(piece.header.count for piece in pieces) < 0 or count * 7 > len(data):
-        raise CorruptBatch(f"{count} records cannot lie in {len(data)} bytes")
+        raise CorruptBatch(f"{count} records cannot fit into {len(data)} bytes")
     spans = np.empty((8, count), np.int64)
     kinds = np.empty(count, np.int32)
     row = start = 0
@@ -178,13 +181,13 @@ def _assemble(pieces: Sequence[Piece], wanted: Wanted, loops: Loops) -> list[Any
 
 def _check_offsets(deltas: Any, header: BatchHeader) -> None:
     if not 0 <= deltas[0] <= deltas[-1] <= header.last_offset_delta:
-        raise _damaged(header, "offsets of its records lie outside of it")
+        raise _damaged(header, "offsets of its records are out of range")
     if deltas[-1] - deltas[0] != len(deltas) - 1 and not (deltas[1:] > deltas[:-1]).all():
         raise _damaged(header, "offsets of its records do not ascend")
 
 
-def _cut(spans: Any, kinds: Any, wanted: Wanted) -> tuple[Any, Any]:
-    """Without the rows before and after what is wanted: a fetch brings whole batches."""
+def _cut(spans: Any, kinds: Any, wanted: WantedRows) -> tuple[Any, Any]:
+    """Remove the rows outside the wanted range: a fetch returns complete batches."""
     offsets = spans[0]
     if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
         raise CorruptBatch(f"the batches from offset {offsets[0]} to {offsets[-1]} are not in order")
@@ -194,7 +197,7 @@ def _cut(spans: Any, kinds: Any, wanted: Wanted) -> tuple[Any, Any]:
     return np.ascontiguousarray(spans[:, first:end]), kinds[first:end]
 
 
-def _build(data: bytes, cut: tuple[Any, Any], wanted: Wanted, loops: Loops) -> list[Any]:
+def _build(data: bytes, cut: tuple[Any, Any], wanted: WantedRows, loops: ColumnLoops) -> list[Any]:
     spans, kinds = cut
     count = len(kinds)
     if not count:
@@ -215,8 +218,8 @@ def _build(data: bytes, cut: tuple[Any, Any], wanted: Wanted, loops: Loops) -> l
     return [pa.RecordBatch.from_arrays(columns, schema=SCHEMA_WITH_HEADERS)]
 
 
-def _headers(data: bytes, starts: Any, ends: Any, loops: Loops) -> Any:
-    """Lists of (key, value); null for a record that has none."""
+def _headers(data: bytes, starts: Any, ends: Any, loops: ColumnLoops) -> Any:
+    """Lists of (key, value); null for a record without headers."""
     counts, parts = loops.walk_headers(data, starts, ends)
     names = loops.gather(data, parts[0], parts[1])
     try:

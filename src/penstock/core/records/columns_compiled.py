@@ -1,6 +1,6 @@
-"""The loops of `columns` for a C compiler, in Cython's pure Python mode. Never knows about batches or topics.
+"""The loops of `columns`, compiled by Cython in pure Python mode.
 
-`columns_loops` has the same functions and must agree in everything; it runs where this was not compiled.
+`columns_loops` has the same functions and must give the same results; it is used if this module was not built.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _varint(
     bytes_max: cython.int,
     out: cython.pointer[cython.ulonglong],
 ) -> cython.bint:
-    """Read one number, sign still in its lowest bit, and go on behind it; false when it cannot be one."""
+    """Read one varint, not zigzag-decoded, and advance; false if it is invalid."""
     raw: cython.ulonglong = 0
     byte: cython.uchar
     number: cython.int
@@ -64,7 +64,7 @@ def _walk_one(
     spans: cython.longlong[:, ::1],
     row: cython.longlong,
 ) -> cython.longlong:
-    """One record; returns where the next begins, or -1."""
+    """One record; returns the next position, or -1."""
     position: cython.longlong = begin
     raw: cython.ulonglong = 0
     record_end: cython.longlong
@@ -112,7 +112,7 @@ def walk(
     spans: cython.longlong[:, ::1],
     row: cython.longlong,
 ) -> None:
-    """Where the parts of `count` records in data[begin:end] lie, into the columns of `spans` from `row` on.
+    """Write the positions of the parts of `count` records in data[begin:end] to `spans`, from column `row` on.
 
     The rows of `spans`: offset delta, timestamp delta, start and length of the key, of the value (a length of -1
     is null), start and end of the headers. Raises CorruptBatch.
@@ -121,12 +121,12 @@ def walk(
     position: cython.longlong = begin
     number: cython.longlong
     if end > len(data) or begin < 0 or row < 0 or row + count > spans.shape[1] or spans.shape[0] != 8:
-        raise AssertionError("the room for the parts is smaller than the records")
+        raise AssertionError("`spans` is too small for the records")
     for number in range(count):
         begin = position
         position = _walk_one(content, begin, end, spans, row + number)
         if position < 0:
-            raise CorruptBatch(f"record {number} at {begin} has a length or an offset that cannot be")
+            raise CorruptBatch(f"record {number} at {begin} has an invalid length or offset")
     if position != end:
         raise CorruptBatch(f"{end - position} bytes follow the last of {count} records")
 
@@ -134,7 +134,7 @@ def walk(
 @cython.boundscheck(False)
 @cython.wraparound(False)
 def walk_headers(data: bytes, starts: cython.longlong[::1], ends: cython.longlong[::1]):
-    """How many headers each record has, and where their parts lie: start and length of the name, of the value."""
+    """The number of headers of each record, and start and length of each name and value."""
     content: cython.p_const_uchar = cython.cast(cython.p_const_uchar, cython.cast(cython.p_const_char, data))
     rows: cython.longlong = starts.shape[0]
     made = np.empty(rows, np.int64)
@@ -149,7 +149,7 @@ def walk_headers(data: bytes, starts: cython.longlong[::1], ends: cython.longlon
             raise CorruptBatch("the bytes end inside a header")
         counts[row] = _signed(raw)
         if counts[row] < 0 or counts[row] * 2 > ends[row] - position:
-            raise CorruptBatch("a record says it has more headers than its bytes can hold")
+            raise CorruptBatch("a record claims more headers than its bytes can contain")
         total += counts[row]
     found = np.empty((4, total), np.int64)
     parts: cython.longlong[:, ::1] = found
@@ -162,7 +162,7 @@ def walk_headers(data: bytes, starts: cython.longlong[::1], ends: cython.longlon
         while slot < end_slot:
             position = _header(content, position, ends[row], parts, slot)
             if position < 0:
-                raise CorruptBatch("a header has a length that cannot be")
+                raise CorruptBatch("a header has an invalid length")
             slot += 1
         if position != ends[row]:
             raise CorruptBatch("the headers of a record do not end where its length says")
@@ -181,7 +181,7 @@ def _header(
     parts: cython.longlong[:, ::1],
     slot: cython.longlong,
 ) -> cython.longlong:
-    """One header; returns where the next begins, or -1."""
+    """One header; returns the next position, or -1."""
     raw: cython.ulonglong = 0
     name: cython.int
     length: cython.longlong
@@ -202,7 +202,7 @@ def _header(
 @cython.boundscheck(False)
 @cython.wraparound(False)
 def gather(data: bytes, starts: cython.longlong[::1], lengths: cython.longlong[::1]):
-    """A binary array of these pieces of the data; a length of -1 is null."""
+    """A binary array of these slices of the data; a length of -1 is null."""
     content: cython.p_const_uchar = cython.cast(cython.p_const_uchar, cython.cast(cython.p_const_char, data))
     count: cython.longlong = starts.shape[0]
     size: cython.longlong = len(data)
@@ -213,7 +213,7 @@ def gather(data: bytes, starts: cython.longlong[::1], lengths: cython.longlong[:
         if lengths[row] < 0:
             nulls += 1
         elif starts[row] < 0 or starts[row] + lengths[row] > size:
-            raise AssertionError("a piece lies outside of the data")
+            raise AssertionError("a slice is outside the data")
         else:
             total += lengths[row]
     bounds = np.zeros(count + 1, np.int32)

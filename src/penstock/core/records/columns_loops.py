@@ -1,6 +1,6 @@
-"""The loops of `columns` without a compiler: Python finds the records, numpy and Arrow do the rest at once for all.
+"""The loops of `columns` without a compiler: Python finds the records, numpy and Arrow process them in bulk.
 
-Never knows about batches or topics. `columns_compiled` has the same functions and must agree in everything.
+`columns_compiled` has the same functions and must give the same results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LAST_BYTE_MAX = {INT32_BYTES_MAX: 0x0F, INT64_BYTES_MAX: 0x01}
 
 
 def walk(data: bytes, begin: int, end: int, count: int, spans: Any, row: int) -> None:
-    """Where the parts of `count` records in data[begin:end] lie, into the columns of `spans` from `row` on.
+    """Write the positions of the parts of `count` records in data[begin:end] to `spans`, from column `row` on.
 
     The rows of `spans`: offset delta, timestamp delta, start and length of the key, of the value (a length of -1
     is null), start and end of the headers. Raises CorruptBatch.
@@ -40,7 +40,7 @@ def walk(data: bytes, begin: int, end: int, count: int, spans: Any, row: int) ->
     headers_at = value_at + np.maximum(value_lengths, 0)
     wrong = (headers_at >= ends) | (offsets & np.uint64(1) > 0) | (key_lengths < -1) | (value_lengths < -1)
     if wrong.any():
-        raise CorruptBatch(f"the record at {starts[wrong.argmax()]} has a length or an offset that cannot be")
+        raise CorruptBatch(f"the record at {starts[wrong.argmax()]} has an invalid length or offset")
     columns = (
         _signed(offsets),
         _signed(times),
@@ -56,14 +56,14 @@ def walk(data: bytes, begin: int, end: int, count: int, spans: Any, row: int) ->
 
 
 def walk_headers(data: bytes, starts: Any, ends: Any) -> tuple[Any, Any]:
-    """How many headers each record has, and where their parts lie: start and length of the name, of the value."""
+    """The number of headers of each record, and start and length of each name and value."""
     octets = np.frombuffer(data, np.uint8)
     bounds = np.append(ends, 0)
     try:
         counts, at = _varints(octets, starts)
         counts = _signed(counts)
         if ((counts < 0) | (counts * 2 > ends - at)).any():
-            raise CorruptBatch("a record says it has more headers than its bytes can hold")
+            raise CorruptBatch("a record claims more headers than its bytes can contain")
         total = int(counts.sum())
         parts = np.empty((4, total), np.int64)
         firsts = np.cumsum(counts) - counts
@@ -76,7 +76,7 @@ def walk_headers(data: bytes, starts: Any, ends: Any) -> tuple[Any, Any]:
                 parts[name, slots], parts[name + 1, slots] = at[rest], _signed(lengths)
                 at[rest] += np.maximum(parts[name + 1, slots], 0)
                 if (at[rest] > bounds[rest]).any() or (parts[name + 1, slots] < (name // 2) * -1).any():
-                    raise CorruptBatch("a header has a length that cannot be")
+                    raise CorruptBatch("a header has an invalid length")
             done += 1
             rest = rest[counts[rest] > done]
     except IndexError:
@@ -87,9 +87,9 @@ def walk_headers(data: bytes, starts: Any, ends: Any) -> tuple[Any, Any]:
 
 
 def gather(data: bytes, starts: Any, lengths: Any) -> Any:
-    """A binary array of these pieces of the data; a length of -1 is null.
+    """A binary array of these slices of the data; a length of -1 is null.
 
-    Pieces come in order, so with the gaps between them they are one array already: every second slot is taken.
+    The slices are ordered, so with the gaps between them they form one array: every second element is taken.
     """
     kept = np.maximum(lengths, 0)
     slots = np.zeros(2 * len(starts) + 1, np.int32)
@@ -129,7 +129,7 @@ def _find_records(data: bytes, begin: int, end: int, count: int) -> tuple[Any, A
 
 
 def _varints(octets: Any, at: Any, bytes_max: int = INT32_BYTES_MAX) -> tuple[Any, Any]:
-    """The numbers at these places, sign still in the lowest bit, and the places after them."""
+    """The varints at these positions, not zigzag-decoded, and the next positions."""
     byte = octets[at]
     raw = (byte & 0x7F).astype(np.uint64)
     after = at + 1

@@ -1,6 +1,6 @@
-"""Kafka's codecs for the records of a batch: bytes in, bytes out. Never unfolds more than it was allowed to.
+"""Kafka's compression codecs: bytes in, bytes out. Never decompresses more than the caller allows.
 
-The cap holds while unfolding, not after it: a small batch that claims or reaches gigabytes costs the cap.
+The cap is enforced during decompression: a small batch that claims or reaches gigabytes costs at most the cap.
 """
 
 from __future__ import annotations
@@ -11,19 +11,15 @@ from collections.abc import Callable, Iterator
 
 import cramjam
 
+from penstock.core.codecs import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.limits import (
     DECOMPRESSED_BYTES_MAX,
+    DECOMPRESSED_BYTES_MIN,
+    DECOMPRESSED_FACTOR_MAX,
     GZIP_MEMBERS_MAX,
-    STORED_UNFOLDED_FACTOR_MAX,
-    UNFOLDED_BYTES_MIN,
-    UNFOLDED_FACTOR_MAX,
+    STORED_DECOMPRESSED_FACTOR_MAX,
 )
-
-NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-
-CODEC_NAMES: dict[int, str] = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-"""What the three lowest attribute bits of a batch mean; the other values mean nothing."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -34,7 +30,7 @@ _ZSTD_LEVEL = 3
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_HEADERS = (_XERIAL_HEADER, _XERIAL_MAGIC + struct.pack("<ii", 1, 1))
-"""Some clients write the versions in the wrong byte order, and everybody reads that."""
+"""Some clients write the versions in the wrong byte order, and all readers accept that."""
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _INT32 = struct.Struct(">i")
 
@@ -45,35 +41,40 @@ _BUFFER_GROWTH = 4
 
 
 def compress(codec: int, data: Buffer) -> bytes:
-    """The bytes that a Kafka client of any make can unfold again."""
+    """Compress in a format that all Kafka clients can read."""
     check_codec(codec)
     return _COMPRESS[codec](data)
 
 
 def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
-    """Unfold within `bytes_max`, else TooLarge. Bad input is CorruptBatch."""
+    """Decompress up to `bytes_max`, else raise TooLarge. Raises CorruptBatch for invalid input."""
     check_codec(codec)
     return _DECOMPRESS[codec](data, min(bytes_max, DECOMPRESSED_BYTES_MAX))
 
 
-def unfolded_bytes_max(packed_bytes_max: int) -> int:
-    """What a batch may unfold to where none may be larger than `packed_bytes_max`.
+def decompressed_bytes_max(compressed_bytes_max: int) -> int:
+    """The maximum decompressed size where no batch may be larger than `compressed_bytes_max`.
 
-    It does not go by the size of the batch at hand: a sender can blow that up with a frame that is skipped.
+    It does not depend on the size of the batch itself, which a sender can inflate with skippable frames.
     """
-    return min(DECOMPRESSED_BYTES_MAX, max(UNFOLDED_BYTES_MIN, UNFOLDED_FACTOR_MAX * packed_bytes_max))
+    return min(
+        DECOMPRESSED_BYTES_MAX, max(DECOMPRESSED_BYTES_MIN, DECOMPRESSED_FACTOR_MAX * compressed_bytes_max)
+    )
 
 
-def stored_unfolded_bytes_max(packed_bytes_max: int) -> int:
-    """The same for a batch that is in the log already."""
-    return min(DECOMPRESSED_BYTES_MAX, max(UNFOLDED_BYTES_MIN, STORED_UNFOLDED_FACTOR_MAX * packed_bytes_max))
+def stored_decompressed_bytes_max(compressed_bytes_max: int) -> int:
+    """The same for a batch in the log."""
+    return min(
+        DECOMPRESSED_BYTES_MAX,
+        max(DECOMPRESSED_BYTES_MIN, STORED_DECOMPRESSED_FACTOR_MAX * compressed_bytes_max),
+    )
 
 
 def check_codec(codec: int) -> int:
     """Returns the codec, or raises UnsupportedCompression when no codec has that number."""
     if codec not in CODEC_NAMES:
         known = ", ".join(f"{number} {name}" for number, name in CODEC_NAMES.items())
-        raise UnsupportedCompression(f"no codec has the number {codec}; known are {known}")
+        raise UnsupportedCompression(f"unknown compression codec {codec}; supported are {known}")
     return codec
 
 
@@ -87,7 +88,7 @@ def _corrupt(codec: int, reason: object) -> CorruptBatch:
 
 def _copy(data: Buffer, cap: int) -> bytes:
     if len(data) > cap:
-        raise TooLarge(f"{len(data)} bytes of records are over the {cap} bytes allowed")
+        raise TooLarge(f"{len(data)} bytes of records exceed the limit of {cap}")
     return bytes(data)
 
 
@@ -111,7 +112,7 @@ def _gunzip(data: Buffer, cap: int) -> bytes:
         if len(member) > room:
             raise _too_large(GZIP, data, cap)
         if not inflate.eof:
-            raise _corrupt(GZIP, "the last member is cut short")
+            raise _corrupt(GZIP, "the last member is truncated")
         members.append(member)
         room -= len(member)
         rest = inflate.unused_data
@@ -147,7 +148,7 @@ def _unsnappy(data: Buffer, cap: int) -> bytes:
 
 def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     if not len(view):
-        raise _corrupt(SNAPPY, "there is nothing")
+        raise _corrupt(SNAPPY, "no data")
     return _xerial_blocks(view) if view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC else iter((view,))
 
 
@@ -157,28 +158,28 @@ def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
     while position < end:
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             if view[position : position + len(_XERIAL_HEADER)] not in _XERIAL_HEADERS:
-                raise _corrupt(SNAPPY, "the header is cut short or of an unknown version")
+                raise _corrupt(SNAPPY, "the header is truncated or of an unknown version")
             position += len(_XERIAL_HEADER)
             continue
         if end - position < _INT32.size:
-            raise _corrupt(SNAPPY, "a block length is cut short")
+            raise _corrupt(SNAPPY, "a block length is truncated")
         length: int = _INT32.unpack_from(view, position)[0]
         position += _INT32.size
         if not 0 < length <= end - position:
-            raise _corrupt(SNAPPY, f"a block says it has {length} bytes, {end - position} are left")
+            raise _corrupt(SNAPPY, f"a block of {length} bytes exceeds the {end - position} bytes left")
         yield view[position : position + length]
         position += length
 
 
 def _lz4(data: Buffer) -> bytes:
-    # Blocks must be independent: Kafka's Java client reads no linked ones.
+    # Blocks must be independent: Kafka's Java client cannot read linked ones.
     frame = cramjam.lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
     frame.compress(bytes(data))
     return bytes(frame.finish())
 
 
 def _unlz4(data: Buffer, cap: int) -> bytes:
-    return _unfold_frames(LZ4, cramjam.lz4.decompress_into, data, cap)
+    return _decompress_frames(LZ4, cramjam.lz4.decompress_into, data, cap)
 
 
 def _zstd(data: Buffer) -> bytes:
@@ -186,11 +187,11 @@ def _zstd(data: Buffer) -> bytes:
 
 
 def _unzstd(data: Buffer, cap: int) -> bytes:
-    return _unfold_frames(ZSTD, cramjam.zstd.decompress_into, data, cap)
+    return _decompress_frames(ZSTD, cramjam.zstd.decompress_into, data, cap)
 
 
-def _unfold_frames(codec: int, into: Callable[[Buffer, bytearray], int], data: Buffer, cap: int) -> bytes:
-    """Unfold into a fixed buffer, then into a larger one while it is too small: frames hide their size."""
+def _decompress_frames(codec: int, into: Callable[[Buffer, bytearray], int], data: Buffer, cap: int) -> bytes:
+    """Decompress into a buffer and retry with a larger one while it is too small: frames may not declare their size."""
     size = min(cap, max(_BUFFER_BYTES_MIN, len(data) * _BUFFER_GUESS_RATIO))
     while True:
         buffer = bytearray(size)

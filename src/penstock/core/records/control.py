@@ -1,4 +1,4 @@
-"""Control batches: the markers that end a transaction in one partition. Never says which transaction is open.
+"""Control batches: the markers that end a transaction in one partition.
 
 As in Kafka a marker is a batch of one record under the producer's id and epoch. Its key is a version and a type, its
 value a version and the epoch of the coordinator that wrote it.
@@ -23,8 +23,8 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
-from penstock.core.records.records import encode_records
-from penstock.core.records.whole import open_batch
+from penstock.core.records.build import open_batch
+from penstock.core.records.payload import encode_records
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
@@ -34,14 +34,14 @@ _NO_SEQUENCE = -1
 
 
 class Marker(NamedTuple):
-    """How a transaction ended, and which coordinator says so."""
+    """How a transaction ended, and the epoch of its coordinator."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 def build_marker(producer_id: int, producer_epoch: int, marker: Marker, now_ms: int) -> bytearray:
-    """The batch that ends the open transaction of a producer."""
+    """The batch that ends a producer's open transaction."""
     key = _KEY.pack(_VERSION, _COMMIT if marker.is_commit else _ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     payload = encode_records([NewRecord(key, value, timestamp_ms=now_ms)], now_ms)
@@ -66,9 +66,9 @@ def build_marker(producer_id: int, producer_epoch: int, marker: Marker, now_ms: 
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """The marker in a whole control batch; None for control batches of another kind, and for one emptied by compaction.
+    """The marker of a control batch; None for other control types and for one emptied by compaction.
 
-    Raises CorruptBatch when it is no control batch that anybody writes.
+    Raises CorruptBatch if the batch is not a valid control batch.
     """
     if header.count == 0:
         return None
@@ -78,6 +78,6 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
         if kind not in (_ABORT, _COMMIT):
             return None
     except StructError:
-        raise CorruptBatch(f"the control batch at offset {header.base_offset} holds no marker") from None
+        raise CorruptBatch(f"the control batch at offset {header.base_offset} has no valid marker") from None
     value = record.value or b""
     return Marker(kind == _COMMIT, _VALUE.unpack_from(value)[1] if len(value) >= _VALUE.size else NO_EPOCH)

@@ -1,4 +1,4 @@
-"""Finding one record inside one batch by its time. Never unfolds more than its caller allows."""
+"""Looks up one record in one batch by timestamp. Never decompresses more than the caller allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Nearest(NamedTuple):
-    """A record, or the first one of its batch; `is_exact` is False if more may be found by unfolding more."""
+    """A record, or the first of its batch; `is_exact` is False if decompressing more could give a better result."""
 
     offset: int
     timestamp_ms: int
@@ -24,17 +24,17 @@ class Nearest(NamedTuple):
 
 
 def first_at_or_after(
-    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, unfolded_bytes_max: int
+    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, decompressed_bytes_max: int
 ) -> Nearest:
     """The first record at or after `time_ms` and not before `start_offset`.
 
-    A batch that cannot be opened, or not within the budget, is found as a whole: a reader then starts somewhat early
-    and misses nothing.
+    A batch that cannot be decompressed, or not within the budget, is returned as a whole: a reader then starts
+    slightly early and misses nothing.
     """
     is_exact = True
     if not header.has_append_time and not header.is_control:
         try:
-            spot = _spot(batch, header, time_ms, start_offset, unfolded_bytes_max)
+            spot = _spot(batch, header, time_ms, start_offset, decompressed_bytes_max)
         except BrokerError as error:
             is_exact = not isinstance(error, TooLarge)
         else:
@@ -45,11 +45,11 @@ def first_at_or_after(
 
 
 def _spot(
-    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, unfolded_bytes_max: int
+    batch: Buffer, header: BatchHeader, time_ms: int, start_offset: int, decompressed_bytes_max: int
 ) -> Spot:
     content, begin = memoryview(batch)[: header.size], BATCH_HEADER_BYTES
     if header.codec:
-        content, begin = memoryview(decompress(header.codec, content[begin:], unfolded_bytes_max)), 0
+        content, begin = memoryview(decompress(header.codec, content[begin:], decompressed_bytes_max)), 0
     time_delta = min(max(time_ms - header.base_timestamp_ms, _INT64_MIN), _INT64_MAX)
     spot: Spot = _seek(content, begin, header.count, max(start_offset - header.base_offset, 0), time_delta)
     return spot

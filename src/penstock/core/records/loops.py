@@ -1,4 +1,4 @@
-"""Loads the loops over records: the compiled module where one was built, else its plain sibling. Reads no settings."""
+"""Loads the loops over records: the compiled module if it was built, else its pure-Python sibling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @cache
 def load_loops(name: str) -> Any:
-    """`core.records.<name>_compiled` if it was compiled, else `<name>_loops`."""
+    """`core.records.<name>_compiled` if it was built, else `<name>_loops`."""
     return compiled_loops(name) or plain_loops(name)
 
 
@@ -20,7 +20,7 @@ def plain_loops(name: str) -> Any:
 
 
 def compiled_loops(name: str) -> Any | None:
-    """The compiled module if there is one. Its source lies beside it and cannot run uncompiled."""
+    """The compiled module if it was built. Its source lies beside it and cannot run uncompiled."""
     module = f"penstock.core.records.{name}_compiled"
     found = find_spec(module)
     if found is None or not str(found.origin).endswith(tuple(EXTENSION_SUFFIXES)):

@@ -1,7 +1,7 @@
-"""Kafka's hash of keys, and the partition it means. Never looks at a topic: the number of partitions is given.
+"""Kafka's hash of keys and the partition it selects, given the number of partitions.
 
-Every client of Kafka that partitions by key agrees on this one, so that equal keys meet in the same partition
-whoever wrote them.
+All Kafka clients that partition by key use this hash, so that equal keys go to the same partition whichever client
+wrote them. The loops over many keys (`batch_builder_loops`, `batch_builder_compiled`) share its constants.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORD = Struct("<I")
 
 
 def murmur2(data: bytes) -> int:
-    """The hash as an unsigned number of 32 bits."""
+    """The hash as an unsigned 32-bit integer."""
     size = len(data)
     hashed = SEED ^ size
     whole = size - size % _WORD_BYTES
@@ -32,5 +32,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition, out of so many, in which Kafka's default partitioner puts a key."""
+    """The partition that Kafka's default partitioner selects for a key."""
     return (murmur2(key) & _POSITIVE) % partitions

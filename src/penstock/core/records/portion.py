@@ -1,7 +1,7 @@
-"""Some records out of one stored batch: from an offset on, up to a number and a size. Never decodes more than that.
+"""Decodes a bounded portion of one stored batch: from an offset on, up to a number of records and bytes.
 
-A batch was valid when it was produced, or it is older than validation, or its bytes have rotted: whatever contradicts
-itself ends the portion and is returned as its failure, never raised.
+A stored batch may predate validation or be damaged: an invalid record ends the portion and is returned as its failure,
+never raised.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.model import Record
 from penstock.core.records.batch import BatchHeader, Buffer
+from penstock.core.records.build import payload_of
 from penstock.core.records.loops import load_loops
-from penstock.core.records.records import decode_each
+from penstock.core.records.payload import decode_each
 from penstock.core.records.walk_findings import FINE, Checked, Spot
-from penstock.core.records.whole import payload_of
 
 _ANY_TIME = -(2**63)
 _seek = load_loops("walk").seek
@@ -22,7 +22,7 @@ _check_records = load_loops("walk").check_records
 
 
 class Portion(NamedTuple):
-    """Records, the bytes in them, and the offset at which reading goes on."""
+    """Records, their size, and the next offset."""
 
     records: list[Record]
     content_bytes: int
@@ -40,7 +40,7 @@ def take_records(
     bytes_max: int,
     takes_one: bool,
 ) -> Portion:
-    """Records at or behind `offset_min` from unfolded bytes; with `takes_one` the first one however large it is."""
+    """Records from `offset_min` on from decompressed bytes; with `takes_one` the first one regardless of its size."""
     records: list[Record] = []
     size = 0
     next_offset = offset_min
@@ -58,7 +58,7 @@ def take_records(
         ):
             if not next_offset <= record.offset <= header.last_offset:
                 raise CorruptBatch(f"its offset {record.offset} is not in order")
-            record_bytes = size_of(record)
+            record_bytes = payload_bytes(record)
             if len(records) >= records_max or (
                 size + record_bytes > bytes_max and (records or not takes_one)
             ):
@@ -73,7 +73,7 @@ def take_records(
 
 
 def take_all(batch: Buffer, header: BatchHeader) -> Portion:
-    """Every record of a stored batch up to what is wrong with it, if anything is. Compaction may have left none."""
+    """All records of a stored batch, up to the first invalid one. Compaction may have left none."""
     if not header.count:
         return Portion([], 0, header.next_offset)
     try:
@@ -92,7 +92,7 @@ def take_all(batch: Buffer, header: BatchHeader) -> Portion:
 
 
 def find_fault(batch: Buffer, header: BatchHeader) -> CorruptBatch | None:
-    """Why readers cannot take every record of a stored batch. Sound batches of dense offsets are walked only."""
+    """Why readers cannot decode every record of a stored batch, if so. Valid batches are walked, not decoded."""
     if not header.count:
         return None
     try:
@@ -104,8 +104,8 @@ def find_fault(batch: Buffer, header: BatchHeader) -> CorruptBatch | None:
     return None if checked.status == FINE else take_all(batch, header).failure
 
 
-def size_of(record: Record) -> int:
-    """Bytes of what a client put into a record."""
+def payload_bytes(record: Record) -> int:
+    """The size of a record's key, value and headers."""
     size = len(record.key or b"") + len(record.value or b"")
     for name, content in record.headers:
         size += len(name) + len(content or b"")

@@ -1,4 +1,4 @@
-"""Zigzag varints as records use them. Never reads past the width asked for or past the end of the bytes."""
+"""Zigzag varints, as in records. Never reads past the given width or the end of the bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INT64_BYTES_MAX = 10
 
 
 def encode(value: int) -> bytes:
-    """The shortest varint of a signed number of up to 64 bits."""
+    """The shortest varint of a signed 64-bit integer."""
     assert -(2**63) <= value < 2**63, value
     rest = (value << 1) ^ (value >> 63)
     if rest < 0x80:
@@ -25,7 +25,7 @@ def encode(value: int) -> bytes:
 
 
 def decode(data: bytes, position: int, bytes_max: int = INT32_BYTES_MAX) -> tuple[int, int]:
-    """The signed number at `position` and the position after it."""
+    """The signed integer at `position` and the next position."""
     start = position
     try:
         raw = data[position]
@@ -33,14 +33,14 @@ def decode(data: bytes, position: int, bytes_max: int = INT32_BYTES_MAX) -> tupl
         if raw > 0x7F:
             raw, position = decode_rest(data, position, raw, bytes_max)
     except IndexError:
-        raise CorruptBatch(f"the varint at {start} is cut short") from None
+        raise CorruptBatch(f"the varint at {start} is truncated") from None
     return (raw >> 1) ^ -(raw & 1), position
 
 
 def decode_rest(data: bytes, position: int, raw: int, bytes_max: int = INT32_BYTES_MAX) -> tuple[int, int]:
-    """Go on where a first byte, `raw`, said that more follow. The sign is still the lowest bit of the result.
+    """Continue after a first byte, `raw`, with the continuation bit set. The result is not zigzag-decoded.
 
-    Bytes that end too early are an IndexError here: who walks many varints translates it once for all.
+    Raises IndexError if the bytes end early; callers that walk many varints translate it once.
     """
     byte = data[position]
     if byte < 0x80:

@@ -1,7 +1,7 @@
-"""The loops of `validation` and `lookup` for a C compiler, in Cython's pure Python mode. Never raises for bad bytes.
+"""The loops of `admission` and `lookup`, compiled by Cython in pure Python mode. Never raises for invalid bytes.
 
-`walk_loops` has the same functions and must agree in everything; it runs where this was not compiled. Bytes are read
-in place and without the interpreter's lock: a walk in a worker thread does not hold up the loop.
+`walk_loops` has the same functions and must give the same results; it is used if this module was not built. Bytes are
+read in place and without the GIL: a walk in a worker thread does not block the event loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _NO_TIMESTAMP = cython.declare(cython.longlong, -1)
 
 _BASE_MS_MAX = cython.declare(cython.longlong, 0x1FFFFFFFFFFFFFFF)
-"""Sums of times below it do not overflow."""
+"""Sums of smaller timestamps do not overflow."""
 
 Progress = cython.struct(
     position=cython.longlong,
@@ -56,7 +56,7 @@ def _varint(
     bytes_max: cython.int,
     out: cython.pointer[cython.longlong],
 ) -> cython.bint:
-    """Read one signed number and go on behind it; false when there is none. Most take one byte or two."""
+    """Read one signed varint and advance; false if it is invalid. Most take one or two bytes."""
     raw: cython.ulonglong = 0
     byte: cython.uchar
     number: cython.int
@@ -98,7 +98,7 @@ def _pass_blob(
     length_min: cython.longlong,
     length: cython.pointer[cython.longlong],
 ) -> cython.bint:
-    """Go on behind bytes with their length in front; false when they do not lie before the end."""
+    """Skip length-prefixed bytes; false if they exceed the end."""
     if not _varint(data, position, end, 5, length) or length[0] < length_min:
         return False
     if length[0] > 0:
@@ -112,7 +112,7 @@ def _pass_blob(
 @cython.exceptval(check=False)
 @cython.nogil
 def _is_utf8(data: cython.p_const_uchar, position: cython.longlong, end: cython.longlong) -> cython.bint:
-    """Whether these bytes are text; the second byte rules out overlong forms, surrogates and what is too large."""
+    """Whether these bytes are valid UTF-8; the second byte excludes overlong forms, surrogates and large values."""
     byte: cython.uchar
     low: cython.uchar
     high: cython.uchar
@@ -158,7 +158,7 @@ def _is_utf8(data: cython.p_const_uchar, position: cython.longlong, end: cython.
 def _pass_headers(
     data: cython.p_const_uchar, position: cython.pointer[cython.longlong], end: cython.longlong
 ) -> cython.bint:
-    """Go on behind the headers of a record; false unless they end where it ends."""
+    """Skip the headers of a record; false unless they end where it ends."""
     count: cython.longlong = 0
     length: cython.longlong = 0
     if not _varint(data, position, end, 5, cython.address(count)):
@@ -196,7 +196,7 @@ def _check_one(
     at: cython.pointer[Progress],
     terms: cython.pointer[Terms],
 ) -> cython.int:
-    """Check the record at `at` and go on behind it. A negative result is a finding about a record that is whole."""
+    """Check the record at `at` and advance. A negative result is a finding about a complete record."""
     position: cython.longlong = at.position
     length: cython.longlong = 0
     time_delta: cython.longlong = 0
@@ -246,7 +246,7 @@ def _check_one(
 @cython.exceptval(check=False)
 @cython.nogil
 def _short(data: cython.p_const_uchar, position: cython.pointer[cython.longlong]) -> cython.ulonglong:
-    """Read a number of up to three bytes, as it is encoded, and go on behind it. 0x200000 or more: it is longer."""
+    """Read a varint of up to three bytes, undecoded, and advance. 0x200000 or more means that it is longer."""
     at: cython.longlong = position[0]
     raw: cython.ulonglong = data[at]
     if raw < 0x80:
@@ -265,7 +265,7 @@ def _short(data: cython.p_const_uchar, position: cython.pointer[cython.longlong]
 @cython.inline
 @cython.exceptval(check=False)
 @cython.nogil
-def _end_of_usual(
+def _end_of_simple(
     data: cython.p_const_uchar,
     here: cython.longlong,
     end: cython.longlong,
@@ -273,10 +273,10 @@ def _end_of_usual(
     needs_keys: cython.bint,
     time_delta: cython.pointer[cython.longlong],
 ) -> cython.longlong:
-    """Where a usual record ends; -1 for any other. A usual one has short numbers, no headers, and others behind it: so
-    numbers are read without looking for the end. Whether they lie in the record shows when its last byte is reached."""
+    """Where a simple record ends; -1 for any other. A simple one has short varints, no headers, and others follow it:
+    its varints are read without bounds checks; that they lie in the record is checked when its last byte is reached."""
     too_long: cython.ulonglong = 0x200000
-    margin: cython.longlong = 16  # more than the short numbers of a record take up in a row
+    margin: cython.longlong = 16  # more than the short varints of a record take in sequence
     raw: cython.ulonglong = 1
     if end - here > margin:
         raw = _short(data, cython.address(here))
@@ -307,14 +307,14 @@ def _end_of_usual(
 @cython.cfunc
 @cython.exceptval(check=False)
 @cython.nogil
-def _pass_usual(
+def _pass_simple(
     data: cython.p_const_uchar,
     end: cython.longlong,
     count: cython.longlong,
     at: cython.pointer[Progress],
     terms: cython.pointer[Terms],
 ) -> cython.void:
-    """Go on behind usual records about which there is nothing to say, up to the first that needs a closer look."""
+    """Skip valid simple records, up to the first that needs the full check."""
     position: cython.longlong = at.position
     index: cython.longlong = at.index
     record_end: cython.longlong
@@ -329,7 +329,7 @@ def _pass_usual(
         earliest_min = max(terms.oldest_ms, -_BASE_MS_MAX) - terms.base_ms
         latest_max = min(terms.newest_ms, _BASE_MS_MAX) - terms.base_ms
     while index < count:
-        record_end = _end_of_usual(data, position, end, index, needs_keys, cython.address(delta))
+        record_end = _end_of_simple(data, position, end, index, needs_keys, cython.address(delta))
         if record_end < 0 or delta < earliest_min or delta > latest_max:
             break
         if delta > latest:
@@ -352,10 +352,10 @@ def _check_more(
     at: cython.pointer[Progress],
     terms: cython.pointer[Terms],
 ) -> cython.int:
-    """Check records until there is something to say about one, or none are left."""
+    """Check records until one has a finding, or none are left."""
     status: cython.int
     while at.index < count:
-        _pass_usual(data, end, count, at, terms)
+        _pass_simple(data, end, count, at, terms)
         status = _FINE if at.index >= count else _check_one(data, end, at, terms)
         if status != 0:
             return status
@@ -408,7 +408,7 @@ def check_records(
     return Checked(status, at.index, at.max_ms, tuple(keyless), tuple(untimely))
 
 
-def is_sound(
+def is_valid(
     content,
     begin: cython.longlong,
     count: cython.longlong,
@@ -418,7 +418,7 @@ def is_sound(
     needs_keys: cython.bint,
     max_ms: cython.longlong,
 ):
-    """Whether `check_records` would find nothing, and `max_ms` to be the highest time. For the most usual batches."""
+    """Whether `check_records` would find nothing and `max_ms` is the highest timestamp. For the most common batches."""
     buffer = cython.declare(Py_buffer)  # noqa: F821 - a type that Cython knows by itself
     at = cython.declare(Progress)
     terms = cython.declare(Terms)
@@ -478,7 +478,7 @@ def seek(
     offset_min: cython.longlong,
     time_min: cython.longlong,
 ):
-    """The first of `count` records from `begin` on whose deltas are at least these. Looks at nothing behind it."""
+    """The first of `count` records from `begin` on whose deltas are at least these. Reads nothing after it."""
     buffer = cython.declare(Py_buffer)  # noqa: F821 - a type that Cython knows by itself
     at = cython.declare(Progress)
     status: cython.int

@@ -1,15 +1,15 @@
-"""What a walk over the records of a batch finds: values only, shared by the compiled and the plain loops."""
+"""Results of a walk over the records of a batch, shared by the compiled and the pure-Python loops."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 FINE, STRUCTURE, OFFSET, TIME, TRAILING = range(5)
-"""How a walk ended: at the end, or at a record whose lengths, offset or time cannot be, or before bytes left over."""
+"""How a walk ended: at the end, at a record with invalid lengths, offset or timestamp, or before trailing bytes."""
 
 
 class Checked(NamedTuple):
-    """The records of one batch, checked. `record_index` is the one at which the walk ended."""
+    """The result of validating one batch. `record_index` is the record at which the walk ended."""
 
     status: int
     record_index: int
@@ -19,7 +19,7 @@ class Checked(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """Where a record was found, or where the search ended. `is_broken`: the bytes there are not a record."""
+    """Where a record was found, or where the search ended. `is_broken`: the bytes there are not a valid record."""
 
     is_found: bool
     is_broken: bool

@@ -1,6 +1,6 @@
-"""The loops of `validation` and `lookup` in plain Python. Never raises for bad bytes.
+"""The loops of `admission` and `lookup` in pure Python. Never raises for invalid bytes.
 
-`walk_compiled` has the same functions and must agree in everything.
+`walk_compiled` has the same functions and must give the same results.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_records(
     return checked(FINE if position == len(data) else TRAILING, max(count, 0))
 
 
-def is_sound(
+def is_valid(
     content: Buffer,
     begin: int,
     count: int,
@@ -68,13 +68,13 @@ def is_sound(
     needs_keys: bool,
     max_ms: int,
 ) -> bool:
-    """Whether `check_records` would find nothing, and `max_ms` to be the highest time. For the most usual batches."""
+    """Whether `check_records` would find nothing and `max_ms` is the highest timestamp. For the most common batches."""
     checked = check_records(content, begin, count, base_ms, oldest_ms, newest_ms, True, needs_keys, 1)
     return checked[0] == FINE and checked[2:] == (max_ms, (), ())
 
 
 def seek(content: Buffer, begin: int, count: int, offset_min: int, time_min: int) -> Spot:
-    """The first of `count` records from `begin` on whose deltas are at least these. Looks at nothing behind it."""
+    """The first of `count` records from `begin` on whose deltas are at least these. Reads nothing after it."""
     data = bytes(content)
     position = begin
     offset_delta = time_delta = 0
@@ -92,7 +92,7 @@ def seek(content: Buffer, begin: int, count: int, offset_min: int, time_min: int
 
 
 def _pass_record(data: bytes, position: int) -> tuple[int, int, int, bool]:
-    """(end, timestamp delta, offset delta, whether it has a key) of one record; CorruptBatch if it is none."""
+    """(end, timestamp delta, offset delta, whether it has a key) of one record. CorruptBatch if it is invalid."""
     at, end = _record_bounds(data, position)
     if data[at]:
         raise CorruptBatch("a record has attributes, and none are defined")

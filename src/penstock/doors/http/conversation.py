@@ -1,6 +1,6 @@
-"""One client over HTTP: bytes to requests, requests to their handlers, the line to a WebSocket. Never knows a topic.
+"""One HTTP connection: parses requests, starts their handlers, and switches to WebSocket.
 
-Requests are answered in their order, each begun when those before it are answered. Only writes run beside each other.
+Replies are sent in request order. A request starts when all earlier ones are answered; only writes run concurrently.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from wsproto.frame_protocol import CloseReason
 
-from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge, words_of
+from penstock.core.errors import BrokerError, Throttled, TimedOut, TooLarge, message_of
 from penstock.core.limits import JSON_BYTES_MAX
 from penstock.doors.http.errors import problem_of
 from penstock.doors.http.tail import Tail
@@ -20,16 +20,16 @@ from penstock.node.connections.framing import Unframed
 from penstock.node.connections.intake import Budget
 from penstock.node.connections.outbox import Piece
 from penstock.wire.http.request import Continue, Request, RequestReader, Upgrade
-from penstock.wire.http.response import CONTINUE, Response, encode_response
+from penstock.wire.http.response import CONTINUE, Response, encode_http_response
 
 BODY_BYTES_MAX = JSON_BYTES_MAX
 
 EARLY_BYTES_MAX = 64 << 10
-"""What a client may send behind its wish for a WebSocket before that is granted."""
+"""Bytes that a client may send after an upgrade request before it is accepted."""
 
 
 class Door(Protocol):
-    """What a conversation needs of its door."""
+    """The part of the door that a conversation uses."""
 
     @property
     def budget(self) -> Budget: ...
@@ -42,7 +42,7 @@ class Door(Protocol):
 
 
 class HttpConversation:
-    """The conversation that the ground drives."""
+    """The conversation of one HTTP connection."""
 
     framing = Unframed()
     answers_after_end = True
@@ -67,15 +67,15 @@ class HttpConversation:
         self._is_upgrading = False
         self._early = b""
         self._tail: Tail | None = None
-        connection.on_close(self._give_back)
+        connection.on_close(self._return_budget)
 
     def handle(self, frame: memoryview) -> None:
-        """Whatever has come: parts of requests, or of a WebSocket's frames."""
+        """Process received bytes: parts of requests, or WebSocket frames."""
         if self._tail is not None:
             self._tail.receive(frame)
             return
         if self._is_upgrading:
-            self._keep_early(bytes(frame))
+            self._buffer_early(bytes(frame))
             return
         for event in self._reader.feed(frame):
             match event:
@@ -87,7 +87,7 @@ class HttpConversation:
                     self._answer_continue()
                 case Upgrade(request, rest):
                     self._is_upgrading = True
-                    self._keep_early(rest)
+                    self._buffer_early(rest)
                     self._door.upgrade(self, request)
                 case BrokerError():
                     raise event
@@ -95,55 +95,57 @@ class HttpConversation:
         self._count_body()
 
     def _answer_continue(self) -> None:
-        """The body may come. It stands in line like an answer, and is none."""
+        """Send 100 Continue, in order with the replies."""
         self.connection.timing = None
         self.connection.answer((CONTINUE,))
 
     # -- memory
 
     def _count_body(self) -> None:
-        """A body that comes in takes part in the memory that all connections share."""
+        """Count the incoming body against the memory budget that all connections share."""
         change = self._reader.body_bytes - self._counted_bytes
         if not change:
             return
         if change > 0 and not self._door.budget.fits(change):
-            self._reader = RequestReader(0)  # nothing more is read: what has come of the body can go at once
-            self._give_back()
-            raise Throttled("the broker has no memory for this body now (inflight_bytes_max)")
+            self._reader = RequestReader(0)  # nothing more is read: release what has arrived of the body
+            self._return_budget()
+            raise Throttled("the broker has no memory for this body at the moment (inflight_bytes_max)")
         self._counted_bytes += change
         self._door.budget.change(change)
 
-    def _give_back(self) -> None:
+    def _return_budget(self) -> None:
         if self._counted_bytes:
             self._door.budget.change(-self._counted_bytes)
             self._counted_bytes = 0
 
     # -- WebSocket
 
-    def _keep_early(self, content: bytes) -> None:
-        """A client may speak before it has heard that its wish was granted, but only a little."""
+    def _buffer_early(self, content: bytes) -> None:
+        """Buffer what a client sends before its upgrade is accepted, up to a limit."""
         self._early += content
         if len(self._early) > EARLY_BYTES_MAX:
-            raise TooLarge("too much was sent before the answer to the upgrade")
+            raise TooLarge("too much data was sent before the upgrade was accepted")
 
     def become(self, tail: Tail) -> None:
-        """From now on this is a WebSocket."""
+        """Switch the connection to a WebSocket."""
         early, self._early = self._early, b""
         self._tail = tail
         tail.start()
         if early:
             tail.receive(memoryview(early))
 
-    # -- the end
+    # -- close
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
-        """The error as an answer to the request that cannot be read to its end."""
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
+        """The error as the reply to the request that could not be read."""
         if self._tail is not None:
-            return (self._tail.farewell(CloseReason.INTERNAL_ERROR, words_of(error)),)
-        content = encode_response(self._last_response(error), unix_s=self._door.now_s(), keeps_alive=False)
+            return (self._tail.farewell(CloseReason.INTERNAL_ERROR, message_of(error)),)
+        content = encode_http_response(
+            self._closing_response(error), unix_s=self._door.now_s(), keeps_alive=False
+        )
         return (content,)
 
-    def _last_response(self, error: BrokerError) -> Response:
+    def _closing_response(self, error: BrokerError) -> Response:
         if isinstance(error, TooLarge) and self._reader.is_in_head:
             return problem_of(error, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         if isinstance(error, TimedOut):

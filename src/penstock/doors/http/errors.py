@@ -1,6 +1,6 @@
-"""The one translation table of this door: our errors to HTTP's statuses, as problem+json. Never invents one elsewhere.
+"""Translates broker errors to HTTP statuses and problem+json. The only such table of this door.
 
-What HTTP itself refuses (no such path, no such method, no length) has no error of ours and is made by `problem`.
+Errors of HTTP itself (unknown path, method, missing length) have no broker error and use `problem` directly.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from http import HTTPStatus
 from typing import Any
 
 from penstock.core import errors
-from penstock.core.errors import BrokerError, Damaged, NotNow, words_of
-from penstock.node.metrics.meters import count_error
+from penstock.core.errors import BrokerError, Damaged, NotNow, message_of
+from penstock.node.runtime.meters import count_error
 from penstock.wire.http.response import PROBLEM, Response, json_bytes
 
 DOOR = "http"
@@ -48,7 +48,12 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.UnknownTransaction: HTTPStatus.NOT_FOUND,
     errors.NoTransactionalId: HTTPStatus.FORBIDDEN,
     errors.StaleCoordinator: HTTPStatus.CONFLICT,
-    errors.Forbidden: HTTPStatus.FORBIDDEN,
+    errors.TopicForbidden: HTTPStatus.FORBIDDEN,
+    errors.GroupForbidden: HTTPStatus.FORBIDDEN,
+    errors.ClusterForbidden: HTTPStatus.FORBIDDEN,
+    errors.TransactionalIdForbidden: HTTPStatus.FORBIDDEN,
+    errors.UnknownBroker: HTTPStatus.NOT_FOUND,
+    errors.SecurityDisabled: HTTPStatus.CONFLICT,
     errors.IllegalMove: HTTPStatus.CONFLICT,
     errors.InvalidGroup: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.UnknownGroup: HTTPStatus.NOT_FOUND,
@@ -88,28 +93,28 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
 }
 
 ADVICE: dict[type[BrokerError], str] = {
-    errors.UnknownTopic: "See GET /api/v1/topics for what there is, or create it with POST /api/v1/topics.",
-    errors.TopicExists: "Use it as it is, or change it with PATCH /api/v1/topics/{topic}.",
-    errors.UnknownGroup: "See GET /api/v1/groups for what there is.",
+    errors.UnknownTopic: "List topics with GET /api/v1/topics, or create this one with POST /api/v1/topics.",
+    errors.TopicExists: "Use the existing topic, or change it with PATCH /api/v1/topics/{topic}.",
+    errors.UnknownGroup: "List groups with GET /api/v1/groups.",
     errors.OffsetOutOfRange: "Read from an offset between start_offset and end_offset of GET /api/v1/topics/{topic}, "
     "or from offset=earliest.",
     errors.InvalidConfig: "See configs of GET /api/v1/topics/{topic} for the settings of a topic.",
     errors.InvalidRequest: "Compare the request with /openapi.json.",
     errors.Malformed: "Send HTTP/1.1 as RFC 9112 defines it.",
-    errors.TooLarge: "Send less at once: fewer messages in a batch, or a smaller value.",
-    errors.DiskFull: "Make room on the broker's disk, then try again.",
+    errors.TooLarge: "Send fewer messages per batch, or smaller values.",
+    errors.DiskFull: "Free space on the broker's disk, then retry.",
     errors.Offline: "Repair the broker's disk and restart it; its log says what failed.",
 }
 
-_REFUSED = "Change the request as the detail says; the same again will be refused again."
-_NOT_NOW = "Nothing is wrong with the request; try again in a moment."
-_DAMAGED = "Look into the broker's log; the data of that partition needs attention."
+_REFUSED = "Change the request as described in the detail; retrying it unchanged will fail again."
+_NOT_NOW = "The request is valid; retry it later."
+_DAMAGED = "Check the broker's log; the data of that partition needs attention."
 
 
 def problem(
     status: HTTPStatus, code: str, detail: str, what_to_do: str, headers: Sequence[tuple[str, str]] = ()
 ) -> Response:
-    """An answer in the form of RFC 9457."""
+    """A problem+json response (RFC 9457)."""
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": status.phrase,
@@ -122,15 +127,15 @@ def problem(
 
 
 def problem_of(error: BrokerError, status: HTTPStatus | None = None) -> Response:
-    """One of our errors, as the client is told of it."""
+    """The response for a broker error."""
     count_error(DOOR, error)
     status = status or STATUSES[type(error)]
     is_passing = isinstance(error, NotNow)
     headers = [("Retry-After", str(RETRY_AFTER_S))] if is_passing else []
-    return problem(status, error.code, words_of(error), advice_of(error), headers)
+    return problem(status, error.code, message_of(error), advice_of(error), headers)
 
 
 def advice_of(error: BrokerError) -> str:
-    """What the client can do about it."""
+    """What the client can do about the error."""
     fallback = _NOT_NOW if isinstance(error, NotNow) else _DAMAGED if isinstance(error, Damaged) else _REFUSED
     return ADVICE.get(type(error), fallback)

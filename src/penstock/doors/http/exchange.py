@@ -1,4 +1,4 @@
-"""One request and the place of its answer. Knows HTTP's manners: CORS, HEAD, the end. Never asks a broker."""
+"""One request and its reply slot. Handles CORS headers, HEAD and connection close."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import BrokerError
+from penstock.core.session import Session
 from penstock.doors.http.errors import problem_of
 from penstock.doors.http.origins import Origins
 from penstock.node.connections.connection import Connection
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.wire.http.request import Request
-from penstock.wire.http.response import Response, encode_response
+from penstock.wire.http.response import Response, encode_http_response
 
 logger = logging.getLogger("penstock.http")
 
@@ -20,14 +21,14 @@ MS_PER_S = 1000
 
 
 class Exchange:
-    """What a handler works with. `parts` are the pieces of the path that stand for something."""
+    """The context of a handler. `parts` are the path parameters."""
 
-    __slots__ = ("_now_ms", "_origins", "_place", "connection", "parts", "query", "request")
+    __slots__ = ("_now_ms", "_origins", "_slot", "connection", "parts", "query", "request")
 
     def __init__(
         self,
         connection: Connection,
-        place: Place,
+        slot: ReplySlot,
         request: Request,
         origins: Origins,
         now_ms: Callable[[], int],
@@ -36,26 +37,30 @@ class Exchange:
         self.request = request
         self.parts: dict[str, str] = {}
         self.query: dict[str, Any] = {}
-        self._place = place
+        self._slot = slot
         self._origins = origins
         self._now_ms = now_ms
 
+    @property
+    def session(self) -> Session:
+        return self.connection.session
+
     def reply(self, response: Response) -> None:
-        """Answer, once."""
+        """Send the response, once."""
         request, connection = self.request, self.connection
         if connection.is_closed:
             return
         headers = self._origins.headers(request)
         if headers:
             response = response._replace(headers=[*response.headers, *headers])
-        content = encode_response(
+        content = encode_http_response(
             response,
             unix_s=self._now_ms() / MS_PER_S,
             keeps_alive=request.keeps_alive,
             is_head=(is_head := request.method == "HEAD"),
             is_old=request.is_old,
         )
-        self._place.answer((content,) if is_head else (content, *response.pieces))
+        self._slot.answer((content,) if is_head else (content, *response.pieces))
         if logger.isEnabledFor(logging.DEBUG):
             self._log(response.status)
         if not request.keeps_alive:
@@ -65,7 +70,7 @@ class Exchange:
         self.reply(problem_of(error))
 
     def settle(self, outcome: Response | Exception | None) -> None:
-        """Answer with what a sliced work has come to; None: it answers by itself."""
+        """Answer with the outcome of a sliced work; None if it answers by itself."""
         if isinstance(outcome, BrokerError):
             self.refuse(outcome)
         elif isinstance(outcome, Exception):

@@ -1,23 +1,22 @@
-"""Publishing and reading messages over HTTP. Never chooses a partition or builds a batch; the ground does."""
+"""Publish and read messages over HTTP."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic, words_of
+from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic, message_of
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.core.model import Isolation, Record
 from penstock.doors.http.errors import advice_of, problem_of
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Field, Number, Offset, Word
-from penstock.node.broker import Broker
-from penstock.node.metrics.meters import count_error
-from penstock.node.pages import Page, Pages
-from penstock.node.partition import Partition
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Wanted, end_of
-from penstock.node.slices import Sliced
+from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Choice, Field, Number, Offset
+from penstock.node.runtime.meters import count_error
+from penstock.node.runtime.slices import Sliced
+from penstock.node.waist.pages import Page, Pages
+from penstock.node.waist.positions import Edge
+from penstock.node.waist.publisher import Published, Publisher
+from penstock.node.waist.reader import Reader, Wanted
 from penstock.wire.http.messages import (
     MESSAGE_FIELDS,
     Show,
@@ -32,11 +31,11 @@ from penstock.wire.http.response import Response, json_bytes, json_response
 from penstock.wire.pieces import list_between
 
 BATCH_MESSAGES_MAX = 10_000
-"""What one request may bring."""
+"""Maximum messages per request."""
 
 UNITS_PER_YIELD = 64
 BYTES_PER_UNIT = 512
-"""Reading a message costs one unit, one more for so many bytes of its value, and one for each header."""
+"""Decoding a message costs one unit, one per this many bytes of its value, and one per header."""
 
 READ_MESSAGES_MAX = 10_000
 READ_BYTES_MAX = 16 << 20
@@ -46,40 +45,36 @@ _ONE_FIELDS = ("topic", "partition", *MESSAGE_FIELDS)
 _BATCH_FIELDS = ("topic", "partition", "messages")
 _PARTITION_MAX = PARTITIONS_PER_TOPIC_MAX - 1
 
+EDGES = {EARLIEST: Edge.EARLIEST, LATEST: Edge.LATEST}
 ISOLATIONS = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
 
 SHOW_FIELD = Field(
     "values",
-    Word(tuple(Show)),
+    Choice(tuple(Show)),
     Show.JSON.value,
-    "How values are shown: objects and lists as such and the rest as text; all as text; or all as base64. What is no"
-    " text is always base64.",
+    "Format of values: JSON objects and arrays as such and the rest as text; all as text; or all as base64. Values"
+    " that are not text are always base64.",
 )
 ISOLATION_FIELD = Field(
-    "isolation", Word(tuple(ISOLATIONS)), "read_committed", "Whether records of open transactions are shown."
+    "isolation",
+    Choice(tuple(ISOLATIONS)),
+    "read_committed",
+    "Whether records of open transactions are returned.",
 )
 READ_FIELDS = (
-    Field("offset", Offset(), EARLIEST, "Where to begin: an offset, `earliest` or `latest`."),
-    Field("max", Number(1, READ_MESSAGES_MAX), 100, "At most so many messages."),
-    Field("max_bytes", Number(1, READ_BYTES_MAX), 1 << 20, "At most so many bytes of them; one always fits."),
-    Field("wait_ms", Number(0, WAIT_MS_MAX), 0, "How long to wait when there is nothing yet."),
+    Field("offset", Offset(), EARLIEST, "Start position: an offset, `earliest` or `latest`."),
+    Field("max", Number(1, READ_MESSAGES_MAX), 100, "Maximum number of messages."),
+    Field(
+        "max_bytes", Number(1, READ_BYTES_MAX), 1 << 20, "Maximum bytes of messages; one message always fits."
+    ),
+    Field("wait_ms", Number(0, WAIT_MS_MAX), 0, "How long to wait for the first message."),
     ISOLATION_FIELD,
     SHOW_FIELD,
 )
 
 
-def start_of(partition: Partition, offset: int | str, isolation: Isolation) -> int:
-    """The offset that a client means."""
-    if offset == EARLIEST:
-        return partition.start_offset
-    if offset == LATEST:
-        return end_of(partition, isolation)
-    assert isinstance(offset, int)
-    return offset
-
-
 def read_partition(text: str) -> int:
-    """The number of a partition, as it stands in a path."""
+    """Parse a partition number from a path."""
     try:
         return Number(0, OFFSET_MAX).read("a partition", text)
     except InvalidRequest:
@@ -87,14 +82,14 @@ def read_partition(text: str) -> int:
 
 
 class MessageHandlers:
-    """Answers everything about messages but the tail."""
+    """Handlers of publish and read requests."""
 
-    def __init__(self, broker: Broker, publisher: Publisher, reader: Reader) -> None:
-        self._broker = broker
+    def __init__(self, publisher: Publisher, reader: Reader) -> None:
         self._publisher = publisher
-        self._pages = Pages(broker, reader)
+        self._reader = reader
+        self._pages = Pages(reader)
 
-    # -- publishing
+    # -- publish
 
     def publish(self, exchange: Exchange) -> None:
         """POST /api/v1/messages"""
@@ -111,7 +106,7 @@ class MessageHandlers:
                     json_response({"topic": topic, "partition": outcome.partition, "offset": outcome.offset})
                 )
 
-        self._publisher.publish(topic, record, settled, partition, exchange.connection.hold)
+        self._publisher.publish(exchange.session, topic, record, settled, partition, exchange.connection.hold)
 
     def publish_batch(self, exchange: Exchange) -> Sliced[None]:
         """POST /api/v1/messages/batch"""
@@ -134,20 +129,24 @@ class MessageHandlers:
         def settled(outcomes: list[Published | BrokerError]) -> None:
             exchange.reply(_batch_response(topic, outcomes))
 
-        self._publisher.publish_all(topic, records, settled, partition, exchange.connection.hold)
+        self._publisher.publish_all(
+            exchange.session, topic, records, settled, partition, exchange.connection.hold
+        )
 
-    # -- reading
+    # -- read
 
     def read(self, exchange: Exchange) -> None:
         """GET /api/v1/topics/{topic}/partitions/{partition}/messages"""
         query = exchange.query
         topic, index = exchange.parts["topic"], read_partition(exchange.parts["partition"])
         isolation = ISOLATIONS[query["isolation"]]
-        partition = self._broker.partition(topic, index)
+        session, offset = exchange.session, query["offset"]
+        if offset in EDGES:
+            offset = self._reader.start(session, topic, index, EDGES[offset], isolation)
         wanted = Wanted(
             topic,
             index,
-            start_of(partition, query["offset"], isolation),
+            offset,
             records_max=query["max"],
             bytes_max=query["max_bytes"],
             wait_ms=query["wait_ms"],
@@ -171,11 +170,11 @@ class MessageHandlers:
             pieces = list_between(json_bytes, before, "messages", outcome.pieces, after)
             exchange.reply(Response(HTTPStatus.OK, pieces=[*pieces, b"\n"]))
 
-        self._pages.read(exchange.connection, wanted, encode, answered)
+        self._pages.read(session, exchange.connection, wanted, encode, answered)
 
 
 def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Response:
-    """Each message has its own outcome; when all were refused for one reason, that is the answer."""
+    """One result per message; if all failed with the same error, that error is the response."""
     failures = [one for one in outcomes if isinstance(one, BrokerError)]
     if len(failures) == len(outcomes) and len({str(one) for one in failures}) == 1:
         return problem_of(failures[0])
@@ -187,5 +186,5 @@ def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Resp
 def _result(outcome: Published | BrokerError) -> dict[str, Any]:
     if isinstance(outcome, BrokerError):
         count_error("http", outcome)
-        return {"code": outcome.code, "detail": words_of(outcome), "what_to_do": advice_of(outcome)}
+        return {"code": outcome.code, "detail": message_of(outcome), "what_to_do": advice_of(outcome)}
     return {"partition": outcome.partition, "offset": outcome.offset}

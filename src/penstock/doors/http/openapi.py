@@ -1,11 +1,11 @@
-"""The description of this door, made from its table of routes. Never says what the table does not."""
+"""The OpenAPI document of this door, generated from its table of routes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from penstock import __version__
+from penstock.core.version import __version__
 from penstock.doors.http.query import Field
 from penstock.doors.http.routes import Route
 from penstock.doors.http.schemas import SCHEMAS, TOPIC_NAME
@@ -19,14 +19,14 @@ _PARTS: dict[str, dict[str, Any]] = {
     "group": {"type": "string", "minLength": 1},
 }
 _ALWAYS = (400, 408, 421, 429, 431, 500, 503, 507)
-"""What any request may be told: not understood, not whole in time, or nothing that it could help."""
+"""Statuses that every request may get: invalid or incomplete requests, and failures of the broker."""
 
 _WITH_BODY = (411, 413, 415)
 _FOREIGN_ORIGIN = 403
 
 
-def describe(routes: Sequence[Route]) -> dict[str, Any]:
-    """The OpenAPI document."""
+def openapi_document(routes: Sequence[Route]) -> dict[str, Any]:
+    """Generate the OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -35,7 +35,7 @@ def describe(routes: Sequence[Route]) -> dict[str, Any]:
         "info": {
             "title": "Penstock",
             "version": __version__,
-            "description": "One durable, partitioned log. Every error is problem+json and says what to do.",
+            "description": "A durable, partitioned log. Every error is problem+json and says what to do.",
         },
         "paths": paths,
         "components": {"schemas": SCHEMAS},
@@ -74,7 +74,7 @@ def _filter(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "in": "query",
-        "description": "A condition on messages; may repeat, and all have to hold.",
+        "description": "A condition on messages; may be repeated, and all must hold.",
         "schema": {"type": "array", "items": {"type": "string"}},
     }
 
@@ -93,7 +93,7 @@ def _responses(route: Route) -> dict[str, Any]:
         problems.add(_FOREIGN_ORIGIN)
     for status in sorted(problems - route.answers.keys()):
         responses[str(status)] = {
-            "description": "Refused; the body says why and what to do.",
+            "description": "Rejected; the body says why and what to do.",
             "content": {PROBLEM: {"schema": _ref("Problem")}},
         }
     return responses

@@ -1,40 +1,56 @@
-"""Which host names and which web pages the HTTP door accepts. Decides; never answers. docs/adr/0016 says why."""
+"""Decides which host names and web origins the HTTP door accepts. See docs/adr/0016 for the reasons."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 import socket
+from typing import Protocol
 
-from penstock.node.addresses import is_wildcard
-from penstock.node.settings import Settings
+from penstock.node.connections.addresses import is_wildcard
 from penstock.wire.http.request import Request
 
 LOOPBACK_NAME = "localhost"
 ANY = "*"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""These change nothing, so they need no check of the page: a browser does not show it the answer."""
+"""Methods without side effects need no origin check: a browser does not show the response to a foreign page."""
 
 _AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%A-Za-z]+)\]|(?P<name>[^:\[\]/@\s,]+))(?::[0-9]*)?")
 
 
-class Hosts:
-    """The names by which clients may address this door.
+class WebSettings(Protocol):
+    """The node settings that this door uses."""
 
-    A page can point its own name at this machine (DNS rebinding) and is then same-origin with the broker. It needs a
-    name for that, so every IP address is accepted, and of names only those that are known to be this broker's.
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def advertised_host(self) -> str: ...
+
+    @property
+    def http_allowed_hosts(self) -> str: ...
+
+    @property
+    def http_cors_origins(self) -> str: ...
+
+
+class Hosts:
+    """The host names by which clients may address this door.
+
+    A web page can point its own name at this machine (DNS rebinding) and is then same-origin with the broker. That
+    requires a name, so every IP address is accepted, but only names known to be this broker's.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WebSettings) -> None:
         names = {LOOPBACK_NAME, settings.host, settings.advertised_host}
         if is_wildcard(settings.host):
             names.add(socket.gethostname())
-        given = _listed(settings.http_allowed_hosts)
-        self._names = {_plain(name) for name in (*names, *given) if name}
+        listed = _listed(settings.http_allowed_hosts)
+        self._names = {_plain(name) for name in (*names, *listed) if name}
         self._suffixes = tuple(name for name in self._names if name.startswith("."))
 
     def allows(self, request: Request) -> bool:
-        """Whether every authority that the request names is one of ours. HTTP/1.0 may name none."""
+        """Whether every authority in the request is one of ours. HTTP/1.0 requests may have none."""
         named = [request.headers["host"]] if "host" in request.headers else []
         if request.authority:
             named.append(request.authority)
@@ -53,17 +69,17 @@ class Hosts:
 
 
 class Origins:
-    """The web pages that may use this door from a browser: those of the settings, and those of this door itself."""
+    """The web origins that may use this door from a browser: those of the settings, and this door's own."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WebSettings) -> None:
         self._allowed = frozenset(_listed(settings.http_cors_origins))
 
     def allows(self, origin: str) -> bool:
         return ANY in self._allowed or origin in self._allowed
 
     def is_foreign(self, request: Request) -> bool:
-        """Whether a page of another site sent this. Browsers send Origin with every request that changes something and
-        with every WebSocket, and let any page open those: it is left to the server to refuse."""
+        """Whether a page of another site sent this. Browsers send Origin with every unsafe request and every
+        WebSocket, and let any page send those: the server must reject them."""
         origin = request.headers.get("origin")
         if origin is None or self.allows(origin):
             return False
@@ -71,7 +87,7 @@ class Origins:
         return scheme not in ("http", "https") or authority.lower() != request.headers.get("host", "").lower()
 
     def headers(self, request: Request) -> list[tuple[str, str]]:
-        """What tells a browser that the page which asks may read the answer."""
+        """Headers that allow the requesting page to read the response."""
         origin = request.headers.get("origin")
         if origin is None or not self._allowed:
             return []
@@ -80,7 +96,7 @@ class Origins:
         return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
 
     def preflight(self, request: Request, methods: str) -> list[tuple[str, str]]:
-        """What tells a browser beforehand that the page may ask."""
+        """Headers of a preflight response that allow the request."""
         if "access-control-request-method" not in request.headers or not self.headers(request):
             return []
         return [

@@ -1,4 +1,4 @@
-"""The fields that a query may have: read by the same table that /openapi.json shows. Never ignores one."""
+"""Query parameters: parsed by the same table that /openapi.json shows. Unknown ones are rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATEST = "latest"
 
 
 class Number(NamedTuple):
-    """A whole number within bounds."""
+    """An integer within bounds."""
 
     low: int
     high: int
@@ -31,22 +31,22 @@ class Number(NamedTuple):
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
 
 
-class Word(NamedTuple):
-    """One of some words."""
+class Choice(NamedTuple):
+    """One of several values."""
 
-    words: tuple[str, ...]
+    choices: tuple[str, ...]
 
     def read(self, name: str, text: str) -> str:
-        if text not in self.words:
-            raise InvalidRequest(f"{name} must be {' or '.join(self.words)}")
+        if text not in self.choices:
+            raise InvalidRequest(f"{name} must be {' or '.join(self.choices)}")
         return text
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "enum": list(self.words)}
+        return {"type": "string", "enum": list(self.choices)}
 
 
 class Offset(NamedTuple):
-    """An offset, or a word for the first or the next one."""
+    """An offset, `earliest` or `latest`."""
 
     def read(self, name: str, text: str) -> int | str:
         if text in (EARLIEST, LATEST):
@@ -57,15 +57,15 @@ class Offset(NamedTuple):
             raise InvalidRequest(f"{error}, or {EARLIEST} or {LATEST}") from None
 
     def schema(self) -> dict[str, Any]:
-        words = {"type": "string", "enum": [EARLIEST, LATEST]}
-        return {"oneOf": [{"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}, words]}
+        choices = {"type": "string", "enum": [EARLIEST, LATEST]}
+        return {"oneOf": [{"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}, choices]}
 
 
 class Field(NamedTuple):
-    """One field of a query."""
+    """One query parameter."""
 
     name: str
-    kind: Number | Word | Offset
+    kind: Number | Choice | Offset
     default: Any
     meaning: str
 
@@ -73,16 +73,16 @@ class Field(NamedTuple):
 def read_query(
     query: Mapping[str, Sequence[str]], fields: Sequence[Field], has_filter: bool = False
 ) -> dict[str, Any]:
-    """The value of every field, its default where it was not given. Unknown and repeated ones are refused."""
+    """The value of every parameter, or its default. Unknown and repeated parameters are rejected."""
     known = {field.name: field for field in fields}
     values = {field.name: field.default for field in fields}
     for name, texts in query.items():
         if has_filter and name in FILTERS:
             continue
         if name not in known:
-            words = ", ".join((*known, *(FILTERS if has_filter else ()))) or "none"
-            raise InvalidRequest(f"the query has a field {name[:100]!r}; known are: {words}")
+            choices = ", ".join((*known, *(FILTERS if has_filter else ()))) or "none"
+            raise InvalidRequest(f"unknown query parameter {name[:100]!r}; supported: {choices}")
         if len(texts) > 1:
-            raise InvalidRequest(f"the query says {name} more than once")
+            raise InvalidRequest(f"the query parameter {name} is repeated")
         values[name] = known[name].kind.read(name, texts[0])
     return values

@@ -1,6 +1,6 @@
-"""Every path and method of this door in one table: who answers, what it takes, what it may say. Never answers itself.
+"""The table of routes: handler, parameters and responses of every path and method.
 
-The table is also what /openapi.json is made of.
+/openapi.json is generated from it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.groups import GroupHandlers
+from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
 from penstock.doors.http.query import Field
 from penstock.doors.http.tail import TAIL_FIELDS
-from penstock.doors.http.topics import LIST_FIELDS, TopicHandlers
-from penstock.node.slices import Sliced
+from penstock.doors.http.topics import LIST_FIELDS, HttpTopicHandlers
+from penstock.node.runtime.slices import Sliced
 from penstock.wire.http.request import segments_of
 from penstock.wire.http.response import Response
 
 Handler = Callable[[Exchange], Response | Coroutine[Any, Any, Response] | Sliced[Any] | None]
-"""Gives the answer, a coroutine that will, or None when it answers by itself later."""
+"""Returns the response, a coroutine or sliced work that produces it, or None if it answers by itself later."""
 
 
 class Route(NamedTuple):
@@ -29,23 +29,23 @@ class Route(NamedTuple):
     method: str
     path: str
     call: str
-    """What it is called in metrics and in /openapi.json."""
+    """Name in metrics and in /openapi.json."""
     summary: str
     handler: Handler | None
     """None: a WebSocket."""
     answers: Mapping[int, str | None]
-    """The statuses of success and the schema of each; problems are the same everywhere."""
+    """The success statuses and the schema of each; problems have the same schema everywhere."""
     problems: tuple[int, ...] = ()
     body: str | None = None
     query: Sequence[Field] = ()
     is_write: bool = False
-    """It need not wait for the requests before it: those that are pipelined share batches."""
+    """Starts without waiting for earlier requests: pipelined writes share batches."""
 
 
 def make_routes(
     messages: MessageHandlers,
-    topics: TopicHandlers,
-    groups: GroupHandlers,
+    topics: HttpTopicHandlers,
+    groups: HttpGroupHandlers,
     health: HealthHandlers,
     openapi: Handler,
 ) -> tuple[Route, ...]:
@@ -59,24 +59,24 @@ def make_routes(
         Route("POST", f"{api}/messages/batch", "publish_batch", "Publish many messages to one topic.",
               messages.publish_batch, {200: "PublishedBatch", 207: "PublishedBatch"}, (404, 413, 422),
               body="NewBatch", is_write=True),
-        Route("GET", f"{api}/topics", "list_topics", "The topics there are.", topics.all,
+        Route("GET", f"{api}/topics", "list_topics", "List topics.", topics.all,
               {200: "Topics"}, query=LIST_FIELDS),
         Route("POST", f"{api}/topics", "create_topic", "Create a topic.", topics.create,
               {201: "Topic"}, (409, 422), body="NewTopic"),
-        Route("GET", one_topic, "describe_topic", "One topic: partitions, offsets, sizes, settings.",
+        Route("GET", one_topic, "describe_topic", "Describe a topic: partitions, offsets, sizes, settings.",
               topics.describe, {200: "Topic"}, (404,)),
-        Route("PATCH", one_topic, "change_topic", "Change settings of a topic, or give it more partitions.",
+        Route("PATCH", one_topic, "change_topic", "Change settings of a topic, or add partitions.",
               topics.change, {200: "Topic"}, (404, 422), body="TopicChange"),
-        Route("DELETE", one_topic, "delete_topic", "Delete a topic and all it holds.", topics.delete,
+        Route("DELETE", one_topic, "delete_topic", "Delete a topic and its records.", topics.delete,
               {204: None}, (404, 422)),
-        Route("GET", read_path, "read", "Read messages of one partition, and wait for them if asked to.",
+        Route("GET", read_path, "read", "Read messages of one partition, optionally waiting for them.",
               messages.read, {200: "Messages"}, (404, 416), query=READ_FIELDS),
-        Route("GET", f"{one_topic}/tail", "tail", "A WebSocket that sends the messages of a topic as they come.",
+        Route("GET", f"{one_topic}/tail", "tail", "A WebSocket that streams the messages of a topic.",
               None, {101: None}, (404, 426), query=TAIL_FIELDS),
-        Route("GET", f"{api}/groups", "list_groups", "The groups there are.", groups.all, {200: "Groups"}),
-        Route("GET", one_group, "describe_group", "One group and its members.", groups.describe,
+        Route("GET", f"{api}/groups", "list_groups", "List groups.", groups.all, {200: "Groups"}),
+        Route("GET", one_group, "describe_group", "Describe a group and its members.", groups.describe,
               {200: "Group"}, (404,)),
-        Route("GET", f"{one_group}/lag", "group_lag", "How far a group is behind.", groups.lag,
+        Route("GET", f"{one_group}/lag", "group_lag", "Lag of a group.", groups.lag,
               {200: "Lag"}, (404,)),
         Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
         Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
@@ -87,14 +87,14 @@ def make_routes(
 
 
 class Match(NamedTuple):
-    """What a path leads to: its routes by method, and the parts that stand for something."""
+    """The routes of a path by method, and its path parameters."""
 
     routes: Mapping[str, Route]
     parts: dict[str, str]
 
     @property
     def allow(self) -> str:
-        """Every method that the path knows, as the header Allow wants it."""
+        """The value of the Allow header."""
         methods = set(self.routes) | {"OPTIONS"}
         if "GET" in methods:
             methods.add("HEAD")

@@ -1,4 +1,4 @@
-"""The shapes of bodies, as JSON Schema: what handlers take and give. Only data; /openapi.json shows it."""
+"""JSON Schemas of request and response bodies, shown by /openapi.json. Data only."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _HEADER: Schema = {
 _HEADERS: Schema = {
     "type": "object",
     "additionalProperties": {"oneOf": [*_HEADER["oneOf"], {"type": "array", "items": _HEADER}]},
-    "description": "A header's value is text, null or base64; a name that repeats has a list.",
+    "description": "The value of a header is text, null or base64; a repeated name has a list.",
 }
 
 
 def _object(properties: Schema, required: list[str] | None = None) -> Schema:
-    """An object with these fields and no others; all of them are there unless it is said which."""
+    """An object with exactly these fields; all are required unless `required` says otherwise."""
     return {
         "type": "object",
         "properties": properties,
@@ -64,10 +64,12 @@ def _ref(name: str) -> Schema:
 _NEW_CONTENT: Schema = {
     "key": {
         "type": ["string", "null"],
-        "description": "Equal keys go to one partition, as with Kafka's clients.",
+        "description": "Equal keys go to the same partition, as with Kafka clients.",
     },
     "key_base64": _BASE64,
-    "value": {"description": "Text is its UTF-8 bytes, null a tombstone, anything else its compact JSON."},
+    "value": {
+        "description": "Text is stored as UTF-8, null is a tombstone, anything else is stored as compact JSON."
+    },
     "value_base64": _BASE64,
     "headers": _HEADERS,
     "timestamp_ms": {"type": "integer", "minimum": 0, "maximum": TIMESTAMP_MS_MAX},
@@ -137,11 +139,14 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "TopicChange": _object(
         {
-            "partitions": {**_PARTITIONS, "description": "More than there are; a topic never shrinks."},
+            "partitions": {
+                **_PARTITIONS,
+                "description": "More than the current number; partitions cannot be removed.",
+            },
             "configs": {
                 "type": "object",
                 "additionalProperties": {"type": ["string", "null"]},
-                "description": "What is not named stays; null goes back to the default.",
+                "description": "Settings that are not named stay unchanged; null resets one to its default.",
             },
         },
         [],

@@ -1,4 +1,4 @@
-"""The HTTP door: finds who answers a request, checks what HTTP itself demands, runs it. Never does a handler's work."""
+"""The HTTP door: routes requests, checks the rules of HTTP itself, and runs the handlers."""
 
 from __future__ import annotations
 
@@ -13,24 +13,21 @@ from penstock.core.errors import BrokerError
 from penstock.doors.http.conversation import BODY_BYTES_MAX, HttpConversation
 from penstock.doors.http.errors import DOOR, problem
 from penstock.doors.http.exchange import MS_PER_S, Exchange
-from penstock.doors.http.groups import GroupHandlers
+from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import MessageHandlers
-from penstock.doors.http.openapi import describe
-from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins
+from penstock.doors.http.openapi import openapi_document
+from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins, WebSettings
 from penstock.doors.http.query import read_query
 from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
-from penstock.doors.http.topics import TopicHandlers
-from penstock.node.broker import Broker
+from penstock.doors.http.topics import HttpTopicHandlers
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.gate import Gate
-from penstock.node.connections.place import Place
-from penstock.node.publishing import Publisher
-from penstock.node.reading import Reader
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
-from penstock.node.workers import run_blocking
+from penstock.node.connections.reply_slot import ReplySlot
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
+from penstock.node.waist.waist import Waist
 from penstock.wire.http.inflation import CODINGS, Inflation
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import JSON, Response, json_response
@@ -39,40 +36,40 @@ logger = logging.getLogger("penstock.http")
 
 UNKNOWN_CALL = "unknown"
 INFLATED_BYTES_AT_ONCE = 1 << 16
-"""A body packed with gzip is inflated on the loop as far as this, and by a worker beyond it."""
+"""Gzip bodies up to this size are decompressed on the loop, larger ones in a worker."""
 CLIENT_CHARS_MAX = 200
-"""How much of what a client says of itself goes into the log."""
+"""Maximum length of a User-Agent in logs."""
 
 
 class HttpDoor:
-    """One broker's HTTP: the dialect, and the table of its handlers."""
+    """The HTTP dialect and its table of handlers."""
 
     name = DOOR
 
-    def __init__(self, broker: Broker, gate: Gate) -> None:
-        self._broker = broker
-        self._body_bytes_max = broker.settings.frame_bytes_max
+    def __init__(self, waist: Waist, gate: Gate, settings: WebSettings) -> None:
+        self._waist = waist
+        self._body_bytes_max = gate.limits.frame_bytes_max
         self.budget = gate.budget
         self._tasks = Tasks()
-        self._hosts = Hosts(broker.settings)
-        self._origins = Origins(broker.settings)
-        self._reader = Reader(broker)
-        self._tails = Tails(broker, self._reader)
-        self._health = HealthHandlers(broker)
+        self._hosts = Hosts(settings)
+        self._origins = Origins(settings)
+        self._reader = waist.reader()
+        self._tails = Tails(waist.topics, self._reader)
+        self._health = HealthHandlers(waist)
         self.routes = make_routes(
-            MessageHandlers(broker, Publisher(broker), self._reader),
-            TopicHandlers(broker),
-            GroupHandlers(broker),
+            MessageHandlers(waist.publisher(), self._reader),
+            HttpTopicHandlers(waist),
+            HttpGroupHandlers(waist),
             self._health,
             self._openapi,
         )
         self._router = Router(self.routes)
         self._described: Response | None = None
-        meter = broker.runtime.meters.door(DOOR)
+        meter = waist.meter(DOOR)
         self._timings = {route.call: meter.call(route.call) for route in self.routes}
         self._unknown = meter.call(UNKNOWN_CALL)
 
-    # -- what the ground asks
+    # -- dialect
 
     def open(self, connection: Connection) -> HttpConversation:
         return HttpConversation(self, connection, self._body_bytes_max)
@@ -83,18 +80,20 @@ class HttpDoor:
         self._tails.close()
 
     def now_s(self) -> float:
-        return self._broker.runtime.clock.now_ms() / MS_PER_S
+        return self._waist.now_ms() / MS_PER_S
 
     # -- requests
 
     def start(self, conversation: HttpConversation, request: Request) -> None:
-        """Begin one request, or keep it until its turn."""
+        """Start a request, or queue it until its turn."""
         connection = conversation.connection
         match = self._router.find(request.path)
         route = self._route(request, match)
         connection.timing = self._unknown if route is None else self._timings[route.call]
         if "user-agent" in request.headers:
-            connection.client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
+            client_id = request.headers["user-agent"][:CLIENT_CHARS_MAX]
+            if client_id != connection.session.client_id:
+                connection.session = connection.session.with_client(client_id)
         run = partial(self._run, connection, request, match, route)
         if route is not None and route.is_write and not request.coding:
             connection.turns.beside(run)
@@ -111,9 +110,9 @@ class HttpDoor:
         request: Request,
         match: Match | None,
         route: Route | None,
-        place: Place,
+        slot: ReplySlot,
     ) -> None:
-        exchange = self._exchange(connection, request, place)
+        exchange = self._exchange(connection, request, slot)
         refusal = self._refusal(request, match, route)
         if refusal is not None:
             exchange.reply(refusal)
@@ -125,9 +124,8 @@ class HttpDoor:
         else:
             self._handle(exchange, route)
 
-    def _exchange(self, connection: Connection, request: Request, place: Place) -> Exchange:
-        now_ms = self._broker.runtime.clock.now_ms
-        return Exchange(connection, place, request, self._origins, now_ms)
+    def _exchange(self, connection: Connection, request: Request, slot: ReplySlot) -> Exchange:
+        return Exchange(connection, slot, request, self._origins, self._waist.now_ms)
 
     def _handle(self, exchange: Exchange, route: Route) -> None:
         assert route.handler is not None
@@ -146,8 +144,8 @@ class HttpDoor:
             self._spawn(exchange, self._finish(exchange, answer))
 
     def _slice(self, exchange: Exchange, steps: Sliced[Response | None]) -> None:
-        """Run a handler that works in slices; requests behind it wait until it has done its part."""
-        slices = self._broker.runtime.slices
+        """Run a handler that works in slices; later requests wait until it has ended."""
+        slices = self._waist.slices
         if slices.start(steps, exchange.settle):
             return
         release_hold = exchange.connection.hold()
@@ -165,14 +163,14 @@ class HttpDoor:
             exchange.refuse(error)
 
     async def _handle_inflated(self, exchange: Exchange, route: Route) -> None:
-        """A small body is inflated here, a large one by a worker; its bytes count as in flight meanwhile."""
+        """Decompress the body, a large one in a worker; meanwhile its bytes count as in flight."""
         request, budget = exchange.request, self.budget
         packed_bytes = len(request.body)
         inflation = Inflation(request.body, min(BODY_BYTES_MAX, self._body_bytes_max))
         budget.change(packed_bytes)
         try:
             if not inflation.run(INFLATED_BYTES_AT_ONCE):
-                await run_blocking(self._broker.runtime.workers, inflation.run)
+                await self._waist.run_blocking(inflation.run)
             request.body = inflation.content()
         except BrokerError as error:
             exchange.refuse(error)
@@ -185,43 +183,45 @@ class HttpDoor:
         self._tasks.spawn(work, lambda error: exchange.connection.close(f"defect: {error!r}"))
 
     def _refusal(self, request: Request, match: Match | None, route: Route | None) -> Response | None:
-        """What HTTP itself has to say before a handler is asked."""
+        """The rejection of a request by the rules of HTTP itself, before a handler runs."""
         if (foreign := self._foreign(request, is_change=request.method not in SAFE_METHODS)) is not None:
             return foreign
         if match is None:
-            detail = f"there is nothing at {request.path[:200]}"
-            return problem(HTTPStatus.NOT_FOUND, "NoSuchPath", detail, "See /openapi.json for what there is.")
+            detail = f"path {request.path[:200]} does not exist"
+            return problem(
+                HTTPStatus.NOT_FOUND, "NoSuchPath", detail, "See /openapi.json for the available paths."
+            )
         allow = ("Allow", match.allow)
         if request.method == "OPTIONS":
             return Response(
                 HTTPStatus.NO_CONTENT, headers=[allow, *self._origins.preflight(request, match.allow)]
             )
         if route is None:
-            detail = f"{request.method} is not possible here"
+            detail = f"method {request.method} is not allowed for this path"
             advice = f"Use one of {match.allow}."
             return problem(HTTPStatus.METHOD_NOT_ALLOWED, "NoSuchMethod", detail, advice, [allow])
         if route.handler is None:
             advice = "Connect with a WebSocket client, for example examples/http_tail.py."
             needed = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
             return problem(
-                HTTPStatus.UPGRADE_REQUIRED, "WebSocketOnly", "a tail is a WebSocket", advice, needed
+                HTTPStatus.UPGRADE_REQUIRED, "WebSocketOnly", "a tail requires a WebSocket", advice, needed
             )
-        return _body_refusal(request) if route.body is not None else _unasked_body(request)
+        return _body_refusal(request) if route.body is not None else _unexpected_body(request)
 
     def _openapi(self, exchange: Exchange) -> Response:
         """GET /openapi.json"""
         if self._described is None:
-            self._described = json_response(describe(self.routes))
+            self._described = json_response(openapi_document(self.routes))
         return self._described
 
     # -- WebSocket
 
     def upgrade(self, conversation: HttpConversation, request: Request) -> None:
-        """Turn the connection into a tail, in its turn."""
+        """Switch the connection to a tail, after earlier requests."""
         match = self._router.find(request.path)
         route = self._route(request, match)
         if route is None or route.handler is not None or request.method != "GET":
-            request.keeps_alive = False  # what comes behind it is not read as HTTP any more
+            request.keeps_alive = False  # what follows it is no longer parsed as HTTP
             self.start(conversation, request)
             return
         assert match is not None
@@ -229,9 +229,9 @@ class HttpDoor:
         conversation.connection.turns.in_turn(partial(self._begin_tail, conversation, request, match, route))
 
     def _begin_tail(
-        self, conversation: HttpConversation, request: Request, match: Match, route: Route, place: Place
+        self, conversation: HttpConversation, request: Request, match: Match, route: Route, slot: ReplySlot
     ) -> None:
-        exchange = self._exchange(conversation.connection, request, place)
+        exchange = self._exchange(conversation.connection, request, slot)
         exchange.parts = match.parts
         if (foreign := self._foreign(request, is_change=True)) is not None:
             request.keeps_alive = False
@@ -249,7 +249,7 @@ class HttpDoor:
         conversation.become(tail)
 
     def _foreign(self, request: Request, *, is_change: bool) -> Response | None:
-        """The refusal of a request that a web page of another site may have sent in its reader's name."""
+        """The rejection of a request that a web page of another site may have sent on behalf of its user."""
         if not self._hosts.allows(request):
             named = request.authority or request.headers.get("host", "")
             return problem(
@@ -263,7 +263,7 @@ class HttpDoor:
             return problem(
                 HTTPStatus.FORBIDDEN,
                 "ForeignOrigin",
-                f"web pages of {request.headers['origin'][:200]!r} may not do this",
+                f"web pages of {request.headers['origin'][:200]!r} are not allowed to do this",
                 "Add the origin to the setting http_cors_origins if you trust its pages.",
             )
         return None
@@ -272,23 +272,28 @@ class HttpDoor:
 def _body_refusal(request: Request) -> Response | None:
     if not request.has_body:
         advice = "Send the body with Content-Length, or in chunks."
-        return problem(HTTPStatus.LENGTH_REQUIRED, "NoLength", "a body is needed here", advice)
+        return problem(HTTPStatus.LENGTH_REQUIRED, "NoLength", "a body is required", advice)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.coding and request.coding not in CODINGS:
-        detail = f"a body packed with {request.coding[:100]!r} is not understood"
-        advice = "Send the body as it is, or packed with gzip."
+        detail = f"content encoding {request.coding[:100]!r} is not supported"
+        advice = "Send the body uncompressed, or compressed with gzip."
         understood = [("Accept-Encoding", "gzip")]
         return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnknownCoding", detail, advice, understood)
     if kind != JSON:
-        said = f"it came as {kind[:100]}" if kind else "it did not say what it is"
+        found = f"not {kind[:100]}" if kind else "and Content-Type is missing"
         advice = f"Send Content-Type: {JSON}."
-        return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "NotJson", f"the body must be JSON, {said}", advice)
+        return problem(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "NotJson", f"the body must be JSON, {found}", advice
+        )
     return None
 
 
-def _unasked_body(request: Request) -> Response | None:
+def _unexpected_body(request: Request) -> Response | None:
     if not request.body:
         return None
     return problem(
-        HTTPStatus.BAD_REQUEST, "UnaskedBody", "nothing is done with a body here", "Leave the body out."
+        HTTPStatus.BAD_REQUEST,
+        "UnaskedBody",
+        "this request takes no body",
+        "Send the request without a body.",
     )

@@ -1,7 +1,7 @@
-"""A WebSocket that sends the messages of a topic as they come. Never runs ahead of its reader.
+"""A WebSocket that streams the messages of a topic, no faster than its client reads.
 
-A tail reads on only while little waits to be sent to its client: a slow reader slows its own tail and nobody else, and
-costs no more memory than that little. What retention removes meanwhile is said, not hidden.
+A tail continues reading only while little is waiting to be sent: a slow client slows down its own tail only, with
+bounded memory. Records that retention deletes meanwhile are reported as skipped.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
-from penstock.core.errors import BrokerError, InvalidRequest, OffsetOutOfRange, words_of
+from penstock.core.errors import BrokerError, InvalidRequest, OffsetOutOfRange, message_of
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.doors.http.exchange import Exchange
-from penstock.doors.http.messages import ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD, start_of
+from penstock.doors.http.messages import EDGES, ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD
 from penstock.doors.http.query import LATEST, Field, Number, Offset
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
-from penstock.node.partition import Partition
-from penstock.node.reading import Reader, Wanted
-from penstock.wire.http.filters import Filter, read_filter
+from penstock.node.waist.reader import PartitionSource, Reader, Wanted
+from penstock.node.waist.topics import TopicVerbs
+from penstock.wire.http.filters import RecordFilter, read_filter
 from penstock.wire.http.messages import Show, show_message
 from penstock.wire.http.request import Request
 from penstock.wire.http.response import Response, json_bytes
 
 AHEAD_BYTES_MAX = 256 << 10
-"""What may wait to be sent to a reader before its tail stops reading."""
+"""Bytes that may wait to be sent before the tail pauses reading."""
 
 STEP_RECORDS = 200
 STEP_BYTES = 64 << 10
@@ -44,21 +43,20 @@ TAIL_FIELDS = (
         "partition",
         Number(0, PARTITIONS_PER_TOPIC_MAX - 1),
         None,
-        "Only this partition; all of them otherwise.",
+        "Only this partition; default: all partitions.",
     ),
-    Field("offset", Offset(), LATEST, "Where to begin; an offset only together with a partition."),
+    Field("offset", Offset(), LATEST, "Start position; an offset requires a partition."),
     ISOLATION_FIELD,
     SHOW_FIELD,
 )
 
 
 def upgrade_response(request: Request) -> Response:
-    """The answer that turns the connection into a WebSocket; InvalidRequest when the request is no such wish."""
+    """The response that switches the connection to a WebSocket; raises InvalidRequest for an invalid upgrade
+    request."""
     key = request.headers.get("sec-websocket-key", "")
     if len(key) != _KEY_CHARS or request.headers.get("sec-websocket-version") != "13":
-        raise InvalidRequest(
-            "a WebSocket is asked for with Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key"
-        )
+        raise InvalidRequest("a WebSocket upgrade requires Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key")
     accept = generate_accept_token(key.encode("latin-1")).decode()
     headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
     return Response(HTTPStatus.SWITCHING_PROTOCOLS, headers=headers)
@@ -67,44 +65,41 @@ def upgrade_response(request: Request) -> Response:
 class Tails:
     """All tails of one door."""
 
-    def __init__(self, broker: Broker, reader: Reader) -> None:
-        self._broker = broker
+    def __init__(self, topics: TopicVerbs, reader: Reader) -> None:
+        self._topics = topics
         self._reader = reader
         self._open: dict[Tail, None] = {}
 
     def make(self, exchange: Exchange) -> Tail:
-        """The tail that a request asks for, not yet running. Raises what is wrong with the request, as a read would."""
-        query, topic = exchange.query, exchange.parts["topic"]
-        isolation = ISOLATIONS[query["isolation"]]
-        self._broker.catalog.topic(topic)
+        """Create the tail for a request, not started yet. Raises like a read if the request is invalid."""
+        query, topic, session = exchange.query, exchange.parts["topic"], exchange.session
+        isolation, offset = ISOLATIONS[query["isolation"]], query["offset"]
+        self._topics.get(session, topic)
+        if query["partition"] is None and isinstance(offset, int):
+            raise InvalidRequest("an offset requires a partition; name one, or start at earliest or latest")
+        sources = self._reader.sources(session, topic, query["partition"])
+        starts = [one.start(EDGES[offset], isolation) if offset in EDGES else offset for one in sources]
         if query["partition"] is not None:
-            partitions = [self._broker.partition(topic, query["partition"])]
-            partitions[0].read(start_of(partitions[0], query["offset"], isolation), 1, isolation)
-        elif isinstance(query["offset"], int):
-            raise InvalidRequest("an offset is one of a partition: say which, or begin at earliest or latest")
-        else:
-            partitions = list(self._broker.row(topic))
+            sources[0].check(starts[0], isolation)
         wanted = [
             Wanted(
                 topic,
                 one.index,
-                start_of(one, query["offset"], isolation),
+                start,
                 records_max=STEP_RECORDS,
                 bytes_max=STEP_BYTES,
                 isolation=isolation,
             )
-            for one in partitions
+            for one, start in zip(sources, starts, strict=True)
         ]
         show = Show(query["values"])
-        tail = Tail(
-            exchange.connection, self._reader, partitions, wanted, read_filter(exchange.request.query), show
-        )
+        tail = Tail(exchange.connection, sources, wanted, read_filter(exchange.request.query), show)
         self._open[tail] = None
         exchange.connection.on_close(lambda: self._open.pop(tail, None))
         return tail
 
     def close(self) -> None:
-        """The doors are closing."""
+        """End all tails: the doors are closing."""
         for tail in list(self._open):
             tail.end(CloseReason.GOING_AWAY, "the broker is stopping")
 
@@ -115,15 +110,13 @@ class Tail:
     def __init__(
         self,
         connection: Connection,
-        reader: Reader,
-        partitions: Sequence[Partition],
+        sources: Sequence[PartitionSource],
         wanted: Sequence[Wanted],
-        condition: Filter,
+        condition: RecordFilter,
         show: Show,
     ) -> None:
         self._connection = connection
-        self._reader = reader
-        self._partitions = partitions
+        self._sources = sources
         self._wanted = list(wanted)
         self._filter = condition
         self._show = show
@@ -135,45 +128,45 @@ class Tail:
         self._waits_for_pong = False
         self._ping_timer: asyncio.TimerHandle | None = None
 
-    # -- life
+    # -- lifecycle
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         connection = self._connection
         connection.on_close(self._leave)
         connection.on_drained(self._go_on)
-        for partition in self._partitions:
-            partition.add_listener(self._go_on)
+        for source in self._sources:
+            source.add_listener(self._go_on)
         self._ping_timer = self._loop.call_later(PING_S, self._ping)
         self._go_on()
 
     def _leave(self) -> None:
         self._is_over = True
         self._connection.not_on_drained(self._go_on)
-        for partition in self._partitions:
-            partition.remove_listener(self._go_on)
+        for source in self._sources:
+            source.remove_listener(self._go_on)
         if self._ping_timer is not None:
             self._ping_timer.cancel()
 
     def end(self, code: CloseReason, why: str) -> None:
-        """Say why, and finish the connection."""
+        """Send the reason and close the connection."""
         if not self._is_over:
             self._connection.push((self.farewell(code, why),))
             self._leave()
         self._connection.finish()
 
     def farewell(self, code: CloseReason, why: str) -> bytes:
-        """The frame that closes; empty when the client has closed already."""
+        """The close frame; empty if the client has closed already."""
         reason = why.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
         try:
             return self._frames.send(CloseConnection(code, reason))
         except LocalProtocolError:
             return b""
 
-    # -- what the client says
+    # -- receive
 
     def receive(self, content: memoryview) -> None:
-        """Bytes from the client: it may close, ping and pong, and has nothing else to say here."""
+        """Process bytes from the client, which may send close, ping and pong frames only."""
         try:
             self._frames.receive_data(bytes(content))
             for event in self._frames.events():
@@ -188,31 +181,31 @@ class Tail:
                         self._connection.finish()
                         return
                     case TextMessage() | BytesMessage():
-                        self.end(CloseReason.UNSUPPORTED_DATA, "a tail only sends, it takes no messages")
+                        self.end(CloseReason.UNSUPPORTED_DATA, "a tail accepts no messages")
                         return
         except RemoteProtocolError as error:
             self.end(CloseReason.PROTOCOL_ERROR, str(error))
 
     def _ping(self) -> None:
-        """Find out whether a silent client is still there. While data is on its way, that tells."""
+        """Ping an idle client to detect a dead connection; not needed while data is being sent."""
         if self._waits_for_pong:
-            self._connection.close(f"no answer to a ping within {PING_S:.0f} s")
+            self._connection.close(f"no pong within {PING_S:.0f} s")
             return
         if not self._connection.waiting_bytes:
             self._waits_for_pong = True
             self._connection.push((self._frames.send(Ping()),))
         self._ping_timer = self._loop.call_later(PING_S, self._ping)
 
-    # -- sending
+    # -- send
 
     def _go_on(self) -> None:
-        """Something may have changed: look in the next turn, once."""
+        """Schedule a step in the next loop iteration, once."""
         if not self._is_due and not self._is_over:
             self._is_due = True
             self._loop.call_soon(self._step)
 
     def _step(self) -> None:
-        """Send some of one partition that has something, unless the reader lags; then let others have their turn."""
+        """Send some messages of one partition, unless the client lags; then yield to others."""
         self._is_due = False
         if self._is_over or self._connection.is_closed or self._connection.waiting_bytes > AHEAD_BYTES_MAX:
             return
@@ -222,7 +215,7 @@ class Tail:
             try:
                 has_moved = self._send_some(at)
             except BrokerError as error:
-                self.end(CloseReason.INTERNAL_ERROR, words_of(error))
+                self.end(CloseReason.INTERNAL_ERROR, message_of(error))
                 return
             if has_moved:
                 self._next = at + 1
@@ -232,7 +225,7 @@ class Tail:
     def _send_some(self, at: int) -> bool:
         wanted = self._wanted[at]
         try:
-            run = self._reader.read_now(self._partitions[at], wanted, self._go_on)
+            run = self._sources[at].read(wanted, self._go_on)
         except OffsetOutOfRange:
             return self._skip(at)
         if run.next_offset == wanted.offset:
@@ -250,8 +243,8 @@ class Tail:
         return True
 
     def _skip(self, at: int) -> bool:
-        """What was next is gone. Go on where the log begins now, and say so."""
-        wanted, start_offset = self._wanted[at], self._partitions[at].start_offset
+        """The next records were deleted: continue at the log start and report the gap."""
+        wanted, start_offset = self._wanted[at], self._sources[at].start_offset
         skipped = {"skipped_from": wanted.offset, "skipped_to": start_offset}
         self._wanted[at] = wanted._replace(offset=start_offset)
         self._connection.push(

@@ -1,1 +1,1 @@
-"""The JSON door: frames of JSON objects, for clients of thirty lines."""
+"""The JSON door: length-prefixed JSON objects, for minimal clients."""

@@ -1,4 +1,4 @@
-"""One request of the JSON door as its handler sees it: fields, client, answer. Never does its work."""
+"""One request of the JSON door: fields, connection, and how to answer it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from penstock.core.errors import BrokerError
+from penstock.core.session import Session
 from penstock.doors.json.errors import error_fields
 from penstock.node.connections.connection import Connection
-from penstock.node.connections.place import Place
-from penstock.node.slices import Sliced
+from penstock.node.connections.reply_slot import ReplySlot
+from penstock.node.runtime.slices import Sliced
 from penstock.wire.json.fields import Fields
 from penstock.wire.json.frames import encode_json, encode_object, frame_pieces
-from penstock.wire.json.rows import encode_rows
+from penstock.wire.json.rows import encode_listing
 from penstock.wire.pieces import list_between
 
 
-class Call:
-    """Answered once, with what was found or with an error; the client's own `id` goes back with it."""
+class JsonCall:
+    """Answered once, with a result or an error; echoes the client's `id`."""
 
-    __slots__ = ("_id", "_on_answered", "_place", "connection", "fields")
+    __slots__ = ("_id", "_on_answered", "_slot", "connection", "fields")
 
     def __init__(
         self,
         connection: Connection,
-        place: Place,
+        slot: ReplySlot,
         fields: Fields,
         own_id: dict[str, Any],
         on_answered: Callable[[], None] | None = None,
@@ -32,8 +33,12 @@ class Call:
         self.connection = connection
         self._on_answered = on_answered
         self.fields = fields
-        self._place = place
+        self._slot = slot
         self._id = own_id
+
+    @property
+    def session(self) -> Session:
+        return self.connection.session
 
     def answer(self, content: dict[str, Any]) -> None:
         self._send([encode_object({"ok": True, **self._id, **content})])
@@ -41,7 +46,7 @@ class Call:
     def answer_list(
         self, before: dict[str, Any], name: str, pieces: Sequence[bytes], after: dict[str, Any]
     ) -> None:
-        """Answer with a long list whose elements are encoded already."""
+        """Answer with a long list of encoded elements."""
         content = list_between(encode_json, {"ok": True, **self._id, **before}, name, pieces, after)
         self._send(frame_pieces(content))
 
@@ -49,11 +54,11 @@ class Call:
         self, head: dict[str, Any], name: str, rows: Iterable[Any], tail: dict[str, Any] | None = None
     ) -> Sliced[None]:
         """Answer with a long list, in slices."""
-        body = yield from encode_rows({"ok": True, **self._id, **head}, name, rows, encode_json, tail)
+        body = yield from encode_listing({"ok": True, **self._id, **head}, name, rows, encode_json, tail)
         self._send(frame_pieces([body]))
 
     def check(self, outcome: Exception | None) -> None:
-        """What a sliced work has come to: its error is the answer, a defect the end."""
+        """Handle the outcome of a sliced work: a BrokerError is the answer, a defect closes the connection."""
         if isinstance(outcome, BrokerError):
             self.refuse(outcome)
         elif outcome is not None:
@@ -66,8 +71,9 @@ class Call:
     def _send(self, answer: list[bytes]) -> None:
         if self._on_answered is not None:
             self._on_answered()
-        self._place.answer(answer)
+        self._slot.answer(answer)
 
 
-Handler = Callable[[Call], Coroutine[Any, Any, None] | Sliced[None] | None]
-"""Answers now or later, or is a coroutine or a sliced work that will. BrokerError is answered for it."""
+Handler = Callable[[JsonCall], Coroutine[Any, Any, None] | Sliced[None] | None]
+"""Answers now or later, or returns a coroutine or sliced work that does. A raised BrokerError is sent as the
+answer."""

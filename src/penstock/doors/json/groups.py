@@ -1,7 +1,7 @@
-"""JOIN, HEARTBEAT, LEAVE, COMMIT and OFFSETS: members of the same groups that Kafka's clients are in.
+"""JOIN, HEARTBEAT, LEAVE, COMMIT and OFFSETS: members share groups with Kafka clients.
 
-A member speaks the protocol in which the broker assigns: it joins, says with every heartbeat what it holds, and is told
-what it is to hold. Never decides anything.
+Members use the consumer protocol (server-side assignment): a member joins, reports its partitions with every
+heartbeat, and gets its assignment in the response.
 """
 
 from __future__ import annotations
@@ -11,89 +11,99 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, Malformed, TooLarge, UnknownTopic, UnknownTopicId
-from penstock.core.limits import GROUP_CALL_ELEMENTS_MAX, OFFSETS_PER_BATCH_MAX, REQUEST_ELEMENTS_MAX
-from penstock.core.machines.assignors import NOTHING, Assignment
-from penstock.core.machines.consumer_group import Beat, BeatAnswer
-from penstock.core.machines.consumer_group_events import JOIN_EPOCH, LEAVE_EPOCH
-from penstock.core.machines.offsets import Committed, Place
-from penstock.core.model import NO_EPOCH
-from penstock.doors.json.call import Call
+from penstock.core.errors import BrokerError, Malformed, TooLarge
+from penstock.core.limits import GROUP_CALL_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
+from penstock.core.model import NO_EPOCH, TopicPartition
+from penstock.doors.json.call import JsonCall
 from penstock.doors.json.errors import error_fields
-from penstock.node.broker import Broker
-from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
-from penstock.node.slices import Sliced, chunks, once
+from penstock.node.runtime.slices import Sliced, chunks, once
+from penstock.node.waist.committed import NO_RETENTION, Committed, Committer, OffsetEntry, Outcomes
+from penstock.node.waist.coordinators import CoordinatorKind
+from penstock.node.waist.groups import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOTHING,
+    Assignment,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+)
+from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, Fields, shown
-
-Parts = list[asyncio.Future[list[BrokerError | None] | BrokerError]]
-"""A commit in several batches: for each offset None or why it was refused, or one refusal for all of a batch."""
 
 CLIENT_NAME = "json"
 REBALANCE_MS = 60_000
-"""How long a member has to give up what it no longer holds, unless it says otherwise."""
+"""Default time that a member has to revoke partitions."""
 
 
-class GroupHandlers:
-    """Answers members of groups, and those who commit for one."""
+class JsonGroupHandlers:
+    """Handlers of group requests."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._coordination = broker.coordination
+    def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
+        self._coordinators = waist.coordinators
+        self._topics = waist.topics
+        self._positions = waist.positions
+        self._groups = waist.groups
+        self._committed = waist.committed
+
+    async def _open(self, call: JsonCall, group_id: str) -> None:
+        """Open the coordinator: this protocol has no separate call to find it."""
+        await self._coordinators.open(call.session, CoordinatorKind.GROUP, [group_id])
 
     # -- members
 
-    async def join(self, call: Call) -> None:
-        """A new member, or one that has to begin anew."""
+    async def join(self, call: JsonCall) -> None:
+        """Add a new member, or one that must rejoin."""
         fields = call.fields
         group_id, topics = fields.text("group"), _texts("topics", _bounded("topics", fields))
-        beat = Beat(
-            member_id=fields.optional_text("member") or self._coordination.consumer.fresh_member_id(),
+        beat = MemberHeartbeat(
+            member_id=fields.optional_text("member") or self._groups.new_consumer_id(call.session),
             epoch=JOIN_EPOCH,
             instance_id=fields.optional_text("instance"),
             client_id=CLIENT_NAME,
-            client_host=f"/{call.connection.address}",
+            client_host=f"/{call.session.address}",
             rebalance_ms=fields.number("rebalance_ms", REBALANCE_MS, low=1, high=INT32_MAX),
             topic_names=topics,
             owned=NOTHING,
         )
         fields.check_empty()
-        await self._coordination.open()
-        await self._broker.runtime.slices.run(once(lambda: self._beat(call, group_id, beat)))
+        await self._open(call, group_id)
+        await self._slices.run(once(lambda: self._beat(call, group_id, beat)))
 
-    async def heartbeat(self, call: Call) -> None:
-        """The member lives and holds `assignment`; the answer says what it is to hold now."""
+    async def heartbeat(self, call: JsonCall) -> None:
+        """Renew the session of a member that holds `assignment`; the response contains the current assignment."""
         fields = call.fields
         group_id = fields.text("group")
-        beat = Beat(
+        beat = MemberHeartbeat(
             member_id=fields.text("member"),
             epoch=fields.number("epoch", low=1, high=INT32_MAX),
             instance_id=fields.optional_text("instance"),
-            owned=self._owned(_bounded("assignment", fields)),
+            owned=self._owned(call, _bounded("assignment", fields)),
         )
         fields.check_empty()
-        await self._coordination.open()
+        await self._open(call, group_id)
         self._beat(call, group_id, beat)
 
-    async def leave(self, call: Call) -> None:
+    async def leave(self, call: JsonCall) -> None:
         fields = call.fields
         group_id = fields.text("group")
-        beat = Beat(
+        beat = MemberHeartbeat(
             member_id=fields.text("member"), epoch=LEAVE_EPOCH, instance_id=fields.optional_text("instance")
         )
         fields.check_empty()
-        await self._coordination.open()
+        await self._open(call, group_id)
 
-        def answered(outcome: BeatAnswer | BrokerError) -> None:
+        def answered(outcome: HeartbeatAnswer | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
             else:
                 call.answer({})
 
-        leave = partial(self._coordination.consumer.heartbeat, group_id, beat, answered)
-        await self._broker.runtime.slices.run(once(leave))
+        leave = partial(self._groups.beat, call.session, group_id, beat, answered)
+        await self._slices.run(once(leave))
 
-    def _beat(self, call: Call, group_id: str, beat: Beat) -> None:
-        def answered(outcome: BeatAnswer | BrokerError) -> None:
+    def _beat(self, call: JsonCall, group_id: str, beat: MemberHeartbeat) -> None:
+        def answered(outcome: HeartbeatAnswer | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
                 return
@@ -105,147 +115,125 @@ class GroupHandlers:
                     "member": outcome.member_id,
                     "epoch": outcome.epoch,
                     "heartbeat_ms": outcome.heartbeat_ms,
-                    "assignment": self._named(assignment),
+                    "assignment": self._named(call, assignment),
                 }
             )
 
-        self._coordination.consumer.heartbeat(group_id, beat, answered)
+        self._groups.beat(call.session, group_id, beat, answered)
 
-    def _owned(self, listed: list[Any]) -> Assignment:
-        """What a member says it holds. A topic that is gone meanwhile cannot be held."""
+    def _owned(self, call: JsonCall, listed: list[Any]) -> Assignment:
+        """The partitions that a member reports; deleted topics are left out."""
         owned: dict[bytes, set[int]] = {}
         for place in map(_place, listed):
-            topic = self._broker.catalog.find(place.topic)
-            if topic is not None:
-                owned.setdefault(topic.id, set()).add(place.partition)
+            topic_id = self._topics.id_of(call.session, place.topic)
+            if topic_id is not None:
+                owned.setdefault(topic_id, set()).add(place.partition)
         return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
-    def _named(self, assignment: Assignment) -> list[dict[str, Any]]:
-        named = []
-        for topic_id, partitions in assignment.items():
-            try:
-                name = self._broker.catalog.topic_by_id(topic_id).name
-            except UnknownTopicId:
-                continue
-            named += [Place(name, index) for index in partitions]
+    def _named(self, call: JsonCall, assignment: Assignment) -> list[dict[str, Any]]:
+        topics = self._groups.assigned_topics(call.session, assignment)
+        named = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
         return [place._asdict() for place in sorted(named)]
 
     # -- offsets
 
-    async def commit(self, call: Call) -> None:
-        """Answered when the offsets are durable; each has its own result if any is refused."""
+    async def commit(self, call: JsonCall) -> None:
+        """Answered when the offsets are durable; with one result per offset if any is rejected."""
         fields = call.fields
         group_id, by = fields.text("group"), _committer(fields)
         rows = _bounded("offsets", fields)
         fields.check_empty()
-        slices = self._broker.runtime.slices
-        offsets = await slices.run(self._new_offsets(rows))
-        await self._coordination.open()
-        parts = await slices.run(self._committing(group_id, by, offsets))
-        outcomes: list[BrokerError | None] = []
-        for outcome in await asyncio.gather(*parts):
-            if isinstance(outcome, BrokerError):
-                raise outcome
-            outcomes += outcome
-        failure = next(filter(None, outcomes), None)
+        entries = await self._slices.run(self._entries(call, rows))
+        await self._open(call, group_id)
+        answered: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
+        await self._slices.run(
+            self._committed.commit(call.session, group_id, by, entries, NO_RETENTION, answered.set_result)
+        )
+        outcomes = await answered
+        if outcomes.failure is not None:
+            raise outcomes.failure
+        failure = next(filter(None, outcomes.errors), None)
         if failure is None:
             call.answer({})
             return
-        results = [{} if error is None else error_fields(error) for error in outcomes]
+        results = [{} if error is None else error_fields(error) for error in outcomes.errors]
         call.refuse(failure, {"results": results})
 
-    def _new_offsets(self, rows: list[Any]) -> Sliced[list[NewOffset]]:
-        offsets: list[NewOffset] = []
+    def _entries(self, call: JsonCall, rows: list[Any]) -> Sliced[list[OffsetEntry]]:
+        entries: list[OffsetEntry] = []
         for some in chunks(rows):
             for row in some:
-                offsets.append(one := _new_offset(row))
-                self._check_place(one.place)
+                entries.append(one := _entry(row))
+                self._topics.check_partition(call.session, one.topic, one.partition)
             yield len(some)
-        return offsets
+        return entries
 
-    def _committing(self, group_id: str, by: Committer, offsets: list[NewOffset]) -> Sliced[Parts]:
-        """Many offsets are several batches, each with an outcome of its own."""
-        parts: Parts = []
-        for some in chunks(offsets, OFFSETS_PER_BATCH_MAX):
-            parts.append(part := asyncio.get_running_loop().create_future())
-            self._coordination.committed.commit(group_id, by, some, NO_RETENTION, part.set_result)
-            yield len(some)
-        return parts
-
-    async def offsets(self, call: Call) -> None:
-        """Where the partitions of some topics begin and end and, for a group, how far it is."""
+    async def offsets(self, call: JsonCall) -> None:
+        """Start and end offsets of the partitions of topics and, for a group, the committed offsets."""
         fields = call.fields
         group_id = fields.optional_text("group")
         topics = _texts("topics", fields.listed("topics"))
         fields.check_empty()
-        slices = self._broker.runtime.slices
-        places = await slices.run(self._places(topics))
+        slices = self._slices
+        places = await slices.run(self._places(call, topics))
         if group_id is None:
-            await slices.run(call.answer_rows({}, "offsets", map(self._bounds, places)))
+            rows = (self._bounds(call, place) for place in places)
+            await slices.run(call.answer_rows({}, "offsets", rows))
             return
-        await self._coordination.open()
+        await self._open(call, group_id)
 
-        def answered(outcome: dict[Place, Committed | BrokerError | None] | BrokerError) -> None:
+        def answered(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
                 return
-            rows = ({**self._bounds(place), **_progress(outcome[place])} for place in places)
+            rows = ({**self._bounds(call, place), **_progress(outcome[place])} for place in places)
             slices.go(call.answer_rows({}, "offsets", rows), call.check)
 
-        fetching = self._coordination.committed.fetch(
-            group_id, Committer(), places, answered, require_stable=False
+        fetching = self._committed.fetch(
+            call.session, group_id, Committer(), places, answered, require_stable=False
         )
         await slices.run(fetching)
 
-    def _places(self, topics: Sequence[str]) -> Sliced[list[Place]]:
-        places: list[Place] = []
+    def _places(self, call: JsonCall, topics: Sequence[str]) -> Sliced[list[TopicPartition]]:
+        places: list[TopicPartition] = []
         for name in topics:
-            count = self._broker.catalog.topic(name).partition_count
+            count = self._topics.get(call.session, name).partition_count
             if len(places) + count > REQUEST_ELEMENTS_MAX:
-                raise TooLarge(f"OFFSETS answers for at most {REQUEST_ELEMENTS_MAX} partitions")
-            places += [Place(name, index) for index in range(count)]
+                raise TooLarge(f"OFFSETS supports at most {REQUEST_ELEMENTS_MAX} partitions")
+            places += [TopicPartition(name, index) for index in range(count)]
             yield 1 + count // 16
         return places
 
-    def _bounds(self, place: Place) -> dict[str, Any]:
-        partition = self._broker.partition(*place)
-        return {
-            **place._asdict(),
-            "start_offset": partition.start_offset,
-            "end_offset": partition.high_watermark,
-        }
-
-    def _check_place(self, place: Place) -> None:
-        if not 0 <= place.partition < self._broker.catalog.topic(place.topic).partition_count:
-            raise UnknownTopic(f"topic {place.topic!r} has no partition {place.partition}")
+    def _bounds(self, call: JsonCall, place: TopicPartition) -> dict[str, Any]:
+        return {**place._asdict(), **self._positions.bounds(call.session, *place)._asdict()}
 
 
 def _bounded(name: str, fields: Fields) -> list[Any]:
     listed = fields.listed(name)
     if len(listed) > GROUP_CALL_ELEMENTS_MAX:
-        raise TooLarge(f"{name!r} has {len(listed)} entries; at most {GROUP_CALL_ELEMENTS_MAX} are possible")
+        raise TooLarge(f"{name!r} has {len(listed)} entries; at most {GROUP_CALL_ELEMENTS_MAX} are allowed")
     return listed
 
 
 def _committer(fields: Fields) -> Committer:
-    """A member at its epoch, or somebody outside of the group."""
+    """The committer: a member at its epoch, or a client outside the group."""
     member, instance = fields.optional_text("member"), fields.optional_text("instance")
     if member is None:
         return Committer()
     return Committer(member, fields.number("epoch", low=0, high=INT32_MAX), instance)
 
 
-def _new_offset(row: object) -> NewOffset:
+def _entry(row: object) -> OffsetEntry:
     fields = Fields(row, "an offset")
-    place = Place(fields.text("topic"), fields.number("partition", 0, high=INT32_MAX))
+    topic, partition = fields.text("topic"), fields.number("partition", 0, high=INT32_MAX)
     offset, metadata = fields.number("offset"), fields.optional_text("metadata") or ""
     fields.check_empty()
-    return NewOffset(place, offset, NO_EPOCH, metadata)
+    return OffsetEntry(topic, partition, offset, NO_EPOCH, metadata)
 
 
-def _place(row: object) -> Place:
+def _place(row: object) -> TopicPartition:
     fields = Fields(row, "an assignment")
-    place = Place(fields.text("topic"), fields.number("partition", high=INT32_MAX))
+    place = TopicPartition(fields.text("topic"), fields.number("partition", high=INT32_MAX))
     fields.check_empty()
     return place
 
@@ -262,5 +250,5 @@ def _texts(name: str, found: Iterable[Any]) -> tuple[str, ...]:
     texts = tuple(found)
     for one in texts:
         if not isinstance(one, str):
-            raise Malformed(f"{name!r} is a list of strings, {shown(one)} is none")
+            raise Malformed(f"{name!r} must be a list of strings, {shown(one)} is not a string")
     return texts

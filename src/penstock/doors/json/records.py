@@ -1,4 +1,4 @@
-"""PRODUCE and CONSUME: messages in and out. Never builds or opens a batch."""
+"""PRODUCE and CONSUME: publish and read messages."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed
 from penstock.core.model import Isolation, NewRecord, Record
-from penstock.doors.json.call import Call
+from penstock.doors.json.call import JsonCall
 from penstock.doors.json.errors import error_fields
-from penstock.node.broker import Broker
-from penstock.node.pages import Page, Pages
-from penstock.node.partition import Partition
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Wanted, end_of, offset_at
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.waist.pages import Page, Pages
+from penstock.node.waist.positions import Edge
+from penstock.node.waist.publisher import Published
+from penstock.node.waist.reader import Wanted
+from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, Fields
 from penstock.wire.json.frames import encode_json
 from penstock.wire.json.messages import decode_message, encode_message
 
 MESSAGES_MAX = 10_000
-"""How many messages one request may produce or consume."""
+"""Maximum messages per request."""
 
 ANSWER_BYTES_MAX = 8 << 20
-"""How much of what clients wrote goes into one answer of CONSUME, beyond its first message."""
+"""Maximum message bytes per CONSUME response, beyond the first message."""
 
 CONSUMED = 100
-_EARLIEST, _LATEST = "earliest", "latest"
+_EARLIEST = "earliest"
+_EDGES = {_EARLIEST: Edge.EARLIEST, "latest": Edge.LATEST}
 
 
 class RecordHandlers:
-    """Writes and reads messages."""
+    """Handlers of PRODUCE and CONSUME."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._publisher = Publisher(broker)
-        self._reader = Reader(broker)
-        self._pages = Pages(broker, self._reader)
+    def __init__(self, waist: Waist) -> None:
+        self._publisher = waist.publisher()
+        self._reader = waist.reader()
+        self._pages = Pages(self._reader)
 
     def release_waiting(self) -> None:
         self._reader.release_waiting()
 
     # -- PRODUCE
 
-    def produce(self, call: Call) -> Sliced[None] | None:
-        """One message, or a list of them in `messages`; answered when they are durable."""
+    def produce(self, call: JsonCall) -> Sliced[None] | None:
+        """Publish one message, or a list in `messages`; answered when they are durable."""
         fields = call.fields
         topic = fields.text("topic")
         partition = fields.number("partition", high=INT32_MAX) if "partition" in fields else None
@@ -51,7 +51,12 @@ class RecordHandlers:
             record = decode_message(fields)
             fields.check_empty()
             self._publisher.publish(
-                topic, record, lambda outcome: _tell_one(call, outcome), partition, call.connection.hold
+                call.session,
+                topic,
+                record,
+                lambda outcome: _answer_one(call, outcome),
+                partition,
+                call.connection.hold,
             )
             return None
         messages = fields.listed("messages")
@@ -59,17 +64,22 @@ class RecordHandlers:
         return self._produce_all(call, topic, messages, partition)
 
     def _produce_all(
-        self, call: Call, topic: str, messages: list[Any], partition: int | None
+        self, call: JsonCall, topic: str, messages: list[Any], partition: int | None
     ) -> Sliced[None]:
         records = yield from _decode_all(messages)
         self._publisher.publish_all(
-            topic, records, lambda outcomes: _tell_all(call, outcomes), partition, call.connection.hold
+            call.session,
+            topic,
+            records,
+            lambda outcomes: _answer_all(call, outcomes),
+            partition,
+            call.connection.hold,
         )
 
     # -- CONSUME
 
-    def consume(self, call: Call) -> None:
-        """Messages from an offset on; waits for the first if asked to."""
+    def consume(self, call: JsonCall) -> None:
+        """Read messages from an offset on; optionally waits for the first."""
         fields = call.fields
         level = fields.choice("isolation", "read_committed", "read_uncommitted")
         isolation = Isolation.READ_COMMITTED if level == "read_committed" else Isolation.READ_UNCOMMITTED
@@ -85,16 +95,30 @@ class RecordHandlers:
             isolation=isolation,
         )
         fields.check_empty()
-        partition = self._broker.partition(topic, index)
-        wanted = wanted._replace(offset=_offset(partition, place, isolation))
+        wanted = wanted._replace(offset=self._offset(call, wanted, place))
         self._pages.read(
-            call.connection, wanted, _encode_all, lambda outcome: _tell_read(call, wanted, outcome)
+            call.session,
+            call.connection,
+            wanted,
+            _encode_all,
+            lambda outcome: _answer_page(call, wanted, outcome),
         )
+
+    def _offset(self, call: JsonCall, wanted: Wanted, place: object) -> int:
+        """Resolve a number, `earliest`, `latest`, or `{"time": ms}` to an offset."""
+        when: Edge | int | None = _EDGES.get(place) if isinstance(place, str) else None
+        if isinstance(place, dict):
+            fields = Fields(place, "'offset'")
+            when = fields.number("time")
+            fields.check_empty()
+        if when is None:
+            return Fields({"offset": place}, "CONSUME").number("offset")
+        return self._reader.start(call.session, wanted.topic, wanted.partition, when, wanted.isolation)
 
 
 def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:
     if len(messages) > MESSAGES_MAX:
-        raise Malformed(f"one request produces at most {MESSAGES_MAX} messages, not {len(messages)}")
+        raise Malformed(f"a request can produce at most {MESSAGES_MAX} messages, not {len(messages)}")
     records = []
     for some in chunks(messages):
         for one in some:
@@ -105,15 +129,15 @@ def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:
     return records
 
 
-def _tell_one(call: Call, outcome: Published | BrokerError) -> None:
+def _answer_one(call: JsonCall, outcome: Published | BrokerError) -> None:
     if isinstance(outcome, BrokerError):
         call.refuse(outcome)
     else:
         call.answer({"partition": outcome.partition, "offset": outcome.offset})
 
 
-def _tell_all(call: Call, outcomes: list[Published | BrokerError]) -> None:
-    """Each message has its own result; the answer is an error if any of them has one."""
+def _answer_all(call: JsonCall, outcomes: list[Published | BrokerError]) -> None:
+    """One result per message; the response is an error if any message failed."""
     results: list[dict[str, Any]] = [
         error_fields(one)
         if isinstance(one, BrokerError)
@@ -127,25 +151,11 @@ def _tell_all(call: Call, outcomes: list[Published | BrokerError]) -> None:
         call.refuse(failure, {"results": results})
 
 
-def _offset(partition: Partition, place: object, isolation: Isolation) -> int:
-    """A number, `earliest`, `latest`, or the first message at or after `{"time": ms}`."""
-    if place == _EARLIEST:
-        return partition.start_offset
-    if place == _LATEST:
-        return end_of(partition, isolation)
-    if isinstance(place, dict):
-        fields = Fields(place, "'offset'")
-        time_ms = fields.number("time")
-        fields.check_empty()
-        return offset_at(partition, time_ms, isolation)
-    return Fields({"offset": place}, "CONSUME").number("offset")
-
-
 def _encode_all(records: list[Record]) -> bytes:
     return encode_json([encode_message(record) for record in records])[1:-1]
 
 
-def _tell_read(call: Call, wanted: Wanted, outcome: Page | BrokerError) -> None:
+def _answer_page(call: JsonCall, wanted: Wanted, outcome: Page | BrokerError) -> None:
     if isinstance(outcome, BrokerError):
         call.refuse(outcome)
         return

@@ -1,8 +1,8 @@
-"""The JSON door: frames to handlers, answers in the order of the requests. Never does a handler's work.
+"""The JSON door: dispatches frames to handlers; replies are in request order.
 
-PRODUCE requests run side by side; everything else begins when all before it is answered, and those behind it wait for
-its answer, so that a client that sends many requests in one go sees the effects of the earlier ones. HEARTBEAT alone
-overtakes what only reads: a member that waits for messages must not lose its session meanwhile.
+PRODUCE requests run concurrently; every other request starts when all earlier ones are answered, and later ones wait
+for its reply, so that pipelined requests see the effects of earlier ones. HEARTBEAT may overtake reads: a member that
+waits for messages must not lose its session.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge
 from penstock.core.limits import JSON_BYTES_MAX
-from penstock.doors.json.call import Call, Handler
+from penstock.doors.json.call import Handler, JsonCall
 from penstock.doors.json.errors import DOOR, error_fields
-from penstock.doors.json.groups import GroupHandlers
+from penstock.doors.json.groups import JsonGroupHandlers
 from penstock.doors.json.records import RecordHandlers
-from penstock.doors.json.topics import TopicHandlers
-from penstock.node.broker import Broker
+from penstock.doors.json.topics import JsonTopicHandlers
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
-from penstock.node.connections.place import Place
-from penstock.node.slices import Sliced
-from penstock.node.tasks import Tasks
+from penstock.node.connections.reply_slot import ReplySlot
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
+from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import Fields, shown
 from penstock.wire.json.frames import decode_object, encode_object
 
@@ -34,15 +34,15 @@ READS = frozenset({"CONSUME", "OFFSETS", "LIST_TOPICS", "METADATA"})
 
 
 class JsonDoor:
-    """The dialect of one broker."""
+    """The JSON dialect."""
 
     name = DOOR
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, waist: Waist) -> None:
         self._tasks = Tasks()
-        self._slices = broker.runtime.slices
-        self._records = RecordHandlers(broker)
-        topics, groups = TopicHandlers(broker), GroupHandlers(broker)
+        self._slices = waist.slices
+        self._records = RecordHandlers(waist)
+        topics, groups = JsonTopicHandlers(waist), JsonGroupHandlers(waist)
         self.handlers: dict[str, Handler] = {
             PRODUCE: self._records.produce,
             "CONSUME": self._records.consume,
@@ -55,7 +55,7 @@ class JsonDoor:
             HEARTBEAT: groups.heartbeat,
             "LEAVE": groups.leave,
         }
-        meter = broker.runtime.meters.door(DOOR)
+        meter = waist.meter(DOOR)
         self.timings = {command: meter.call(command) for command in self.handlers}
 
     def open(self, connection: Connection) -> JsonConversation:
@@ -64,8 +64,8 @@ class JsonDoor:
     def release_waiting(self) -> None:
         self._records.release_waiting()
 
-    def start(self, call: Call, handler: Handler) -> None:
-        """Begin one request; its errors are its answer."""
+    def start(self, call: JsonCall, handler: Handler) -> None:
+        """Start a request; its errors are sent as the answer."""
         try:
             work = handler(call)
         except BrokerError as error:
@@ -76,8 +76,8 @@ class JsonDoor:
         elif type(work) is GeneratorType:
             self._slice(call, work)
 
-    def _slice(self, call: Call, steps: Sliced[None]) -> None:
-        """Run a handler that works in slices; requests behind it wait until it has done its part."""
+    def _slice(self, call: JsonCall, steps: Sliced[None]) -> None:
+        """Run a handler that works in slices; later requests wait until it has ended."""
         if self._slices.start(steps, call.check):
             return
         release_hold = call.connection.hold()
@@ -89,7 +89,7 @@ class JsonDoor:
         self._slices.queue(steps, ended_later)
 
 
-async def _finish(call: Call, work: CoroutineType[Any, Any, None]) -> None:
+async def _finish(call: JsonCall, work: CoroutineType[Any, Any, None]) -> None:
     try:
         await work
     except BrokerError as error:
@@ -97,7 +97,7 @@ async def _finish(call: Call, work: CoroutineType[Any, Any, None]) -> None:
 
 
 class JsonConversation:
-    """One client."""
+    """The conversation of one JSON connection."""
 
     __slots__ = ("_changes", "_connection", "_door")
 
@@ -108,7 +108,7 @@ class JsonConversation:
         self._door = door
         self._connection = connection
         self._changes = 0
-        """Requests that a HEARTBEAT must not overtake: not answered, and more than a read."""
+        """Unanswered requests that a HEARTBEAT must not overtake: all but reads."""
 
     def handle(self, frame: memoryview) -> None:
         own_id: dict[str, Any] = {}
@@ -121,7 +121,7 @@ class JsonConversation:
             handler = self._door.handlers.get(command)
             if handler is None:
                 known = ", ".join(self._door.handlers)
-                raise Malformed(f"there is no command {shown(command)}; there are {known}")
+                raise Malformed(f"unknown command {shown(command)}; supported: {known}")
         except (Malformed, TooLarge) as error:
             self._connection.answer((encode_object({"ok": False, **own_id, **error_fields(error)}),))
             return
@@ -130,8 +130,8 @@ class JsonConversation:
         self._changes += is_change
         on_answered = self._answered if is_change else None
 
-        def begin(place: Place) -> None:
-            self._door.start(Call(self._connection, place, fields, own_id, on_answered), handler)
+        def begin(slot: ReplySlot) -> None:
+            self._door.start(JsonCall(self._connection, slot, fields, own_id, on_answered), handler)
 
         if command == HEARTBEAT and self._changes == 1:
             begin(self._connection.reserve())
@@ -143,11 +143,11 @@ class JsonConversation:
     def _answered(self) -> None:
         self._changes -= 1
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         return (encode_object({"ok": False, **error_fields(error)}),)
 
 
 def _checked_id(found: object) -> object:
     if found is not None and not isinstance(found, str | int | float):
-        raise Malformed(f"'id' is a string or a number, not {shown(found)}")
+        raise Malformed(f"'id' must be a string or a number, not {shown(found)}")
     return found

@@ -1,83 +1,75 @@
-"""CREATE_TOPIC, LIST_TOPICS and METADATA: which topics there are. Never decides about one; the catalog does."""
+"""CREATE_TOPIC, LIST_TOPICS and METADATA."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.core.errors import Malformed, UnknownTopic
-from penstock.core.machines.catalog_events import Topic
-from penstock.doors.json.call import Call
-from penstock.node.broker import Broker
-from penstock.node.slices import Sliced
+from penstock.core.errors import Malformed
+from penstock.doors.json.call import JsonCall
+from penstock.node.runtime.slices import Sliced
+from penstock.node.waist.topics import NewTopic, Topic
+from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, shown
 
 
-class TopicHandlers:
-    """Makes topics and tells of them."""
+class JsonTopicHandlers:
+    """Handlers of topic requests."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, waist: Waist) -> None:
+        self._cluster = waist.cluster
+        self._verbs = waist.topics
 
-    async def create_topic(self, call: Call) -> None:
-        """Answered when the topic is durable."""
-        fields, broker = call.fields, self._broker
+    async def create_topic(self, call: JsonCall) -> None:
+        """Create a topic; answered when it is durable."""
+        fields = call.fields
         name = fields.text("topic")
-        count = fields.number("partitions", broker.settings.default_partitions, low=1, high=INT32_MAX)
+        count = fields.number("partitions", low=1, high=INT32_MAX) if "partitions" in fields else None
         overrides = _overrides(fields.take("config"))
         fields.check_empty()
-        topic_id, now_ms = broker.new_topic_id(), broker.runtime.clock.now_ms()
-        await broker.change(
-            lambda catalog: catalog.decide_create_topic(
-                name, count, overrides, topic_id=topic_id, now_ms=now_ms
-            )
-        )
-        call.answer({"topic": name, "partitions": count})
+        topic = await self._verbs.create(call.session, NewTopic(name, count, overrides))
+        call.answer({"topic": name, "partitions": topic.partition_count})
 
-    def list_topics(self, call: Call) -> Sliced[None]:
-        """Names and how many partitions each has."""
+    def list_topics(self, call: JsonCall) -> Sliced[None]:
+        """List topics with their number of partitions."""
         call.fields.check_empty()
-        rows = ({"topic": one.name, "partitions": one.partition_count} for one in self._topics())
+        rows = ({"topic": one.name, "partitions": one.partition_count} for one in self._topics(call))
         return call.answer_rows({}, "topics", rows)
 
-    def metadata(self, call: Call) -> Sliced[None]:
-        """The node, and one topic or all with their partitions and settings."""
+    def metadata(self, call: JsonCall) -> Sliced[None]:
+        """Describe the node, and one topic or all with partitions and settings."""
         name = call.fields.optional_text("topic")
         call.fields.check_empty()
-        topics = self._topics() if name is None else [self._broker.catalog.topic(name)]
-        identity = self._broker.identity
-        head = {"cluster": identity.cluster_id, "node": identity.node_id}
-        return call.answer_rows(head, "topics", self._rows(topics))
+        topics = self._topics(call) if name is None else [self._verbs.get(call.session, name)]
+        cluster = self._cluster.describe(call.session)
+        head = {"cluster": cluster.cluster_id, "node": self._cluster.endpoint.id}
+        return call.answer_rows(head, "topics", self._rows(call, topics))
 
-    def _rows(self, topics: list[Topic]) -> Iterator[dict[str, Any]]:
-        """A topic that is deleted meanwhile is left out."""
+    def _rows(self, call: JsonCall, topics: list[Topic]) -> Iterator[dict[str, Any]]:
+        """Topics deleted meanwhile are left out."""
         for topic in topics:
-            try:
-                yield self._described(topic)
-            except UnknownTopic:
-                continue
+            partitions = [
+                {
+                    "partition": one.partition,
+                    "start_offset": one.start_offset,
+                    "end_offset": one.high_watermark,
+                    "online": one.is_online,
+                }
+                for one in self._verbs.details(call.session, topic.name)
+            ]
+            if partitions:
+                yield {"topic": topic.name, "config": dict(topic.overrides), "partitions": partitions}
 
-    def _topics(self) -> list[Topic]:
-        topics = [topic for topic in self._broker.catalog.topics if not topic.internal]
-        return sorted(topics, key=lambda topic: topic.name)
-
-    def _described(self, topic: Topic) -> dict[str, Any]:
-        partitions = []
-        for index in range(topic.partition_count):
-            partition = self._broker.partition(topic.name, index)
-            row: dict[str, Any] = {"partition": index, "start_offset": partition.start_offset}
-            row["end_offset"] = partition.high_watermark
-            row["online"] = partition.failure is None
-            partitions.append(row)
-        return {"topic": topic.name, "config": dict(topic.overrides), "partitions": partitions}
+    def _topics(self, call: JsonCall) -> list[Topic]:
+        return [topic for topic in self._verbs.all(call.session) if not topic.internal]
 
 
 def _overrides(found: object) -> dict[str, str | None]:
-    """Settings of a topic, as texts: numbers and switches may be written as such."""
+    """Topic settings as strings; numbers and booleans are converted."""
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise Malformed(f"'config' is an object of settings, not {shown(found)}")
+        raise Malformed(f"'config' must be an object of settings, not {shown(found)}")
     overrides: dict[str, str | None] = {}
     for name, value in found.items():
         if isinstance(value, bool):
@@ -85,5 +77,5 @@ def _overrides(found: object) -> dict[str, str | None]:
         elif isinstance(value, str | int):
             overrides[name] = str(value)
         else:
-            raise Malformed(f"the setting {name!r} is a string, a number or a switch, not {shown(value)}")
+            raise Malformed(f"the setting {name!r} must be a string, number or boolean, not {shown(value)}")
     return overrides

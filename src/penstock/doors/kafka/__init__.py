@@ -1,1 +1,1 @@
-"""The main door: Kafka's wire protocol."""
+"""The Kafka door: Kafka's wire protocol."""

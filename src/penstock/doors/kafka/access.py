@@ -1,31 +1,34 @@
-"""Access lists, quotas and credentials of a broker that has none of them: what Kafka answers without an authorizer.
+"""ACLs, client quotas and SCRAM credentials.
 
-A request with more ACLs than are allowed ends its connection: its answer has no place for an error of the whole.
+A request with too many ACLs closes its connection: the response has no field for a request-level error.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
 
-from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, words_of
+from penstock.core.errors import BrokerError, InvalidRequest, UnsupportedVersion, message_of
+from penstock.core.session import Session
 from penstock.doors.kafka.call import Call, Handler
-from penstock.doors.kafka.changes import check_count
+from penstock.doors.kafka.checks import check_count
 from penstock.doors.kafka.errors import code_of
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
-_DISABLED = int(ErrorCode.SECURITY_DISABLED)
-_NO_AUTHORIZER = "No Authorizer is configured."
 _ENTITIES = frozenset({"user", "client-id", "ip"})
 _MATCHES = frozenset({0, 1, 2})
-"""Kafka's numbers for the entity of that name, the default entity, and any that is named."""
+"""Kafka's match types: exact name, default entity, any named entity."""
 
 
 class AccessHandlers:
-    """Answers the calls about ACLs, client quotas and SCRAM credentials."""
+    """Handlers of calls about ACLs, client quotas and SCRAM credentials."""
+
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.security
 
     def handlers(self) -> dict[int, Handler]:
-        """Who answers what."""
+        """Handlers by API key."""
         return {
             ApiKey.DESCRIBE_ACLS: self.describe_acls,
             ApiKey.CREATE_ACLS: self.create_acls,
@@ -36,50 +39,66 @@ class AccessHandlers:
 
     # -- access lists
 
-    def describe_acls(self, call: Call, request: Any) -> Any:
-        return messages.DescribeAclsResponse(
-            error_code=_DISABLED, error_message="No Authorizer is configured on the broker", resources=[]
-        )
+    def describe_acls(
+        self, call: Call, request: messages.DescribeAclsRequest
+    ) -> messages.DescribeAclsResponse:
+        code, message = _refused(self._verbs.describe_acls, call)
+        return messages.DescribeAclsResponse(error_code=code, error_message=message, resources=[])
 
-    def create_acls(self, call: Call, request: Any) -> Any:
+    def create_acls(self, call: Call, request: messages.CreateAclsRequest) -> messages.CreateAclsResponse:
         response = messages.CreateAclsResponse
         check_count(len(request.creations))
-        refused = response.AclCreationResult(error_code=_DISABLED, error_message=_NO_AUTHORIZER)
+        code, message = _refused(self._verbs.alter_acls, call)
+        refused = response.AclCreationResult(error_code=code, error_message=message)
         return response(results=[refused] * len(request.creations))
 
-    def delete_acls(self, call: Call, request: Any) -> Any:
+    def delete_acls(self, call: Call, request: messages.DeleteAclsRequest) -> messages.DeleteAclsResponse:
         response = messages.DeleteAclsResponse
         check_count(len(request.filters))
-        refused = response.DeleteAclsFilterResult(
-            error_code=_DISABLED, error_message=_NO_AUTHORIZER, matching_acls=[]
-        )
+        code, message = _refused(self._verbs.alter_acls, call)
+        refused = response.DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])
         return response(filter_results=[refused] * len(request.filters))
 
     # -- quotas and credentials
 
-    def describe_client_quotas(self, call: Call, request: Any) -> Any:
-        """No entity has a quota, so every filter that makes sense finds nothing."""
+    def describe_client_quotas(
+        self, call: Call, request: messages.DescribeClientQuotasRequest
+    ) -> messages.DescribeClientQuotasResponse:
+        """No entity has a quota, so every valid filter matches nothing."""
         response = messages.DescribeClientQuotasResponse
         try:
+            self._verbs.describe_quotas(call.session)
             _check_filter(request.components)
         except BrokerError as error:
-            return response(error_code=code_of(error), error_message=words_of(error), entries=None)
+            return response(error_code=code_of(error), error_message=message_of(error), entries=None)
         return response(error_message="", entries=[])
 
-    def describe_user_scram_credentials(self, call: Call, request: Any) -> Any:
+    def describe_user_scram_credentials(
+        self, call: Call, request: messages.DescribeUserScramCredentialsRequest
+    ) -> messages.DescribeUserScramCredentialsResponse:
         """No user has credentials."""
         response = messages.DescribeUserScramCredentialsResponse
         try:
+            self._verbs.describe_credentials(call.session)
             check_count(len(request.users or ()))
         except BrokerError as error:
-            return response(error_code=code_of(error), error_message=words_of(error), results=[])
-        asked = Counter(user.name for user in request.users or ())
-        results = [_no_credentials(name, count) for name, count in asked.items()]
+            return response(error_code=code_of(error), error_message=message_of(error), results=[])
+        requested = Counter(user.name for user in request.users or ())
+        results = [_no_credentials(name, count) for name, count in requested.items()]
         return response(error_message="", results=results)
 
 
-def _check_filter(components: list[Any]) -> None:
-    """What Kafka refuses of a filter, in its words."""
+def _refused(verb: Callable[[Session], None], call: Call) -> tuple[int, str | None]:
+    """Error code and message of a verb."""
+    try:
+        verb(call.session)
+    except BrokerError as error:
+        return code_of(error), message_of(error)
+    return 0, None
+
+
+def _check_filter(components: list[messages.DescribeClientQuotasRequest.ComponentData]) -> None:
+    """Validate a filter as Kafka does, with its messages."""
     seen: set[str] = set()
     for one in components:
         if not one.entity_type:
@@ -98,11 +117,16 @@ def _check_filter(components: list[Any]) -> None:
         )
 
 
-def _no_credentials(name: str, count: int) -> Any:
-    code, words = ErrorCode.RESOURCE_NOT_FOUND, "Attempt to describe a user credential that does not exist: "
+def _no_credentials(
+    name: str, count: int
+) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
+    code, message = (
+        ErrorCode.RESOURCE_NOT_FOUND,
+        "Attempt to describe a user credential that does not exist: ",
+    )
     if count > 1:
         code = ErrorCode.DUPLICATE_RESOURCE
-        words = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+        message = "Cannot describe SCRAM credentials for the same user twice in a single request: "
     return messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult(
-        user=name, error_code=int(code), error_message=words + name, credential_infos=[]
+        user=name, error_code=int(code), error_message=message + name, credential_infos=[]
     )

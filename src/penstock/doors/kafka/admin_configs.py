@@ -1,55 +1,51 @@
-"""Settings as clients see and change them, of every kind of resource that has some. Never knows a bound."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
 
-from penstock.core.errors import BrokerError, InvalidRequest, words_of
-from penstock.core.machines.catalog import Catalog, ConfigChange, ConfigOp
-from penstock.core.machines.catalog_events import Event
+from penstock.core.errors import BrokerError, InvalidRequest, message_of
 from penstock.doors.kafka.call import Call, Handler
-from penstock.doors.kafka.changes import Changes, Step, check_named_once, repeated
 from penstock.doors.kafka.config_entries import described
-from penstock.doors.kafka.config_resources import (
-    BrokerConfigs,
-    ConfigResources,
-    LoggerConfigs,
-    TopicConfigs,
-    client_metrics_configs,
-    group_configs,
-)
 from penstock.doors.kafka.errors import code_of
-from penstock.node.addresses import Address
-from penstock.node.broker import Broker
-from penstock.node.slices import Pace, Sliced, chunks
+from penstock.node.runtime.slices import Pace, Sliced, chunks
+from penstock.node.waist.changes import check_named_once, repeated
+from penstock.node.waist.configs import Alteration, ConfigChange, ConfigKind, ConfigOp, Replacement
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-"""Kafka's numbers for what settings belong to."""
+CLIENT_METRICS = 16
+KINDS = {
+    2: ConfigKind.TOPIC,
+    4: ConfigKind.BROKER,
+    8: ConfigKind.LOGGER,
+    CLIENT_METRICS: ConfigKind.CLIENT_METRICS,
+    32: ConfigKind.GROUP,
+}
+"""Kafka's resource types."""
 
 _TYPED_FROM = 1
-"""The first version of ListConfigResources that asks for types; before it, client metrics are meant."""
+"""First version of ListConfigResources with resource types; earlier ones list client metrics."""
 _OPS = frozenset(int(op) for op in ConfigOp)
+_Wanted = Replacement | Alteration
+
+
+class _Resource(Protocol):
+    """The resource fields shared by all config requests."""
+
+    resource_type: int
+    resource_name: str
 
 
 class ConfigHandlers:
     """Answers DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._changes = Changes(broker)
-        self._brokers = BrokerConfigs(broker)
-        self._resources: dict[int, ConfigResources] = {
-            TOPIC: TopicConfigs(broker),
-            BROKER: self._brokers,
-            BROKER_LOGGER: LoggerConfigs(broker),
-            CLIENT_METRICS: client_metrics_configs(broker),
-            GROUP: group_configs(broker),
-        }
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.configs
 
     def handlers(self) -> dict[int, Handler]:
-        """Who answers what."""
+        """Handlers by API key."""
         return {
             ApiKey.DESCRIBE_CONFIGS: self.describe_configs,
             ApiKey.ALTER_CONFIGS: self.alter_configs,
@@ -57,35 +53,34 @@ class ConfigHandlers:
             ApiKey.LIST_CONFIG_RESOURCES: self.list_config_resources,
         }
 
-    @property
-    def advertised(self) -> Address:
-        """Where clients are told to connect to; the door says so once it listens."""
-        return self._brokers.advertised
-
-    @advertised.setter
-    def advertised(self, address: Address) -> None:
-        self._brokers.advertised = address
-
     # -- describe
 
-    def describe_configs(self, call: Call, request: Any) -> Sliced[Any]:
-        """Every setting of each resource, or those asked for: what it is, who says so, what it would be otherwise."""
+    def describe_configs(
+        self, call: Call, request: messages.DescribeConfigsRequest
+    ) -> Sliced[messages.DescribeConfigsResponse]:
+        """All or selected settings of each resource: value, source and synonyms."""
         twice = repeated(_key(resource) for resource in request.resources)
         results = []
         for resource in request.resources:
-            results.append(self._describe(request, twice, resource))
+            results.append(self._describe(call, request, twice, resource))
             yield 1 + len(results[-1].configs)
         return messages.DescribeConfigsResponse(results=results)
 
-    def _describe(self, request: Any, twice: set[Hashable], resource: Any) -> Any:
+    def _describe(
+        self,
+        call: Call,
+        request: messages.DescribeConfigsRequest,
+        twice: set[Hashable],
+        resource: messages.DescribeConfigsRequest.DescribeConfigsResource,
+    ) -> messages.DescribeConfigsResponse.DescribeConfigsResult:
         result = messages.DescribeConfigsResponse.DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=""
         )
         try:
             check_named_once(_key(resource), twice)
-            entries = self._kind(resource).entries(resource.resource_name)
+            entries = self._verbs.describe(call.session, _kind(resource), resource.resource_name)
         except BrokerError as error:
-            result.error_code, result.error_message = code_of(error), words_of(error)
+            result.error_code, result.error_message = code_of(error), message_of(error)
             return result
         wanted = resource.configuration_keys and frozenset(resource.configuration_keys)
         result.configs = [
@@ -95,79 +90,77 @@ class ConfigHandlers:
         ]
         return result
 
-    def list_config_resources(self, call: Call, request: Any) -> Any:
-        """The resources that have settings, of the types asked for."""
+    def list_config_resources(
+        self, call: Call, request: messages.ListConfigResourcesRequest
+    ) -> messages.ListConfigResourcesResponse:
+        """The resources that have settings, of the requested types."""
         response = messages.ListConfigResourcesResponse
         types: list[int] = [CLIENT_METRICS]
         if call.version >= _TYPED_FROM:
-            types = sorted(set(request.resource_types) or self._resources)
-        if not self._resources.keys() >= set(types):
+            types = sorted(set(request.resource_types) or KINDS)
+        if not KINDS.keys() >= set(types):
             return response(error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[])
-        return response(
-            config_resources=[
-                response.ConfigResource(resource_name=name, resource_type=kind)
-                for kind in types
-                for name in self._resources[kind].names()
-            ]
-        )
+        try:
+            return response(
+                config_resources=[
+                    response.ConfigResource(resource_name=name, resource_type=kind)
+                    for kind in types
+                    for name in self._verbs.names(call.session, KINDS[kind])
+                ]
+            )
+        except BrokerError as error:
+            return response(error_code=code_of(error), config_resources=[])
 
     # -- alter
 
-    async def alter_configs(self, call: Call, request: Any) -> Any:
-        """Replace all settings of each resource: what is not named goes back to what it would be otherwise."""
+    async def alter_configs(
+        self, call: Call, request: messages.AlterConfigsRequest
+    ) -> messages.AlterConfigsResponse:
+        """Replace all settings of each resource; settings that are not named revert to their defaults."""
         response = messages.AlterConfigsResponse
-        errors = await self._alter(request, self._replace)
+        errors = await self._alter(call, request, _replacement)
         return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
 
-    async def incremental_alter_configs(self, call: Call, request: Any) -> Any:
-        """Change some settings of each resource and keep the rest."""
+    async def incremental_alter_configs(
+        self, call: Call, request: messages.IncrementalAlterConfigsRequest
+    ) -> messages.IncrementalAlterConfigsResponse:
+        """Change some settings of each resource; the others stay unchanged."""
         response = messages.IncrementalAlterConfigsResponse
-        errors = await self._alter(request, self._change)
-        if not request.validate_only:
-            pace = Pace()
-            for resource, error in zip(request.resources, errors, strict=True):
-                if error is None:
-                    changes = [_config_change(one) for one in resource.configs]
-                    self._kind(resource).changed(resource.resource_name, changes)
-                await pace.spend(1)
+        errors = await self._alter(call, request, _alteration)
         return response(responses=await _answers(request, errors, response.AlterConfigsResourceResponse))
 
-    async def _alter(self, request: Any, decide: Any) -> list[BrokerError | None]:
+    async def _alter(
+        self,
+        call: Call,
+        request: messages.AlterConfigsRequest | messages.IncrementalAlterConfigsRequest,
+        read: Callable[[Any], _Wanted],
+    ) -> list[BrokerError | None]:
         pace = Pace()
         keys: list[Hashable] = []
-        for some in chunks(request.resources):
+        resources: Sequence[_Resource] = request.resources
+        for some in chunks(resources):
             keys += map(_key, some)
             await pace.spend(len(some) // 4)
         twice = repeated(keys)
-        steps: list[Step] = []
-        for some in chunks(request.resources):
-            steps += [partial(decide, twice, resource) for resource in some]
-            await pace.spend(len(some) // 4)
-        return (await self._changes.keep(steps, validate_only=request.validate_only)).errors
-
-    def _replace(self, twice: set[Hashable], resource: Any, catalog: Catalog) -> Sequence[Event]:
-        check_named_once(_key(resource), twice)
-        return self._kind(resource).replace(resource.resource_name, resource.configs, catalog)
-
-    def _change(self, twice: set[Hashable], resource: Any, catalog: Catalog) -> Sequence[Event]:
-        check_named_once(_key(resource), twice)
-        changes = [_config_change(one) for one in resource.configs]
-        return self._kind(resource).change(resource.resource_name, changes, catalog)
-
-    def _kind(self, resource: Any) -> ConfigResources:
-        kind = self._resources.get(resource.resource_type)
-        if kind is None:
-            raise InvalidRequest(f"Unknown resource type {resource.resource_type}")
-        return kind
+        wanted: list[_Wanted | BrokerError] = []
+        for resource in request.resources:
+            wanted.append(_wanted(resource, twice, read))
+            await pace.spend(1)
+        return await self._verbs.alter_all(call.session, wanted, validate_only=request.validate_only)
 
 
-async def _answers(request: Any, errors: list[BrokerError | None], answer_type: Any) -> list[Any]:
+async def _answers(
+    request: messages.AlterConfigsRequest | messages.IncrementalAlterConfigsRequest,
+    errors: list[BrokerError | None],
+    answer_type: Any,
+) -> list[Any]:
     answers, pace = [], Pace()
-    for resource, error in zip(request.resources, errors, strict=True):
+    resources: Sequence[_Resource] = request.resources
+    for resource, error in zip(resources, errors, strict=True):
         answers.append(
             answer_type(
                 error_code=0 if error is None else code_of(error),
-                error_message=None if error is None else words_of(error),
+                error_message=None if error is None else message_of(error),
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
@@ -176,11 +169,38 @@ async def _answers(request: Any, errors: list[BrokerError | None], answer_type: 
     return answers
 
 
-def _key(resource: Any) -> tuple[int, str]:
+def _key(resource: _Resource) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
-def _config_change(asked: Any) -> ConfigChange:
-    if asked.config_operation not in _OPS:
-        raise InvalidRequest(f"{asked.name}: there is no operation {asked.config_operation} on a setting")
-    return ConfigChange(ConfigOp(asked.config_operation), asked.name, asked.value)
+def _kind(resource: _Resource) -> ConfigKind:
+    kind = KINDS.get(resource.resource_type)
+    if kind is None:
+        raise InvalidRequest(f"Unknown resource type {resource.resource_type}")
+    return kind
+
+
+def _wanted(
+    resource: _Resource, twice: set[Hashable], read: Callable[[Any], _Wanted]
+) -> _Wanted | BrokerError:
+    try:
+        check_named_once(_key(resource), twice)
+        return read(resource)
+    except BrokerError as error:
+        return error
+
+
+def _replacement(resource: messages.AlterConfigsRequest.AlterConfigsResource) -> Replacement:
+    settings = [(one.name, one.value) for one in resource.configs]
+    return Replacement(_kind(resource), resource.resource_name, settings)
+
+
+def _alteration(resource: messages.IncrementalAlterConfigsRequest.AlterConfigsResource) -> Alteration:
+    changes = [_config_change(one) for one in resource.configs]
+    return Alteration(_kind(resource), resource.resource_name, changes)
+
+
+def _config_change(requested: messages.IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
+    if requested.config_operation not in _OPS:
+        raise InvalidRequest(f"{requested.name}: unknown config operation {requested.config_operation}")
+    return ConfigChange(ConfigOp(requested.config_operation), requested.name, requested.value)

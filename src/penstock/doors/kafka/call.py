@@ -1,6 +1,6 @@
-"""One request as its handler sees it.
+"""One request of the Kafka door.
 
-Who asks, in which version, and how the answer goes back. Never touches the broker.
+Connection, session, API version, and how to send the response.
 """
 
 from __future__ import annotations
@@ -8,78 +8,79 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from penstock.core.session import Session
 from penstock.node.connections.connection import Connection
-from penstock.node.connections.place import Place
-from penstock.node.slices import Sliced, Slices
-from penstock.wire.kafka import encode_response, encode_response_sliced
+from penstock.node.connections.reply_slot import ReplySlot
+from penstock.node.runtime.slices import Sliced, Slices
+from penstock.wire.kafka import KafkaMessage, encode_response, encode_response_sliced
 
 
 class Call:
-    """Everything about one request but its body."""
+    """One request without its body."""
 
     __slots__ = (
-        "_place",
         "_slices",
+        "_slot",
         "api_key",
-        "client_id",
         "connection",
         "correlation_id",
         "on_answered",
+        "session",
         "version",
     )
 
     def __init__(
-        self, connection: Connection, api_key: int, version: int, correlation_id: int, client_id: str | None
+        self, connection: Connection, api_key: int, version: int, correlation_id: int, session: Session
     ) -> None:
         self.connection = connection
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
-        self.client_id = client_id
-        self._place: Place | None = None
+        self.session = session
+        self._slot: ReplySlot | None = None
         self._slices: Slices | None = None
         self.on_answered: Callable[[], None] | None = None
 
-    def take_place(self, slices: Slices) -> None:
-        """This request is large: it stands in line from now on, and its answer is encoded in slices."""
+    def reserve_slot(self, slices: Slices) -> None:
+        """Mark the request as large: it reserves its reply slot now, and its response is encoded in slices."""
         self._slices = slices
-        if self._place is None:
-            self._place = self.connection.reserve()
+        if self._slot is None:
+            self._slot = self.connection.reserve()
 
     @property
     def is_large(self) -> bool:
         return self._slices is not None
 
-    def encode(self, body: Any) -> list[Any]:
-        """The whole frame of the answer."""
+    def encode(self, body: KafkaMessage) -> list[Any]:
+        """Encode the response frame."""
         return encode_response(self.api_key, self.version, self.correlation_id, body)
 
-    def answer(self, body: Any) -> None:
-        """Answer now, in line behind the requests before this one."""
-        if self._place is None:
+    def answer(self, body: KafkaMessage) -> None:
+        """Answer now; the reply is sent after those of earlier requests."""
+        if self._slot is None:
             self.connection.answer(self.encode(body))
         else:
-            self._fill(self._place, body)
+            self._fill(self._slot, body)
 
-    def answer_later(self) -> Callable[[Any], None]:
-        """Take a place in line and answer when the returned function is called with the body, once."""
-        place = self._place = self._place or self.connection.reserve()
+    def answer_later(self) -> Callable[[KafkaMessage], None]:
+        """Reserve a reply slot; the returned function answers with the body, once."""
+        slot = self._slot = self._slot or self.connection.reserve()
 
-        def answer(body: Any) -> None:
-            self._fill(place, body)
+        def answer(body: KafkaMessage) -> None:
+            self._fill(slot, body)
 
         return answer
 
-    def _fill(self, place: Place, body: Any) -> None:
+    def _fill(self, slot: ReplySlot, body: KafkaMessage) -> None:
         if self._slices is None:
-            place.answer(self.encode(body))
+            slot.answer(self.encode(body))
             return
 
         def encoded(pieces: Any) -> None:
             if isinstance(pieces, Exception):
                 self.connection.close(f"defect: {pieces!r}")
             else:
-                place.answer(pieces)
+                slot.answer(pieces)
             if self.on_answered is not None:
                 self.on_answered()
 
@@ -87,7 +88,7 @@ class Call:
         self._slices.queue(steps, encoded)
 
 
-Answer = Any | Coroutine[Any, Any, Any] | Sliced[Any] | None
+Answer = KafkaMessage | Coroutine[Any, Any, KafkaMessage | None] | Sliced[KafkaMessage | None] | None
 Handler = Callable[[Call, Any], Answer]
-"""Returns the body of the answer, a coroutine or a sliced work that will, or None when it answers by itself (or not at
-all)."""
+"""Takes the decoded request. Returns the response body, a coroutine or sliced work that produces it, or None if it
+answers by itself (or not at all)."""

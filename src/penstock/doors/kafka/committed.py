@@ -6,89 +6,82 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, StaleMember, UnknownGroup, UnknownTopic, UnknownTopicId
-from penstock.core.limits import OFFSETS_PER_BATCH_MAX
-from penstock.core.machines.catalog_events import Topic
-from penstock.core.machines.offsets import NO_OFFSET, Committed, Place
-from penstock.core.model import NO_EPOCH
+from penstock.core.errors import BrokerError, StaleMember, UnknownGroup
+from penstock.core.model import NO_EPOCH, TopicPartition
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
-from penstock.node.broker import Broker
-from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.waist.committed import (
+    NO_OFFSET,
+    NO_RETENTION,
+    Committed,
+    Committer,
+    OffsetEntry,
+    Outcomes,
+)
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, messages
 
 _BY_ID_FROM = 10
-_NEW_WORDS_FROM = 9
+_NEW_CODES_FROM = 9
 _BEFORE_9: dict[type[BrokerError], ErrorCode] = {
     UnknownGroup: ErrorCode.ILLEGAL_GENERATION,
     StaleMember: ErrorCode.UNSUPPORTED_VERSION,
 }
-"""What a commit is answered in the versions that are older than consumer groups."""
+"""Error codes of OffsetCommit in versions older than consumer groups."""
 _MANY_GROUPS_FROM = 8
 _GROUP_ERROR_FROM = 2
-_LOOKUP_UNITS = 1
+_ENTRIES_PER_UNIT = 4
 
 
 class CommittedHandlers:
-    """Answers the calls about committed offsets."""
+    """Handlers of calls about committed offsets."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._catalog = broker.catalog
-        self._committed = broker.coordination.committed
-        self._slices = broker.runtime.slices
-
-    def _topic(self, call: Call, one: Any) -> Topic:
-        if call.version >= _BY_ID_FROM:
-            return self._catalog.topic_by_id(one.topic_id)
-        return self._catalog.topic(one.name)
-
-    def _place(self, call: Call, one: Any, partition: int) -> Place:
-        """The partition that a request means; raises if there is none."""
-        topic = self._topic(call, one)
-        if not 0 <= partition < topic.partition_count:
-            raise UnknownTopic(f"topic {topic.name!r} has no partition {partition}")
-        return Place(topic.name, partition)
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.committed
+        self._topics = waist.topics
+        self._slices = waist.slices
 
     # -- OffsetCommit
 
-    def offset_commit(self, call: Call, request: Any) -> Sliced[None]:
+    def offset_commit(self, call: Call, request: messages.OffsetCommitRequest) -> Sliced[None]:
         """Answered when the offsets are durable. Each partition has its own outcome."""
         response = messages.OffsetCommitResponse
-        offsets: list[NewOffset] = []
+        entries: list[OffsetEntry] = []
         answers: list[Any] = []
         topics = []
         for topic in request.topics:
-            partitions = []
-            for one in topic.partitions:
-                partition = response.OffsetCommitResponsePartition(partition_index=one.partition_index)
-                partitions.append(partition)
-                try:
-                    place = self._place(call, topic, one.partition_index)
-                except BrokerError as error:
-                    partition.error_code = coordinator_code_of(error)
-                    continue
-                finally:
-                    yield _LOOKUP_UNITS
-                metadata = one.committed_metadata or ""
-                offsets.append(NewOffset(place, one.committed_offset, one.committed_leader_epoch, metadata))
-                answers.append(partition)
+            ref = topic.topic_id if call.version >= _BY_ID_FROM else topic.name
+            partitions: list[Any] = []
+            for some in chunks(topic.partitions):
+                entries += [_entry(ref, one) for one in some]
+                partitions += [
+                    response.OffsetCommitResponsePartition(partition_index=one.partition_index)
+                    for one in some
+                ]
+                yield len(some) // _ENTRIES_PER_UNIT
+            answers += partitions
             topics.append(
                 response.OffsetCommitResponseTopic(
                     name=topic.name, topic_id=topic.topic_id, partitions=partitions
                 )
             )
-        parts = Parts(answers, partial(_fill, call), partial(call.answer_later(), response(topics=topics)))
+        answer = call.answer_later()
+
+        def answered(outcomes: Outcomes) -> None:
+            for one, error in zip(answers, outcomes.errors, strict=True):
+                if error is not None:
+                    one.error_code = _commit_code(call, error)
+            answer(response(topics=topics))
+
         by = Committer(request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
         retention_ms = request.retention_time_ms if request.retention_time_ms >= 0 else NO_RETENTION
-        for some in chunks(offsets, OFFSETS_PER_BATCH_MAX):
-            self._committed.commit(request.group_id, by, some, retention_ms, parts.next())
-            yield len(some)
+        yield from self._verbs.commit(call.session, request.group_id, by, entries, retention_ms, answered)
 
     # -- OffsetFetch
 
-    def offset_fetch(self, call: Call, request: Any) -> Sliced[None]:
-        """Answered with what is durable. From version 8 on, for many groups at once."""
+    def offset_fetch(self, call: Call, request: messages.OffsetFetchRequest) -> Sliced[None]:
+        """Answered with durable offsets; from version 8 on, for several groups."""
         answer = call.answer_later()
         response = messages.OffsetFetchResponse
         if call.version < _MANY_GROUPS_FROM:
@@ -105,7 +98,7 @@ class CommittedHandlers:
         if not left:
             answer(response(groups=[]))
 
-        def fetched(group: Any, outcome: Any) -> None:
+        def fetched(group: messages.OffsetFetchResponse.OffsetFetchResponseGroup, outcome: Any) -> None:
             nonlocal left
             group.topics, group.error_code = outcome
             left -= 1
@@ -118,47 +111,53 @@ class CommittedHandlers:
             yield 1
 
     def _fetch(
-        self, call: Call, request: Any, by: Committer, require_stable: bool, done: Callable[[Any], None]
+        self,
+        call: Call,
+        request: messages.OffsetFetchRequest | messages.OffsetFetchRequest.OffsetFetchRequestGroup,
+        by: Committer,
+        require_stable: bool,
+        done: Callable[[Any], None],
     ) -> Sliced[None]:
         """`done` gets the topics of one group and its error code."""
-        wanted: list[Place] | None = None
+        wanted: list[TopicPartition] | None = None
         if request.topics is not None:
             wanted = []
             for topic in request.topics:
                 name = self._name(call, topic)
                 for indexes in chunks(topic.partition_indexes if name is not None else []):
-                    wanted += [Place(name or "", index) for index in indexes]
+                    wanted += [TopicPartition(name or "", index) for index in indexes]
                     yield 1 + len(indexes) // 8
 
-        def answered(outcome: dict[Place, Committed | BrokerError | None] | BrokerError) -> None:
+        def answered(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 code = coordinator_code_of(outcome)
                 done((self._refused(call, request, code) if call.version < _GROUP_ERROR_FROM else [], code))
                 return
-            is_all = request.topics is None
-            steps = self._all(call, outcome) if is_all else self._asked(call, request.topics, outcome)
-            self._slices.go(steps, partial(self._told, call, done))
+            requested = request.topics
+            steps = (
+                self._all(call, outcome) if requested is None else self._requested(call, requested, outcome)
+            )
+            self._slices.go(steps, partial(self._fetched, call, done))
 
-        yield from self._committed.fetch(
-            request.group_id, by, wanted, answered, require_stable=require_stable
+        yield from self._verbs.fetch(
+            call.session, request.group_id, by, wanted, answered, require_stable=require_stable
         )
 
-    def _told(self, call: Call, done: Callable[[Any], None], topics: list[Any] | Exception) -> None:
+    def _fetched(self, call: Call, done: Callable[[Any], None], topics: list[Any] | Exception) -> None:
         if isinstance(topics, Exception):
             call.connection.close(f"OffsetFetch: {topics}")
         else:
             done((topics, 0))
 
     def _name(self, call: Call, topic: Any) -> str | None:
-        """The topic's name; None for an id that is not known. A name need not be: its offsets are then none."""
+        """The topic's name; None for an unknown id. The name of a missing topic is returned as is."""
         if call.version < _BY_ID_FROM:
             return str(topic.name)
-        try:
-            return self._catalog.topic_by_id(topic.topic_id).name
-        except UnknownTopicId:
-            return None
+        return self._topics.name_of(call.session, topic.topic_id)
 
-    def _asked(self, call: Call, topics: Sequence[Any], found: dict[Place, Any]) -> Sliced[list[Any]]:
+    def _requested(
+        self, call: Call, topics: Sequence[Any], found: dict[TopicPartition, Any]
+    ) -> Sliced[list[Any]]:
         answers = []
         for topic in topics:
             name = self._name(call, topic)
@@ -166,13 +165,13 @@ class CommittedHandlers:
             partitions: list[Any] = []
             for indexes in chunks(topic.partition_indexes):
                 partitions += [
-                    _partition(call, one, found.get(Place(name or "", one)), code) for one in indexes
+                    _partition(call, one, found.get(TopicPartition(name or "", one)), code) for one in indexes
                 ]
                 yield 1 + len(indexes) // 4
             answers.append(_topic(call, topic.name, getattr(topic, "topic_id", bytes(16)), partitions))
         return answers
 
-    def _all(self, call: Call, found: dict[Place, Any]) -> Sliced[list[Any]]:
+    def _all(self, call: Call, found: dict[TopicPartition, Any]) -> Sliced[list[Any]]:
         by_topic: dict[str, list[Any]] = {}
         for places in chunks(list(found)):
             for place in places:
@@ -180,13 +179,13 @@ class CommittedHandlers:
             yield len(places) // 4
         answers = []
         for name, partitions in by_topic.items():
-            topic = self._catalog.find(name)
-            if topic is not None or call.version < _BY_ID_FROM:
-                answers.append(_topic(call, name, topic.id if topic is not None else bytes(16), partitions))
+            topic_id = self._topics.id_of(call.session, name)
+            if topic_id is not None or call.version < _BY_ID_FROM:
+                answers.append(_topic(call, name, topic_id or bytes(16), partitions))
         return answers
 
     def _refused(self, call: Call, request: Any, code: int) -> list[Any]:
-        """Before there was an error for the whole, each partition carried it."""
+        """Older versions have no group-level error: every partition carries it."""
         return [
             _topic(
                 call, topic.name, b"", [_partition(call, one, None, code) for one in topic.partition_indexes]
@@ -196,73 +195,49 @@ class CommittedHandlers:
 
     # -- OffsetDelete
 
-    def offset_delete(self, call: Call, request: Any) -> Sliced[None]:
-        """Answered when they are gone for good."""
+    def offset_delete(self, call: Call, request: messages.OffsetDeleteRequest) -> Sliced[None]:
+        """Answered when the deletion is durable."""
         response = messages.OffsetDeleteResponse
-        wanted: list[Place] = []
+        wanted: list[tuple[str | bytes, int]] = []
         answers: list[Any] = []
         body = response(topics=[])
         for topic in request.topics:
-            partitions = []
-            for one in topic.partitions:
-                partition = response.OffsetDeleteResponsePartition(partition_index=one.partition_index)
-                partitions.append(partition)
-                try:
-                    wanted.append(self._place(call, topic, one.partition_index))
-                    answers.append(partition)
-                except BrokerError as error:
-                    partition.error_code = coordinator_code_of(error)
-                yield _LOOKUP_UNITS
+            partitions: list[Any] = []
+            for some in chunks(topic.partitions):
+                wanted += [(topic.name, one.partition_index) for one in some]
+                partitions += [
+                    response.OffsetDeleteResponsePartition(partition_index=one.partition_index)
+                    for one in some
+                ]
+                yield len(some) // _ENTRIES_PER_UNIT
+            answers += partitions
             body.topics.append(response.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+        answer = call.answer_later()
 
-        def fill(some: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:
-            if isinstance(outcome, BrokerError):
-                body.error_code, body.topics = coordinator_code_of(outcome), []
-            else:
-                _fill(call, some, outcome)
+        def answered(outcomes: Outcomes) -> None:
+            if outcomes.failure is not None:
+                body.error_code, body.topics = coordinator_code_of(outcomes.failure), []
+            for one, error in zip(answers, outcomes.errors, strict=True):
+                if error is not None:
+                    one.error_code = coordinator_code_of(error)
+            answer(body)
 
-        parts = Parts(answers, fill, partial(call.answer_later(), body))
-        for some in chunks(wanted, OFFSETS_PER_BATCH_MAX):
-            self._committed.remove(request.group_id, some, parts.next())
-            yield len(some)
-
-
-class Parts:
-    """The outcome of a call that is written as several batches: each fills in its answers, the last one ends it."""
-
-    def __init__(
-        self, answers: list[Any], fill: Callable[[list[Any], Any], None], done: Callable[[], None]
-    ) -> None:
-        self._answers = list(chunks(answers, OFFSETS_PER_BATCH_MAX))
-        self._fill = fill
-        self._done = done
-        self._left = len(self._answers)
-        self._number = 0
-
-    def next(self) -> Callable[[Any], None]:
-        """The callback of the next part."""
-        some, self._number = self._answers[self._number], self._number + 1
-
-        def answered(outcome: Any) -> None:
-            self._fill(list(some), outcome)
-            self._left -= 1
-            if not self._left:
-                self._done()
-
-        return answered
+        yield from self._verbs.delete(call.session, request.group_id, wanted, answered)
 
 
-def _fill(call: Call, answers: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:
-    """Give every partition its own error, or all of them the one that concerns all."""
-    if isinstance(outcome, BrokerError):
-        older_word = _BEFORE_9.get(type(outcome)) if call.version < _NEW_WORDS_FROM else None
-        code = coordinator_code_of(outcome) if older_word is None else int(older_word)
-        for answer in answers:
-            answer.error_code = code
-        return
-    for answer, error in zip(answers, outcome, strict=True):
-        if error is not None:
-            answer.error_code = coordinator_code_of(error)
+def _entry(topic: str | bytes, one: Any) -> OffsetEntry:
+    return OffsetEntry(
+        topic,
+        one.partition_index,
+        one.committed_offset,
+        one.committed_leader_epoch,
+        one.committed_metadata or "",
+    )
+
+
+def _commit_code(call: Call, error: BrokerError) -> int:
+    older_code = _BEFORE_9.get(type(error)) if call.version < _NEW_CODES_FROM else None
+    return coordinator_code_of(error) if older_code is None else int(older_code)
 
 
 def _partition(call: Call, index: int, found: Committed | BrokerError | None, code: int = 0) -> Any:
@@ -294,7 +269,7 @@ def _topic(call: Call, name: str, topic_id: bytes, partitions: list[Any]) -> Any
     return response.OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
 
 
-def _one(call: Call, outcome: tuple[list[Any], int]) -> Any:
+def _one(call: Call, outcome: tuple[list[Any], int]) -> messages.OffsetFetchResponse:
     topics, code = outcome
     return messages.OffsetFetchResponse(
         topics=topics, error_code=code if call.version >= _GROUP_ERROR_FROM else 0

@@ -1,7 +1,7 @@
-"""From a frame to its handler and back: headers, versions, who answers what. Never does a handler's work.
+"""Decodes request frames and dispatches them to their handlers.
 
-Requests of an API or version that is not advertised end the connection, with one loud line; only ApiVersions
-is answered in every version, because it is how a client finds out.
+A request of an unsupported API or version closes the connection with a warning; only ApiVersions is answered in every
+version, because clients use it to negotiate.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from penstock.doors.kafka.placement import PlacementHandlers
 from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
-from penstock.node.addresses import Address
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
-from penstock.node.tasks import Tasks
+from penstock.node.runtime.tasks import Tasks
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, UNSUPPORTED, ApiKey, RequestHeader, decode_request, decode_request_header
 
 logger = logging.getLogger("penstock.kafka")
@@ -52,42 +51,43 @@ _BESIDE = frozenset(
         ApiKey.API_VERSIONS,
     }
 )
-"""Calls that take effect when they are started, and so run beside those before them that wait for the disk.
+"""Calls that take effect when they start, so they run concurrently with earlier ones that wait for the disk.
 
-Every other call starts once all before it are answered: a Fetch reads what the same client wrote, and a topic is not
+Every other call starts once all earlier ones are answered: a Fetch sees what the same client wrote, and a topic is not
 deleted while a batch for it is being flushed.
 """
 
 
 class Dispatch:
-    """The table of handlers of one door."""
+    """The dispatcher and its table of handlers."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, waist: Waist) -> None:
         self._tasks = Tasks()
-        self._large = LargeRequests(broker.runtime.slices)
-        self._fetch = FetchHandler(broker)
-        self._cluster = ClusterHandlers(broker)
-        self._groups = GroupHandlers(broker)
-        self._configs = ConfigHandlers(broker)
-        self._placement = PlacementHandlers(broker)
-        self._coordination = broker.coordination
-        offsets = OffsetHandlers(broker)
-        groups, committed, group_admin = self._groups, CommittedHandlers(broker), GroupAdminHandlers(broker)
-        consumer_groups = ConsumerGroupHandlers(broker)
-        transactions = TransactionHandlers(broker)
+        self._large = LargeRequests(waist.slices)
+        self._fetch = FetchHandler(waist)
+        cluster = ClusterHandlers(waist)
+        self._waist = waist
+        offsets = OffsetHandlers(waist)
+        groups, committed, group_admin = (
+            GroupHandlers(waist),
+            CommittedHandlers(waist),
+            GroupAdminHandlers(waist),
+        )
+        consumer_groups = ConsumerGroupHandlers(waist)
+        transactions = TransactionHandlers(waist)
         self._handlers: dict[int, Handler] = {
-            ApiKey.PRODUCE: ProduceHandler(broker).produce,
+            ApiKey.PRODUCE: ProduceHandler(waist).produce,
             ApiKey.FETCH: self._fetch.fetch,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.epoch_ends,
-            ApiKey.METADATA: self._cluster.metadata,
-            ApiKey.DESCRIBE_CLUSTER: self._cluster.describe_cluster,
-            ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._cluster.describe_topic_partitions,
-            ApiKey.DESCRIBE_LOG_DIRS: self._cluster.describe_log_dirs,
-            **TopicHandlers(broker).handlers(),
-            **self._configs.handlers(),
-            **self._placement.handlers(),
-            **AccessHandlers().handlers(),
+            ApiKey.METADATA: cluster.metadata,
+            ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: cluster.describe_topic_partitions,
+            ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
+            **TopicHandlers(waist).handlers(),
+            **ConfigHandlers(waist).handlers(),
+            **PlacementHandlers(waist).handlers(),
+            **AccessHandlers(waist).handlers(),
             ApiKey.FIND_COORDINATOR: groups.find_coordinator,
             ApiKey.JOIN_GROUP: groups.join_group,
             ApiKey.SYNC_GROUP: groups.sync_group,
@@ -104,27 +104,23 @@ class Dispatch:
             ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
-        self._versions = VersionsHandler(advertised_versions([*self._handlers, *own]), broker)
+        self._versions = VersionsHandler(advertised_versions([*self._handlers, *own]), waist)
         self._handlers[ApiKey.API_VERSIONS] = self._versions.api_versions
         self._handlers[ApiKey.UPDATE_FEATURES] = self._versions.update_features
         self._handlers |= transactions.unadvertised()
-        meter = broker.runtime.meters.door(DOOR)
+        meter = waist.meter(DOOR)
         self._timings = {key: meter.call(API[key].name) for key in self._handlers}
 
-    def advertise(self, address: Address) -> None:
-        """The address that clients are told to come to."""
-        for handlers in (self._cluster, self._configs, self._groups, self._placement):
-            handlers.advertised = address
-
     def handle(self, connection: Connection, frame: memoryview) -> None:
-        """Start one request. BrokerError means that the connection cannot go on."""
+        """Start one request. A BrokerError closes the connection."""
         header = decode_request_header(frame)
         api_key = header.api_key
-        connection.client_id = header.client_id
+        if header.client_id != connection.session.client_id:
+            connection.session = connection.session.with_client(header.client_id)
         if api_key not in self._handlers or header.body_position == UNSUPPORTED:
             self._refuse(connection, header)
             return
-        call = Call(connection, api_key, header.version, header.correlation_id, header.client_id)
+        call = Call(connection, api_key, header.version, header.correlation_id, connection.session)
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
         if connection.in_flight and api_key not in _BESIDE:
@@ -133,7 +129,7 @@ class Dispatch:
             self._begin(call, frame, header.body_position)
 
     def _begin(self, call: Call, frame: memoryview, position: int) -> None:
-        """Decode a request and start it: a large one in slices."""
+        """Decode a request, in slices if it is large, and start it."""
         call.connection.timing = self._timings[call.api_key]
         if len(frame) >= REQUESTS_LARGE_BYTES_MIN and call.api_key != ApiKey.PRODUCE:
             self._large.decode(call, frame, position, self._start)
@@ -141,7 +137,7 @@ class Dispatch:
             self._start(call, decode_request(call.api_key, call.version, frame, position))
 
     def _start(self, call: Call, request: Any) -> bool:
-        """Hand a request to its handler; True if that goes on working."""
+        """Call the handler; True if it continues to run."""
         answer: Any = self._handlers[call.api_key](call, request)
         if answer is None:
             return False
@@ -155,7 +151,8 @@ class Dispatch:
         return False
 
     def _run(self, call: Call, work: CoroutineType[Any, Any, Any]) -> None:
-        """Requests behind a coroutine wait for its end: it may take effect at any point until then."""
+        """Run a coroutine handler. Later requests wait until it ends, because it may take effect at any point until
+        then."""
         answer = call.answer_later()
         release_hold = call.connection.hold()
 
@@ -179,11 +176,11 @@ class Dispatch:
             return
         name = API[header.api_key].name if header.api_key in API else "unknown"
         connection.close(
-            f"API {header.api_key} ({name}) version {header.version} is not spoken here;"
-            f" client {header.client_id!r} {connection.software}"
+            f"API {header.api_key} ({name}) version {header.version} is not supported;"
+            f" client {header.client_id!r} {connection.session.software}"
         )
 
     def release_waiting(self) -> None:
-        """Answer the long polls with what there is, and members that wait, because the door is closing."""
+        """The doors are closing: answer waiting fetches and group members."""
         self._fetch.release_waiting()
-        self._coordination.release_waiting()
+        self._waist.groups.release_waiting()

@@ -1,10 +1,10 @@
-"""The one translation table of this door: our errors to Kafka's codes. Never invents a code elsewhere."""
+"""Translates broker errors to Kafka's error codes. The only such table of this door."""
 
 from __future__ import annotations
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError
-from penstock.node.metrics.meters import count_error
+from penstock.node.runtime.meters import count_error
 from penstock.wire.kafka import ErrorCode
 
 DOOR = "kafka"
@@ -40,7 +40,12 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.UnknownTransaction: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     errors.NoTransactionalId: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     errors.StaleCoordinator: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-    errors.Forbidden: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    errors.TopicForbidden: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    errors.GroupForbidden: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    errors.ClusterForbidden: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    errors.TransactionalIdForbidden: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    errors.UnknownBroker: ErrorCode.BROKER_ID_NOT_REGISTERED,
+    errors.SecurityDisabled: ErrorCode.SECURITY_DISABLED,
     errors.IllegalMove: ErrorCode.INVALID_REQUEST,
     errors.InvalidGroup: ErrorCode.INVALID_GROUP_ID,
     errors.UnknownGroup: ErrorCode.GROUP_ID_NOT_FOUND,
@@ -91,16 +96,16 @@ COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
     errors.NotEnoughReplicas: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.TooLarge: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a coordinator's own partition suffers is told as the state of the coordinator: clients then look for another."""
+"""Failures of a coordinator's own partition are reported as coordinator errors, so that clients look it up again."""
 
 
 def coordinator_code_of(error: BrokerError) -> int:
-    """Kafka's number for one of our errors, where a coordinator answers."""
+    """Kafka's error code for a coordinator response."""
     count_error(DOOR, error)
     return int(COORDINATOR_CODES.get(type(error)) or CODES[type(error)])
 
 
 def code_of(error: BrokerError) -> int:
-    """Kafka's number for one of our errors."""
+    """Kafka's error code."""
     count_error(DOOR, error)
     return int(CODES[type(error)])

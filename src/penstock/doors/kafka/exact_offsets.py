@@ -1,40 +1,40 @@
-"""The rest of a ListOffsets by time: batches too large for the loop, searched in a worker one after the other."""
+"""Completes ListOffsets by timestamp: searches large batches in a worker, one after the other."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.call import Call
-from penstock.node.times import TimedOffset
-from penstock.node.workers import Workers
+from penstock.node.waist.positions import TimedOffset
+from penstock.node.waist.waist import Submit
+from penstock.wire.kafka import messages
 
 SEARCHES_MAX = 200
-"""Batches that are searched for one request. Beyond it the first offset of the batch stands: a reader starts early."""
+"""Maximum batches searched per request. Beyond it the base offset of the batch is returned: readers start early."""
 
-Find = Callable[[], TimedOffset]
+Find = Callable[[], TimedOffset | None]
 Fill = Callable[[TimedOffset], None]
 
 
 class ExactOffsets:
-    """One request. A batch is read when its turn has come, so that only one of them is in memory."""
+    """The searches of one request. Batches are read one at a time, so that only one is in memory."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Find, Fill]] = deque()
 
     def add(self, find: Find, fill: Fill) -> None:
-        """Look at this again, and fill in what a worker finds."""
+        """Add a search; `fill` gets the exact result."""
         if len(self._waiting) < SEARCHES_MAX:
             self._waiting.append((find, fill))
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def answer(self, call: Call, workers: Workers, response: Any) -> None:
-        """Search, then answer. The connection is held meanwhile: requests behind this one take effect later."""
+    def answer(self, call: Call, submit: Submit, response: messages.ListOffsetsResponse) -> None:
+        """Search, then answer. The connection is held meanwhile, so that later requests take effect later."""
         answer = call.answer_later()
         release_hold = call.connection.hold()
 
@@ -42,11 +42,11 @@ class ExactOffsets:
             while self._waiting and not call.connection.is_closed:
                 find, fill = self._waiting.popleft()
                 try:
-                    search = find().search
+                    found = find()
                 except BrokerError:
-                    continue  # what was found before stands
-                if search is not None:
-                    workers.submit(search, partial(searched, fill))
+                    continue  # the earlier, approximate result stands
+                if found is not None and found.search is not None:
+                    submit(found.search, partial(searched, fill))
                     return
             release_hold()
             if not call.connection.is_closed:

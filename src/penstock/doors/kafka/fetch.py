@@ -1,31 +1,31 @@
-"""Fetch: runs of batches from many partitions, waiting for data if asked to. Never copies records through Python.
+"""Fetch: batches from many partitions, optionally waiting for data. Records are sent with sendfile where possible.
 
-Fetch sessions are not kept: every answer carries session 0, which tells clients to go on sending whole requests.
+Fetch sessions are not supported: every response has session id 0, so clients keep sending full requests.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
-from penstock.core.errors import BrokerError, Fenced, InvalidRequest, OffsetOutOfRange, TornSegment
-from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX, RECORDS_COPIED_BYTES_MAX
-from penstock.core.log.segment import Slice
+from penstock.core.errors import BrokerError, InvalidRequest
+from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX
 from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
-from penstock.node.broker import Broker
-from penstock.node.partition import Partition
-from penstock.node.slices import CHUNK, Sliced, chunks
-from penstock.node.waiting import Waits
+from penstock.node.runtime.slices import CHUNK, Sliced, chunks
+from penstock.node.waist.fetch import Fetched, FetchSource, read_small
+from penstock.node.waist.waist import Waist
+from penstock.node.waist.waits import Waits
 from penstock.wire.kafka import ErrorCode, messages
 
 _BY_ID_FROM = 13
 _SESSION_FINAL_EPOCH = -1
 
 
-class Reading:
-    """One pass over the partitions of a request: how much it found, and whether anything was refused."""
+class FetchPass:
+    """One pass over the partitions of a request: what was found, and whether any partition failed."""
 
     __slots__ = (
         "_min_bytes",
@@ -35,65 +35,67 @@ class Reading:
         "isolation",
         "left_bytes",
         "must_answer",
-        "partitions",
+        "sources",
     )
 
-    def __init__(self, request: Any) -> None:
+    def __init__(self, request: messages.FetchRequest) -> None:
         self.body = messages.FetchResponse(responses=[])
         self.isolation = Isolation(request.isolation_level)
         self.left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
         self.found_bytes = 0
         self.must_answer = not request.topics
-        self.partitions: list[Partition] = []
-        """Every partition that was found, to be waited on."""
+        self.sources: list[FetchSource] = []
+        """Every partition found, for waiting."""
         self._min_bytes = request.min_bytes
-        self._runs: list[tuple[Partition, int]] = []
+        self._runs: list[tuple[FetchSource, int]] = []
 
-    def found(self, partition: Partition, run_bytes: int) -> None:
+    def found(self, source: FetchSource, run_bytes: int) -> None:
         self.found_bytes += run_bytes
         self.left_bytes -= run_bytes
-        self._runs.append((partition, run_bytes))
+        self._runs.append((source, run_bytes))
 
     @property
     def is_enough(self) -> bool:
         return bool(self.must_answer or self.found_bytes >= self._min_bytes)
 
-    def answer(self) -> Any:
-        """The body, to be sent: what is in it counts as read."""
-        for partition, run_bytes in self._runs:
-            partition.traffic.out_bytes += run_bytes
+    def answer(self) -> messages.FetchResponse:
+        """The response body; counts its bytes as sent."""
+        for source, run_bytes in self._runs:
+            source.traffic.out_bytes += run_bytes
         return self.body
 
 
 class FetchHandler:
-    """Answers Fetch."""
+    """Handler of Fetch."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._slices = broker.runtime.slices
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.fetch
+        self._slices = waist.slices
         self._waits = Waits()
 
-    def fetch(self, call: Call, request: Any) -> Any:
-        """Answer at once if there is enough, an error, or no patience; else wait for data."""
+    def fetch(
+        self, call: Call, request: messages.FetchRequest
+    ) -> messages.FetchResponse | Sliced[messages.FetchResponse | None] | None:
+        """Answer immediately if there is enough data, an error, or no wait time; otherwise wait."""
         refusal = _check_request(request)
         if refusal is not None:
             return messages.FetchResponse(error_code=refusal, responses=[])
         if call.is_large or _entries(request) > CHUNK:
             return self._fetch_large(call, request)
-        reading = self.read(call, request)
-        if reading.is_enough or request.max_wait_ms <= 0:
-            return reading.answer()
+        fetch_pass = self.read(call, request)
+        if fetch_pass.is_enough or request.max_wait_ms <= 0:
+            return fetch_pass.answer()
         answer = call.answer_later()
 
         def look() -> bool:
-            reading = self.read(call, request)
-            if reading.is_enough:
-                answer(reading.answer())
-            return reading.is_enough
+            fetch_pass = self.read(call, request)
+            if fetch_pass.is_enough:
+                answer(fetch_pass.answer())
+            return fetch_pass.is_enough
 
         self._waits.start(
             call.connection,
-            reading.partitions,
+            fetch_pass.sources,
             request.max_wait_ms,
             look,
             lambda: answer(self.read(call, request).answer()),
@@ -103,31 +105,40 @@ class FetchHandler:
     def release_waiting(self) -> None:
         self._waits.release()
 
-    def read(self, call: Call, request: Any) -> Reading:
-        """Read what is there, in the order asked for, within the limits of the request."""
-        reading = Reading(request)
+    def read(self, call: Call, request: messages.FetchRequest) -> FetchPass:
+        """Read what is available, in request order, within the limits of the request."""
+        fetch_pass = FetchPass(request)
         for topic in request.topics:
-            answers = [self._read_one(call, topic, one, reading) for one in topic.partitions]
-            reading.body.responses.append(_topic(topic, answers))
-        return reading
+            answers = [self._read_one(call, topic, one, fetch_pass) for one in topic.partitions]
+            fetch_pass.body.responses.append(_topic(topic, answers))
+        return fetch_pass
 
     # -- many partitions
 
-    def _fetch_large(self, call: Call, request: Any) -> Sliced[Any]:
-        """The same in slices. Waits for a shorter time if the request counts as large."""
+    def _fetch_large(
+        self, call: Call, request: messages.FetchRequest
+    ) -> Sliced[messages.FetchResponse | None]:
+        """The same in slices. The wait time is shorter for large requests."""
         wait_ms = min(request.max_wait_ms, LARGE_FETCH_WAIT_MS_MAX if call.is_large else request.max_wait_ms)
         until_s = asyncio.get_running_loop().time() + wait_ms / 1000
-        reading = yield from self._read_large(call, request)
-        if reading.is_enough or wait_ms <= 0:
-            return reading.answer()
-        self._wait_large(call, request, reading, until_s, call.answer_later())
+        fetch_pass = yield from self._read_large(call, request)
+        if fetch_pass.is_enough or wait_ms <= 0:
+            return fetch_pass.answer()
+        self._wait_large(call, request, fetch_pass, until_s, call.answer_later())
         return None
 
-    def _wait_large(self, call: Call, request: Any, reading: Reading, until_s: float, answer: Any) -> None:
-        """Read again, in slices, when something has changed or the time is up."""
+    def _wait_large(
+        self,
+        call: Call,
+        request: messages.FetchRequest,
+        fetch_pass: FetchPass,
+        until_s: float,
+        answer: Callable[[messages.FetchResponse], None],
+    ) -> None:
+        """Read again, in slices, when a partition changes or the time is up."""
         loop = asyncio.get_running_loop()
 
-        def read_again(outcome: Reading | Exception) -> None:
+        def read_again(outcome: FetchPass | Exception) -> None:
             if isinstance(outcome, Exception):
                 call.connection.close(f"Fetch: {outcome}")
             elif outcome.is_enough or loop.time() >= until_s:
@@ -143,109 +154,101 @@ class FetchHandler:
             self._slices.queue(
                 self._read_large(call, request),
                 lambda outcome: (
-                    answer(outcome.answer()) if isinstance(outcome, Reading) else read_again(outcome)
+                    answer(outcome.answer()) if isinstance(outcome, FetchPass) else read_again(outcome)
                 ),
             )
 
         wait_ms = max(1, round((until_s - loop.time()) * 1000))
-        self._waits.start(call.connection, list(dict.fromkeys(reading.partitions)), wait_ms, look, give_up)
+        self._waits.start(call.connection, list(dict.fromkeys(fetch_pass.sources)), wait_ms, look, give_up)
 
-    def _read_large(self, call: Call, request: Any) -> Sliced[Reading]:
-        reading = Reading(request)
+    def _read_large(self, call: Call, request: messages.FetchRequest) -> Sliced[FetchPass]:
+        fetch_pass = FetchPass(request)
         for topic in request.topics:
             answers: list[Any] = []
             for some in chunks(topic.partitions):
-                answers += [self._read_one(call, topic, one, reading, reads_small=True) for one in some]
+                answers += [self._read_one(call, topic, one, fetch_pass, reads_small=True) for one in some]
                 yield 1 + len(some)
-            reading.body.responses.append(_topic(topic, answers))
-        return reading
+            fetch_pass.body.responses.append(_topic(topic, answers))
+        return fetch_pass
 
     def _read_one(
-        self, call: Call, topic: Any, one: Any, reading: Reading, *, reads_small: bool = False
-    ) -> Any:
-        """`reads_small`: short runs are read here, in slices, because all of them would be sent in one turn."""
-        left_bytes, isolation = reading.left_bytes, reading.isolation
+        self,
+        call: Call,
+        topic: messages.FetchRequest.FetchTopic,
+        one: messages.FetchRequest.FetchPartition,
+        fetch_pass: FetchPass,
+        *,
+        reads_small: bool = False,
+    ) -> messages.FetchResponse.PartitionData:
+        """`reads_small`: read short runs here, in slices; otherwise all of them would be read in one loop iteration
+        when sending."""
+        left_bytes, isolation = fetch_pass.left_bytes, fetch_pass.isolation
         answer = messages.FetchResponse.PartitionData(
             partition_index=one.partition,
             high_watermark=-1,
             records=b"",
-            aborted_transactions=_none_aborted(isolation),
+            aborted_transactions=[] if isolation is Isolation.READ_COMMITTED else None,
         )
-        partition: Partition | None = None
         try:
-            partition = self.find(call, topic, one.partition)
-            partition.check_epoch(one.current_leader_epoch)
-            run = partition.read(
-                one.fetch_offset, min(one.partition_max_bytes, max(left_bytes, 0)), isolation
+            found = self._verbs.read(
+                call.session,
+                topic.topic_id if call.version >= _BY_ID_FROM else topic.topic,
+                one.partition,
+                one.fetch_offset,
+                min(one.partition_max_bytes, max(left_bytes, 0)),
+                isolation,
+                one.current_leader_epoch,
             )
-            is_taken = run is not None and (run.length <= left_bytes or not reading.found_bytes)
-            records = _read_small(run) if run is not None and is_taken and reads_small else run
+            run = found.run
+            is_taken = run is not None and (run.length <= left_bytes or not fetch_pass.found_bytes)
+            records = read_small(run) if run is not None and is_taken and reads_small else run
         except BrokerError as error:
             answer.error_code = code_of(error)
-            reading.must_answer = True
-            if partition is not None and isinstance(error, OffsetOutOfRange | Fenced):
-                _fill(answer, partition)
+            fetch_pass.must_answer = True
             return answer
-        reading.partitions.append(partition)
-        _fill(answer, partition)
+        answer.high_watermark = found.high_watermark
+        answer.last_stable_offset = found.last_stable_offset
+        answer.log_start_offset = found.start_offset
+        if found.error is not None:
+            answer.error_code = code_of(found.error)
+            fetch_pass.must_answer = True
+            return answer
+        fetch_pass.sources.append(found.source)
         if run is not None and is_taken:
             answer.records = records
-            reading.found(partition, run.length)
+            fetch_pass.found(found.source, run.length)
             if isolation is Isolation.READ_COMMITTED:
-                answer.aborted_transactions = _aborted(partition, one.fetch_offset, run.end_offset)
+                answer.aborted_transactions = _aborted(found, one.fetch_offset, run.end_offset)
         return answer
 
-    def find(self, call: Call, topic: Any, index: int) -> Partition:
-        name = topic.topic
-        if call.version >= _BY_ID_FROM:
-            name = self._broker.catalog.topic_by_id(topic.topic_id).name
-        return self._broker.partition(name, index)
 
-
-def _read_small(run: Slice) -> Slice | bytes:
-    if run.length > RECORDS_COPIED_BYTES_MAX:
-        return run
-    content = run.read()
-    if len(content) < run.length:
-        raise TornSegment(f"{run.file.path} ended before byte {run.position + run.length}")
-    return content
-
-
-def _entries(request: Any) -> int:
+def _entries(request: messages.FetchRequest) -> int:
     return sum(len(topic.partitions) for topic in request.topics)
 
 
-def _topic(asked: Any, partitions: list[Any]) -> Any:
+def _topic(
+    requested: messages.FetchRequest.FetchTopic, partitions: list[messages.FetchResponse.PartitionData]
+) -> messages.FetchResponse.FetchableTopicResponse:
     return messages.FetchResponse.FetchableTopicResponse(
-        topic=asked.topic, topic_id=asked.topic_id, partitions=partitions
+        topic=requested.topic, topic_id=requested.topic_id, partitions=partitions
     )
 
 
-def _check_request(request: Any) -> int | None:
-    """Refuse what this broker has no part in: replicas of a cluster, and sessions that it never gave out."""
+def _check_request(request: messages.FetchRequest) -> int | None:
+    """Reject fetches of replicas, and fetch sessions, which this broker does not create."""
     state = request.replica_state
     if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
         return int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
         return int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     if request.isolation_level not in (0, 1):
-        raise InvalidRequest(f"isolation level {request.isolation_level} is neither 0 nor 1")
+        raise InvalidRequest(f"isolation level {request.isolation_level} is not supported; it must be 0 or 1")
     return None
 
 
-def _fill(answer: Any, partition: Partition) -> None:
-    answer.high_watermark = partition.high_watermark
-    answer.last_stable_offset = partition.last_stable_offset
-    answer.log_start_offset = partition.start_offset
-
-
-def _aborted(partition: Partition, start: int, end: int) -> list[Any]:
-    """What a reader of committed records must leave out of those from `start` up to `end`."""
+def _aborted(found: Fetched, start: int, end: int) -> list[messages.FetchResponse.AbortedTransaction]:
+    """The aborted transactions that a read_committed reader must skip from `start` up to `end`."""
     return [
         messages.FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-        for one in partition.aborted_between(start, end)
+        for one in found.source.aborted_between(start, end)
     ]
-
-
-def _none_aborted(isolation: Isolation) -> list[Any] | None:
-    return [] if isolation is Isolation.READ_COMMITTED else None

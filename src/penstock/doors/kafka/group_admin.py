@@ -1,38 +1,38 @@
-"""DescribeGroups, ListGroups, DeleteGroups: what tools ask about groups. Describes classic groups only."""
+"""DescribeGroups, ListGroups and DeleteGroups. Describes classic groups only."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, UnknownGroup, words_of
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_state import State
+from penstock.core.access import group_resource
+from penstock.core.errors import BrokerError, UnknownGroup, message_of
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
-from penstock.node.broker import Broker
-from penstock.node.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.waist.group_descriptions import ClassicGroupDescription
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
 _NOT_FOUND_FROM = 6
-"""Before this version a group that is not there is described as dead, without an error."""
-_GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe, describe configs, alter configs: everybody may, there are no ACLs."""
-_NOT_ASKED = -(2**31)
+"""Before this version a missing group is described as Dead, without an error."""
+_DEAD = "Dead"
+"""Kafka's state of a missing group."""
 _REMOVAL_UNITS = 8
-"""What it costs to remove a group: its tombstones are a batch of their own."""
+"""Cost of deleting a group: its tombstones are a separate batch."""
 
 
 class GroupAdminHandlers:
-    """Answers the calls about groups from outside."""
+    """Handlers of group administration."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._coordination = broker.coordination
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.groups
+        self._authorization = waist.authorization
 
     # -- DescribeGroups
 
-    def describe_groups(self, call: Call, request: Any) -> Sliced[None]:
-        """Answered when what is told of every group is durable."""
+    def describe_groups(self, call: Call, request: messages.DescribeGroupsRequest) -> Sliced[None]:
+        """Answered when the described state of every group is durable."""
         answer = call.answer_later()
         response = messages.DescribeGroupsResponse
         described = [response.DescribedGroup(group_id=group_id) for group_id in request.groups]
@@ -40,29 +40,35 @@ class GroupAdminHandlers:
         if not left:
             answer(response(groups=[]))
 
-        def told(one: Any, outcome: Group | BrokerError) -> None:
+        def collect(
+            one: messages.DescribeGroupsResponse.DescribedGroup,
+            outcome: ClassicGroupDescription | BrokerError,
+        ) -> None:
             nonlocal left
             _describe(call, one, outcome)
             if request.include_authorized_operations:
-                one.authorized_operations = _GROUP_OPERATIONS
+                allowed = self._authorization.allowed_operations(call.session, group_resource(one.group_id))
+                one.authorized_operations = sum(1 << operation for operation in allowed)
             left -= 1
             if not left:
                 answer(response(groups=described))
 
         for one in described:
-            self._coordination.classic.describe(one.group_id, partial(told, one))
+            self._verbs.describe_classic(call.session, one.group_id, partial(collect, one))
             yield 1 + len(one.members)
 
     # -- ListGroups
 
-    def list_groups(self, call: Call, request: Any) -> Sliced[Any]:
-        """Every group, or those in the states and of the kinds asked for; case does not matter."""
+    def list_groups(
+        self, call: Call, request: messages.ListGroupsRequest
+    ) -> Sliced[messages.ListGroupsResponse]:
+        """All groups, or those in the requested states and of the requested kinds, ignoring case."""
         response = messages.ListGroupsResponse
         states = {state.lower() for state in request.states_filter}
         kinds = {kind.lower() for kind in request.types_filter}
         groups: list[Any] = []
         try:
-            listed = yield from self._coordination.groups.list_sliced()
+            listed = yield from self._verbs.all(call.session)
         except BrokerError as error:
             return response(error_code=coordinator_code_of(error), groups=[])
         for some in chunks(listed):
@@ -81,8 +87,8 @@ class GroupAdminHandlers:
 
     # -- DeleteGroups
 
-    def delete_groups(self, call: Call, request: Any) -> Sliced[None]:
-        """Answered when they are gone for good."""
+    def delete_groups(self, call: Call, request: messages.DeleteGroupsRequest) -> Sliced[None]:
+        """Answered when the deletion is durable."""
         answer = call.answer_later()
         response = messages.DeleteGroupsResponse
         results = [response.DeletableGroupResult(group_id=group_id) for group_id in request.groups_names]
@@ -90,7 +96,9 @@ class GroupAdminHandlers:
         if not left:
             answer(response(results=[]))
 
-        def removed(result: Any, outcome: BrokerError | None) -> None:
+        def removed(
+            result: messages.DeleteGroupsResponse.DeletableGroupResult, outcome: BrokerError | None
+        ) -> None:
             nonlocal left
             result.error_code = 0 if outcome is None else coordinator_code_of(outcome)
             left -= 1
@@ -98,32 +106,35 @@ class GroupAdminHandlers:
                 answer(response(results=results))
 
         for result in results:
-            self._coordination.groups.remove(result.group_id, partial(removed, result))
+            self._verbs.delete(call.session, result.group_id, partial(removed, result))
             yield _REMOVAL_UNITS
 
 
-def _describe(call: Call, one: Any, outcome: Group | BrokerError) -> None:
-    """Fill in what is known. What members say about themselves counts only once they have agreed."""
+def _describe(
+    call: Call,
+    one: messages.DescribeGroupsResponse.DescribedGroup,
+    outcome: ClassicGroupDescription | BrokerError,
+) -> None:
+    """Fill in the description of a group, or the error."""
     if isinstance(outcome, BrokerError):
         is_missing = isinstance(outcome, UnknownGroup)
-        one.group_state = State.DEAD.value if is_missing else ""
+        one.group_state = _DEAD if is_missing else ""
         if not is_missing or call.version >= _NOT_FOUND_FROM:
             one.error_code = coordinator_code_of(outcome)
         if call.version >= _NOT_FOUND_FROM:
-            one.error_message = words_of(outcome)
+            one.error_message = message_of(outcome)
         return
-    is_stable = outcome.state is State.STABLE
     one.group_state = outcome.state_name
-    one.protocol_type = outcome.protocol_type or ""
-    one.protocol_data = (outcome.protocol or "") if is_stable else ""
+    one.protocol_type = outcome.protocol_type
+    one.protocol_data = outcome.protocol
     one.members = [
         messages.DescribeGroupsResponse.DescribedGroupMember(
             member_id=member.id,
             group_instance_id=member.instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
-            member_metadata=member.metadata_for(outcome.protocol) if is_stable else b"",
-            member_assignment=member.assignment if is_stable else b"",
+            member_metadata=member.metadata,
+            member_assignment=member.assignment,
         )
-        for member in outcome.members.values()
+        for member in outcome.members
     ]

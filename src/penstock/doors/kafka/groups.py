@@ -1,13 +1,24 @@
-"""Who coordinates, and what members of classic groups call: join, sync, heartbeat, leave. Never decides anything."""
+"""FindCoordinator, and the classic group protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from penstock.core.errors import BrokerError, InconsistentProtocol, MemberIdRequired, UnknownMember, words_of
-from penstock.core.machines.group_values import (
+from penstock.core.errors import (
+    BrokerError,
+    InconsistentProtocol,
+    MemberIdRequired,
+    UnknownMember,
+    message_of,
+)
+from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.errors import DOOR, coordinator_code_of
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.waist.cluster import BrokerEndpoint
+from penstock.node.waist.coordinators import CoordinatorKind
+from penstock.node.waist.groups import (
     Assigned,
     JoinCommand,
     Joined,
@@ -15,16 +26,12 @@ from penstock.core.machines.group_values import (
     Protocol,
     SyncCommand,
 )
-from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.errors import DOOR, coordinator_code_of
-from penstock.node.addresses import Address
-from penstock.node.broker import Broker
-from penstock.node.slices import Sliced, chunks
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, messages
 
 logger = logging.getLogger("penstock.kafka")
 
-_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_KINDS = {0: CoordinatorKind.GROUP, 1: CoordinatorKind.TRANSACTION, 2: CoordinatorKind.SHARE}
 _MANY_KEYS_FROM = 4
 _OWN_REBALANCE_TIMEOUT_FROM = 1
 _KNOWN_ID_FROM = 4
@@ -33,70 +40,87 @@ _SKIP_FROM = 9
 _PROTOCOL_STATED_FROM = 5
 _MANY_LEAVE_FROM = 3
 _ANY_CLIENT = "member"
-"""What a member's id starts with when its client gives no name."""
+"""Prefix of member ids of clients without a client id."""
 
 
 class GroupHandlers:
-    """Answers FindCoordinator, JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+    """Handlers of coordinator lookup and classic groups."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._coordination = broker.coordination
-        self.advertised = Address("", 0)
+    def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
+        self._coordinators = waist.coordinators
+        self._verbs = waist.groups
 
     # -- FindCoordinator
 
-    def find_coordinator(self, call: Call, request: Any) -> Sliced[Any] | Coroutine[Any, Any, Any]:
-        """This node, for everything. The first to ask makes it ready."""
-        if self._coordination.is_open:
+    def find_coordinator(
+        self, call: Call, request: messages.FindCoordinatorRequest
+    ) -> Sliced[messages.FindCoordinatorResponse] | Coroutine[Any, Any, messages.FindCoordinatorResponse]:
+        """Returns this node for every key; the first lookup opens the coordinator."""
+        if self._coordinators.are_ready or request.key_type not in _KINDS:
             return self._found(call, request, None)
         return self._open_and_find(call, request)
 
-    async def _open_and_find(self, call: Call, request: Any) -> Any:
+    async def _open_and_find(
+        self, call: Call, request: messages.FindCoordinatorRequest
+    ) -> messages.FindCoordinatorResponse:
+        failure: BrokerError | None = None
         try:
-            await self._coordination.open()
+            await self._coordinators.open(call.session, _KINDS[request.key_type], _keys(call, request))
         except BrokerError as error:
-            context = {"door": DOOR, "client_id": call.client_id or ""}
-            logger.error("groups cannot be coordinated: %s", error, extra=context)
-            return await self._broker.runtime.slices.run(self._found(call, request, error))
-        return await self._broker.runtime.slices.run(self._found(call, request, None))
+            failure = error
+            context = {"door": DOOR, "client_id": call.session.client_id or ""}
+            logger.error("cannot open the group coordinator; clients will retry: %s", error, extra=context)
+        return await self._slices.run(self._found(call, request, failure))
 
-    def _found(self, call: Call, request: Any, error: BrokerError | None) -> Sliced[Any]:
-        code, message, where = 0, None, self.advertised
-        node_id = self._broker.identity.node_id
-        if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
-            code, message = (
-                int(ErrorCode.INVALID_REQUEST),
-                f"there are no coordinators of type {request.key_type}",
-            )
-        elif error is not None:
-            code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), words_of(error)
-        if code:
-            node_id, where = -1, Address("", -1)
-        place = {"node_id": node_id, "host": where.host, "port": where.port}
-        place |= {"error_code": code, "error_message": message}
+    def _found(
+        self, call: Call, request: messages.FindCoordinatorRequest, failure: BrokerError | None
+    ) -> Sliced[messages.FindCoordinatorResponse]:
         response = messages.FindCoordinatorResponse
         if call.version < _MANY_KEYS_FROM:
-            return response(**place)
+            return response(**self._endpoint(call, request.key_type, request.key, failure))
         coordinators: list[Any] = []
         for keys in chunks(request.coordinator_keys):
-            coordinators += [response.Coordinator(key=key, **place) for key in keys]
+            coordinators += [
+                response.Coordinator(key=key, **self._endpoint(call, request.key_type, key, failure))
+                for key in keys
+            ]
             yield len(keys) // 4
         return response(coordinators=coordinators)
 
+    def _endpoint(self, call: Call, key_type: int, key: str, failure: BrokerError | None) -> dict[str, Any]:
+        code, message, where = 0, None, BrokerEndpoint(-1, "", -1)
+        kind = _KINDS.get(key_type)
+        if kind is None:
+            code, message = int(ErrorCode.INVALID_REQUEST), f"unknown coordinator type {key_type}"
+        elif failure is not None:
+            code, message = int(ErrorCode.COORDINATOR_NOT_AVAILABLE), message_of(failure)
+        else:
+            try:
+                where = self._coordinators.find(call.session, kind, key)
+            except BrokerError as error:
+                code, message = coordinator_code_of(error), message_of(error)
+        return {
+            "node_id": where.id,
+            "host": where.host,
+            "port": where.port,
+            "error_code": code,
+            "error_message": message,
+        }
+
     # -- JoinGroup
 
-    def join_group(self, call: Call, request: Any) -> None:
-        """Answered when the round of joining closes."""
+    def join_group(self, call: Call, request: messages.JoinGroupRequest) -> None:
+        """Answered when the join round closes."""
         answer = call.answer_later()
         own_rebalance_ms = call.version >= _OWN_REBALANCE_TIMEOUT_FROM and request.rebalance_timeout_ms >= 0
-        name = request.group_instance_id or call.client_id or _ANY_CLIENT
+        name = request.group_instance_id or call.session.client_id or _ANY_CLIENT
         command = JoinCommand(
             member_id=request.member_id,
-            fresh_id=self._coordination.classic.fresh_member_id(name),
+            fresh_id=self._verbs.new_member_id(call.session, name),
             instance_id=request.group_instance_id,
-            client_id=call.client_id or "",
-            client_host=f"/{call.connection.address}",
+            client_id=call.session.client_id or "",
+            client_host=f"/{call.session.address}",
             session_ms=request.session_timeout_ms,
             rebalance_ms=request.rebalance_timeout_ms if own_rebalance_ms else request.session_timeout_ms,
             protocol_type=request.protocol_type,
@@ -104,16 +128,19 @@ class GroupHandlers:
             needs_known_id=call.version >= _KNOWN_ID_FROM,
             may_skip=call.version >= _SKIP_FROM,
         )
-        self._coordination.classic.join(
-            request.group_id, command, lambda outcome: answer(_joined(call, request.member_id, outcome))
+        self._verbs.join(
+            call.session,
+            request.group_id,
+            command,
+            lambda outcome: answer(_joined(call, request.member_id, outcome)),
         )
 
     # -- SyncGroup
 
-    def sync_group(self, call: Call, request: Any) -> None:
-        """Answered when the leader has assigned."""
+    def sync_group(self, call: Call, request: messages.SyncGroupRequest) -> None:
+        """Answered when the leader has sent its assignment."""
         if call.version >= _PROTOCOL_STATED_FROM and None in (request.protocol_type, request.protocol_name):
-            error = InconsistentProtocol("a sync of this version has to state the protocol")
+            error = InconsistentProtocol("SyncGroup requests of this version must name the protocol")
             call.answer(_synced(error))
             return
         answer = call.answer_later()
@@ -125,39 +152,48 @@ class GroupHandlers:
             protocol=request.protocol_name,
             assignments={one.member_id: bytes(one.assignment) for one in request.assignments},
         )
-        self._coordination.classic.sync(request.group_id, command, lambda outcome: answer(_synced(outcome)))
+        self._verbs.sync(call.session, request.group_id, command, lambda outcome: answer(_synced(outcome)))
 
     # -- Heartbeat
 
-    def heartbeat(self, call: Call, request: Any) -> None:
+    def heartbeat(self, call: Call, request: messages.HeartbeatRequest) -> None:
         answer = call.answer_later()
 
         def answered(outcome: BrokerError | None) -> None:
             answer(messages.HeartbeatResponse(error_code=_code(outcome)))
 
-        self._coordination.classic.heartbeat(
-            request.group_id, request.member_id, request.group_instance_id, request.generation_id, answered
+        self._verbs.heartbeat(
+            call.session,
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            answered,
         )
 
     # -- LeaveGroup
 
-    def leave_group(self, call: Call, request: Any) -> None:
-        """From version 3 on many members may leave at once, each with an answer of its own."""
+    def leave_group(self, call: Call, request: messages.LeaveGroupRequest) -> None:
+        """From version 3 on several members may leave at once, each with its own result."""
         answer = call.answer_later()
         if call.version < _MANY_LEAVE_FROM:
             leaving = [LeaveCommand(request.member_id, None)]
         else:
             leaving = [LeaveCommand(one.member_id, one.group_instance_id) for one in request.members]
-        self._coordination.classic.leave(
-            request.group_id, leaving, lambda outcome: answer(_left(call, leaving, outcome))
+        self._verbs.leave(
+            call.session, request.group_id, leaving, lambda outcome: answer(_left(call, leaving, outcome))
         )
+
+
+def _keys(call: Call, request: messages.FindCoordinatorRequest) -> Sequence[str]:
+    return [request.key] if call.version < _MANY_KEYS_FROM else request.coordinator_keys
 
 
 def _code(outcome: object) -> int:
     return coordinator_code_of(outcome) if isinstance(outcome, BrokerError) else 0
 
 
-def _joined(call: Call, member_id: str, outcome: Joined | BrokerError) -> Any:
+def _joined(call: Call, member_id: str, outcome: Joined | BrokerError) -> messages.JoinGroupResponse:
     response = messages.JoinGroupResponse
     if isinstance(outcome, BrokerError):
         return response(
@@ -181,7 +217,7 @@ def _joined(call: Call, member_id: str, outcome: Joined | BrokerError) -> Any:
     )
 
 
-def _synced(outcome: Assigned | BrokerError) -> Any:
+def _synced(outcome: Assigned | BrokerError) -> messages.SyncGroupResponse:
     if isinstance(outcome, BrokerError):
         return messages.SyncGroupResponse(error_code=_code(outcome))
     return messages.SyncGroupResponse(
@@ -189,7 +225,9 @@ def _synced(outcome: Assigned | BrokerError) -> Any:
     )
 
 
-def _left(call: Call, leaving: list[LeaveCommand], outcome: list[BrokerError | None] | BrokerError) -> Any:
+def _left(
+    call: Call, leaving: list[LeaveCommand], outcome: list[BrokerError | None] | BrokerError
+) -> messages.LeaveGroupResponse:
     response = messages.LeaveGroupResponse
     if isinstance(outcome, UnknownMember) and call.version >= _MANY_LEAVE_FROM:
         outcome = [outcome] * len(leaving)

@@ -1,7 +1,6 @@
-"""Requests that take long: decoded, handled and encoded in slices, with a bound on how many are under way.
+"""Large requests: decoded, handled and encoded in slices, with a limit on how many are in flight.
 
-Their connection is held until the handler has done its part, so that requests of one connection take effect in order.
-Never knows what a request means.
+Their connection is held until the handler has ended, so that requests of one connection take effect in order.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from typing import Any
 from penstock.core.errors import BrokerError
 from penstock.core.limits import LARGE_ELEMENTS_IN_FLIGHT_MAX, REQUEST_ELEMENTS_MAX
 from penstock.doors.kafka.call import Call
-from penstock.node.slices import Sliced, Slices
+from penstock.node.runtime.slices import Sliced, Slices
 from penstock.wire.kafka import API, decode_request_sliced
 
 ELEMENT_BYTES_MIN = 2
-"""What an element of an array takes up in a frame, at least, as far as the estimate of a request goes."""
+"""Minimum encoded size of an array element, for estimating the size of a request."""
 
 ANSWER_ELEMENTS = REQUEST_ELEMENTS_MAX // 4
-"""What a small request with a long answer counts as."""
+"""Elements counted for a small request with a large response."""
 
 
 class LargeRequests:
-    """The long requests of one door."""
+    """The large requests of one door."""
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
@@ -35,7 +34,7 @@ class LargeRequests:
     def decode(
         self, call: Call, frame: memoryview, position: int, start: Callable[[Call, Any], bool]
     ) -> None:
-        """Decode a large request, then start it. `start` says whether its handler is still at work when it returns."""
+        """Decode a large request, then start it. `start` returns whether its handler is still running."""
         release_hold = call.connection.hold()
         elements = min(len(frame) // ELEMENT_BYTES_MIN, REQUEST_ELEMENTS_MAX)
 
@@ -57,7 +56,7 @@ class LargeRequests:
         self._admit(call, elements, begin)
 
     def handle(self, call: Call, steps: Sliced[Any]) -> bool:
-        """Run a handler that works in slices. The first is done at once, and mostly it is the only one: False then."""
+        """Run a handler that works in slices. The first slice runs now; returns False if it was the only one."""
 
         def ended(body: Any) -> None:
             if not self._is_failed(call, body) and body is not None and not call.connection.is_closed:
@@ -80,12 +79,12 @@ class LargeRequests:
         return True
 
     def settle(self, call: Call) -> None:
-        """The handler has done its part. Its request counts until it is answered, or its client has gone."""
+        """The handler has ended. Its request counts until it is answered or the connection closes."""
         if call.on_answered is not None:
             call.connection.on_close(call.on_answered)
 
     def _is_failed(self, call: Call, outcome: Any) -> bool:
-        """Whether the request cannot be served: its connection ends then."""
+        """Whether the request failed; closes its connection then."""
         if isinstance(outcome, BrokerError):
             call.connection.close(f"{API[call.api_key].name}: {outcome}")
         elif isinstance(outcome, Exception):
@@ -93,8 +92,8 @@ class LargeRequests:
         return isinstance(outcome, Exception)
 
     def _admit(self, call: Call, elements: int, begin: Callable[[], None]) -> None:
-        """Begin as soon as there is room; first come, first served."""
-        call.take_place(self._slices)
+        """Start as soon as the limit allows, in order of arrival."""
+        call.reserve_slot(self._slices)
         self._waiting.append((call, elements, begin))
         self._begin_next()
 

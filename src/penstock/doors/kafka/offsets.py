@@ -1,6 +1,6 @@
 """ListOffsets and OffsetForLeaderEpoch.
 
-Where things are in a partition. Never reads records beyond the one batch that a time falls into.
+Reads at most the one batch that contains the timestamp.
 """
 
 from __future__ import annotations
@@ -13,31 +13,39 @@ from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.exact_offsets import ExactOffsets
-from penstock.node.broker import Broker
-from penstock.node.partition import Partition
-from penstock.node.slices import CHUNK, Sliced, chunks
-from penstock.node.times import TimedOffset
+from penstock.node.runtime.slices import CHUNK, Sliced, chunks
+from penstock.node.waist.positions import Edge, TimedOffset
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
+_EDGES = {
+    LATEST: Edge.LATEST,
+    EARLIEST: Edge.EARLIEST,
+    MAX_TIMESTAMP: Edge.NEWEST,
+    EARLIEST_LOCAL: Edge.EARLIEST,
+}
+"""Kafka's special timestamps; other negative values match nothing."""
 _EPOCH_FROM = 4
 _SEARCH_UNITS = 100
-"""What it costs to look up a time: an index is searched, and a batch is read, unfolded and walked."""
+"""Cost of a lookup by timestamp: searches an index, then reads, decompresses and scans a batch."""
 _NOTHING = TimedOffset(offset=-1, timestamp_ms=-1, leader_epoch=-1)
 
 
 class OffsetHandlers:
-    """Answers questions about offsets."""
+    """Handlers of offset lookups."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, waist: Waist) -> None:
+        self._waist = waist
+        self._verbs = waist.positions
 
-    def list_offsets(self, call: Call, request: Any) -> Sliced[Any]:
-        """An offset for each time asked for."""
+    def list_offsets(
+        self, call: Call, request: messages.ListOffsetsRequest
+    ) -> Sliced[messages.ListOffsetsResponse | None]:
+        """An offset for each requested timestamp."""
         isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         response = messages.ListOffsetsResponse
         topics = []
@@ -55,70 +63,74 @@ class OffsetHandlers:
             topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         if not exact:
             return response(topics=topics)
-        exact.answer(call, self._broker.runtime.workers, response(topics=topics))
+        exact.answer(call, self._waist.submit, response(topics=topics))
         return None
 
-    def _list_one(self, call: Call, topic: str, one: Any, isolation: Isolation, exact: ExactOffsets) -> Any:
+    def _list_one(
+        self,
+        call: Call,
+        topic: str,
+        one: messages.ListOffsetsRequest.ListOffsetsPartition,
+        isolation: Isolation,
+        exact: ExactOffsets,
+    ) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
         answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse(
             partition_index=one.partition_index
         )
+        find = partial(
+            self._verbs.find,
+            call.session,
+            topic,
+            one.partition_index,
+            _EDGES.get(one.timestamp, one.timestamp),
+            isolation,
+            one.current_leader_epoch,
+        )
         try:
-            partition = self._broker.partition(topic, one.partition_index)
-            partition.check_online()
-            partition.check_epoch(one.current_leader_epoch)
-            found = _find(partition, one.timestamp, isolation)
+            found = find() or _NOTHING
         except BrokerError as error:
             answer.error_code = code_of(error)
             return answer
         fill = partial(_fill, answer, call.version)
         fill(found)
         if found.search is not None:
-            exact.add(partial(_find, partition, one.timestamp, isolation), fill)
+            exact.add(find, fill)
         return answer
 
-    def epoch_ends(self, call: Call, request: Any) -> Sliced[Any]:
-        """Where each leader epoch ended."""
+    def epoch_ends(
+        self, call: Call, request: messages.OffsetForLeaderEpochRequest
+    ) -> Sliced[messages.OffsetForLeaderEpochResponse]:
+        """The end offset of each requested leader epoch."""
         response = messages.OffsetForLeaderEpochResponse
         topics = []
         for topic in request.topics:
             partitions: list[Any] = []
             for some in chunks(topic.partitions):
-                partitions += [self._epoch_end(topic.topic, one) for one in some]
+                partitions += [self._epoch_end(call, topic.topic, one) for one in some]
                 yield 1 + len(some)
             topics.append(response.OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
         return response(topics=topics)
 
-    def _epoch_end(self, topic: str, one: Any) -> Any:
+    def _epoch_end(
+        self, call: Call, topic: str, one: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    ) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
         answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset(partition=one.partition)
         try:
-            partition = self._broker.partition(topic, one.partition)
-            partition.check_epoch(one.current_leader_epoch)
-            answer.leader_epoch, answer.end_offset = partition.epoch_end(one.leader_epoch)
+            answer.leader_epoch, answer.end_offset = self._verbs.epoch_end(
+                call.session, topic, one.partition, one.leader_epoch, one.current_leader_epoch
+            )
         except BrokerError as error:
             answer.error_code = code_of(error)
         return answer
 
 
-def _fill(answer: Any, version: int, found: TimedOffset) -> None:
+def _fill(
+    answer: messages.ListOffsetsResponse.ListOffsetsPartitionResponse, version: int, found: TimedOffset
+) -> None:
     answer.offset, answer.timestamp = found.offset, found.timestamp_ms
     if version >= _EPOCH_FROM:
         answer.leader_epoch = found.leader_epoch
 
 
-def _units(asked: Any) -> int:
-    return _SEARCH_UNITS if asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP else 1
-
-
-def _find(partition: Partition, time_ms: int, isolation: Isolation) -> TimedOffset:
-    if time_ms == LATEST:
-        offset = partition.high_watermark
-        if isolation is Isolation.READ_COMMITTED:
-            offset = partition.last_stable_offset
-        return TimedOffset(offset, -1, partition.leader_epoch)
-    if time_ms in (EARLIEST, EARLIEST_LOCAL):
-        return TimedOffset(partition.start_offset, -1, partition.epoch_at(partition.start_offset))
-    if time_ms == MAX_TIMESTAMP:
-        return partition.find_newest() or _NOTHING
-    if time_ms < 0:
-        return _NOTHING
-    return partition.find_time(time_ms, isolation) or _NOTHING
+def _units(requested: messages.ListOffsetsRequest.ListOffsetsPartition) -> int:
+    return _SEARCH_UNITS if requested.timestamp >= 0 or requested.timestamp == MAX_TIMESTAMP else 1

@@ -1,29 +1,18 @@
-"""Produce: batches to their partitions; the answer when they are as durable as promised. Never decodes a record.
-
-Batches are admitted before they are appended. Where that takes long a worker does it while the connection is held;
-batches to many partitions are admitted and appended in slices.
-"""
+"""Produce: appends batches and answers once they are acknowledged. Decodes no records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, WrongProducer, words_of
-from penstock.core.machines.offsets import Place
-from penstock.core.machines.transactions import Claim
+from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, message_of
 from penstock.core.model import Acks
-from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
-from penstock.node.admission import Admitted
-from penstock.node.broker import Broker
-from penstock.node.connections.turns import BYTES_PER_UNIT
-from penstock.node.partition import Appended, Partition
-from penstock.node.publishing import check_written_by_clients
-from penstock.node.slices import CHUNK, Sliced, finish
-from penstock.node.workers import forget_variables
+from penstock.node.runtime.slices import CHUNK
+from penstock.node.waist.produce import AppendedBatch, InTransaction, NewBatch, Produced
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ErrorCode, encode_produced, messages
 
 _BY_ID_FROM = 13
@@ -32,13 +21,14 @@ _WAITING = _ACKS - {int(Acks.NONE)}
 
 
 class ProduceHandler:
-    """Answers Produce."""
+    """Handler of Produce."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
+        self._verbs = waist.produce
 
-    def produce(self, call: Call, request: Any) -> Any:
-        """Append everything now, in order; wait, if need be, without holding up what comes next on the connection."""
+    def produce(self, call: Call, request: messages.ProduceRequest) -> messages.ProduceResponse | None:
+        """Append all batches in order; waits for acknowledgement without blocking later requests of the connection."""
         topics = request.topic_data
         if (
             len(topics) == 1
@@ -47,365 +37,207 @@ class ProduceHandler:
             and request.acks in _WAITING
         ):
             return self._produce_single(call, request)
-        production = Production(call, request.acks)
-        if request.transactional_id is not None:
-            return self._produce_in_transaction(production, call, request)
-        return self._finish(production, call, request)
+        return self._produce_all(call, request)
 
-    def _produce_single(self, call: Call, request: Any) -> Any:
-        """One batch that wants an answer, the hottest request of all: its answer is made without a message."""
-        acks, topic = request.acks, request.topic_data[0]
+    def _produce_single(
+        self, call: Call, request: messages.ProduceRequest
+    ) -> messages.ProduceResponse | None:
+        """One batch with acks, the hottest request: its response is encoded without a message object."""
+        topic = request.topic_data[0]
         one = topic.partition_data[0]
+        name = topic.topic_id if call.version >= _BY_ID_FROM else topic.name
         try:
-            partition = self._target(call, topic, one)
-            admitted = partition.admission.now(one.records, acks)
-            if admitted is None:
-                return self._finish(Production(call, acks), call, request)
-            appended = partition.append_admitted(admitted)
+            written = self._verbs.append(call.session, name, one.index, one.records, request.acks)
         except BrokerError as error:
             return _refusal(call, topic, one, error)
-        frame = _encode_single(call, topic, one, partition, appended)
-        if partition.high_watermark >= appended.end_offset:
+        if written is None:
+            return self._produce_all(call, request)
+        frame = _encode_single(call, topic, one, name, written)
+        if written.is_acknowledged:
             call.connection.answer((frame,))
             return None
-        place = call.connection.reserve()
+        slot = call.connection.reserve()
 
         def settled(error: BrokerError | None) -> None:
-            place.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
+            slot.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
 
-        partition.when_durable(appended.end_offset, settled)
+        written.when_acknowledged(settled, request.timeout_ms)
         return None
 
-    # -- admission
-
-    def _finish(self, production: Production, call: Call, request: Any) -> Any:
-        """Admit all batches, then append them; nothing is appended before the last one is admitted."""
-        if _is_long(request):
-            self._finish_sliced(production, call, request)
-            return None
-        if finish(self._admit_all(production, call, request)):
-            return production.finish(finish(self._append(production, call, request)))
-        self._admit_apart(production, call, request)
-        return None
-
-    def _finish_sliced(self, production: Production, call: Call, request: Any) -> None:
-        """The same for many partitions, in slices. The connection is held: later batches must not overtake."""
-        if request.acks != Acks.NONE:
-            call.take_place(self._broker.runtime.slices)
-        production.hold()
-        release_hold = call.connection.hold()
-        own_records(request)
-
-        def admitted(outcome: bool | Exception) -> None:
-            if outcome is True:
-                self._append_sliced(production, call, request)
-            elif outcome is False:
-                self._admit_apart(production, call, request)
-            else:
-                call.connection.close(f"defect: {outcome!r}")
-            release_hold()
-
-        self._broker.runtime.slices.queue(self._admit_all(production, call, request), admitted)
-
-    def _append_sliced(self, production: Production, call: Call, request: Any) -> None:
-        release_hold = call.connection.hold()
-
-        def appended(outcome: Any) -> None:
-            release_hold()
-            if isinstance(outcome, Exception):
-                call.connection.close(f"defect: {outcome!r}")
-            else:
-                production.finish(outcome)
-
-        self._broker.runtime.slices.queue(self._append(production, call, request), appended)
-
-    def _admit_all(self, production: Production, call: Call, request: Any) -> Sliced[bool]:
-        """Admit every batch of a request on the loop; False when one of them must be opened in a worker."""
-        for topic in request.topic_data:
-            for one in topic.partition_data:
-                yield 1 + len(one.records or b"") // BYTES_PER_UNIT
-                try:
-                    partition = self._target(call, topic, one)
-                    admitted = partition.admission.now(one.records, request.acks)
-                except BrokerError as error:
-                    production.admitted[id(one)] = error
-                    continue
-                if admitted is None:
-                    return False
-                production.admitted[id(one)] = admitted
-        return True
-
-    def _admit_apart(self, production: Production, call: Call, request: Any) -> None:
-        """Admit every batch of a request in a worker. The connection is held: later batches must not overtake."""
-        production.hold()
-        release_hold = call.connection.hold()
-        own_records(request)
-        jobs: dict[int, Callable[[], Admitted]] = {}
-        for topic in request.topic_data:
-            for one in topic.partition_data:
-                try:
-                    partition = self._target(call, topic, one)
-                    jobs[id(one)] = partition.admission.work(one.records, request.acks)
-                except BrokerError as error:
-                    production.admitted[id(one)] = error
-
-        def done(outcome: dict[int, Admitted | BrokerError] | BaseException) -> None:
-            release_hold()
-            if isinstance(outcome, BaseException):
-                call.connection.close(f"defect: {outcome!r}")
-                raise outcome
-            production.admitted |= outcome
-            if _is_long(request):
-                self._append_sliced(production, call, request)
-            else:
-                production.finish(finish(self._append(production, call, request)))
-
-        self._broker.runtime.workers.submit(lambda: run_all(jobs), done)
-
-    def _append(self, production: Production, call: Call, request: Any) -> Sliced[Any]:
-        topics = []
-        for topic in request.topic_data:
-            answers = []
-            for one in topic.partition_data:
-                answers.append(self._append_one(production, call, request, topic, one))
-                yield 1 + len(one.records or b"") // BYTES_PER_UNIT
-            topics.append(
-                messages.ProduceResponse.TopicProduceResponse(
-                    name=topic.name, topic_id=topic.topic_id, partition_responses=answers
-                )
-            )
-        return messages.ProduceResponse(responses=topics)
-
-    def _append_one(self, production: Production, call: Call, request: Any, topic: Any, one: Any) -> Any:
-        answer = messages.ProduceResponse.PartitionProduceResponse(index=one.index, base_offset=-1)
+    def _produce_all(self, call: Call, request: messages.ProduceRequest) -> messages.ProduceResponse | None:
+        production = Production(call, request)
         if request.acks not in _ACKS:
-            answer.error_code = int(ErrorCode.INVALID_REQUIRED_ACKS)
-            return answer
-        try:
-            partition = self._target(call, topic, one)
-            in_transaction = request.transactional_id is not None
-            if in_transaction and Place(partition.topic, one.index) in production.unvouched:
-                assert production.doubt is not None
-                raise production.doubt
-            admitted = production.admitted[id(one)]
-            if isinstance(admitted, BrokerError):  # raised again, it would hold its batch in a cycle
-                production.refused(answer, admitted)
-                return answer
-            appended = partition.append_admitted(admitted, in_transaction=in_transaction)
-        except BrokerError as error:
-            production.refused(answer, error)
-        else:
-            production.appended(answer, partition, appended)
-        return answer
-
-    def _partition(self, call: Call, topic: Any, one: Any) -> Partition:
-        name = topic.name
-        if call.version >= _BY_ID_FROM:
-            name = self._broker.catalog.topic_by_id(topic.topic_id).name
-        return self._broker.partition(name, one.index)
-
-    def _target(self, call: Call, topic: Any, one: Any) -> Partition:
-        partition = self._partition(call, topic, one)
-        if not one.records:
-            raise InvalidRecord("the request carries no batch for this partition")
-        check_written_by_clients(partition)
-        partition.check_online()
-        return partition
-
-    # -- in a transaction
-
-    def _produce_in_transaction(self, production: Production, call: Call, request: Any) -> Any:
-        """Where the transaction is not open yet, its coordinator has to vouch for the batch before it is appended.
-
-        Until then the connection is held: the next batch of the same producer must not be appended before this one.
-        """
-        claims, places = self._unvouched(call, request)
-        if len(claims) > 1:
-            production.doubt = WrongProducer("records of more than one producer came in one transaction")
-            production.unvouched = places
-        if production.doubt is not None or not places:
-            return self._finish(production, call, request)
-        ready: list[Any] = []
-        release_hold = call.connection.hold()
-
-        def admitted(error: BrokerError | None) -> None:
-            if error is not None:
-                production.doubt, production.unvouched = error, places
-            ready.append(self._finish(production, call, request))
-            release_hold()
-
-        may_add = speaks_v2(call.api_key, call.version)
-        (by,) = claims
-        self._broker.transactions.admit(
-            request.transactional_id, by, sorted(places), admitted, may_add=may_add
-        )
-        if ready:
-            return ready[0]
-        production.hold()
-        own_records(request)
-        return None
-
-    def _unvouched(self, call: Call, request: Any) -> tuple[set[Claim], set[Place]]:
-        """Who writes, and to which partitions that have no transaction of it open. What is wrong is refused later."""
-        claims: set[Claim] = set()
-        places: set[Place] = set()
-        for topic in request.topic_data:
-            for one in topic.partition_data:
-                try:
-                    partition = self._partition(call, topic, one)
-                    header = decode_header(one.records or b"")
-                except BrokerError:
-                    continue
-                if not header.attributes & TRANSACTIONAL:
-                    continue
-                by = Claim(header.producer_id, header.producer_epoch)
-                claims.add(by)
-                if not partition.log.producers.is_in_transaction(*by):
-                    places.add(Place(partition.topic, one.index))
-        return claims, places
+            return production.refuse_acks()
+        by_id = call.version >= _BY_ID_FROM
+        batches = [
+            NewBatch(topic.topic_id if by_id else topic.name, one.index, one.records)
+            for topic in request.topic_data
+            for one in topic.partition_data
+        ]
+        within = None
+        if request.transactional_id is not None:
+            within = InTransaction(request.transactional_id, speaks_v2(call.api_key, call.version))
+        if len(batches) > CHUNK and request.acks != Acks.NONE:
+            call.reserve_slot(self._slices)
+        hold = call.connection.hold
+        self._verbs.append_all(call.session, batches, request.acks, within, hold, production.produced)
+        return production.finish()
 
 
 class Production:
-    """One Produce request under way: counts the partitions that are not yet durable."""
+    """One Produce request in flight: counts the partitions that are not acknowledged yet.
+
+    Holds no reference to the request: its batches lie in a buffer that will be reused.
+    """
 
     __slots__ = (
         "_acks",
         "_answer",
+        "_answers",
         "_body",
         "_call",
         "_failed",
+        "_is_produced",
         "_open",
-        "_place",
-        "admitted",
-        "doubt",
-        "unvouched",
+        "_wait_ms",
     )
 
-    def __init__(self, call: Call, acks: int) -> None:
+    def __init__(self, call: Call, request: messages.ProduceRequest) -> None:
         self._call = call
-        self._acks = acks
+        self._acks = request.acks
+        self._wait_ms = request.timeout_ms
         self._open = 0
+        self._is_produced = False
         self._failed: BrokerError | None = None
-        self._body: Any = None
         self._answer: Any = None
-        self._place: Any = None
-        self.admitted: dict[int, Admitted | BrokerError] = {}
-        """By the identity of the request's part for a partition: its batch, checked, or why it was refused."""
-        self.doubt: BrokerError | None = None
-        """Why the coordinator of the transaction does not vouch for the batches to some partitions."""
-        self.unvouched: set[Place] = set()
+        self._answers: list[Any] = []
+        topics = []
+        for topic in request.topic_data:
+            answers = [_nowhere(one.index) for one in topic.partition_data]
+            topics.append(_of_topic(topic, answers))
+            self._answers += answers
+        self._body = messages.ProduceResponse(responses=topics)
 
-    def hold(self) -> None:
-        """The batches are not appended yet: keep the place of the answer in line."""
-        if self._acks != Acks.NONE and self._place is None:
-            self._place = self._call.answer_later()
+    def refuse_acks(self) -> messages.ProduceResponse:
+        """The response to an invalid value of acks."""
+        for answer in self._answers:
+            answer.error_code = int(ErrorCode.INVALID_REQUIRED_ACKS)
+        return self._body
 
-    def refused(self, answer: Any, error: BrokerError) -> None:
-        self._failed = error
-        is_doubt = error is self.doubt
-        answer.error_code = produce_code_of(self._call.version, error) if is_doubt else code_of(error)
-        answer.error_message = words_of(error)
-        if isinstance(error, InvalidRecord | InvalidTimestamp):
-            answer.record_errors = [
-                messages.ProduceResponse.BatchIndexAndErrorMessage(
-                    batch_index=index, batch_index_error_message=words_of(error)
-                )
-                for index in error.indexes
-            ]
-
-    def appended(self, answer: Any, partition: Partition, appended: Appended) -> None:
-        """Fill in where it went; if it is not durable yet, be told when it is."""
-        answer.base_offset = appended.base_offset
-        answer.log_append_time_ms = appended.append_time_ms
-        answer.log_start_offset = partition.start_offset
-        if partition.high_watermark >= appended.end_offset or self._acks == Acks.NONE:
+    def produced(self, outcome: Produced | BaseException) -> None:
+        """All batches are appended or rejected; the response is sent once the last one is acknowledged."""
+        if isinstance(outcome, BaseException):
+            self._call.connection.close(f"defect: {outcome!r}")
             return
-        self._open += 1
+        for answer, written in zip(self._answers, outcome.outcomes, strict=True):
+            if isinstance(written, BrokerError):
+                self._failed = written
+                _refuse(answer, self._call.version, written, is_doubt=written is outcome.doubt)
+            else:
+                self._fill(answer, written)
+        self._is_produced = True
+        if self._acks == Acks.NONE and self._failed is not None:
+            self._call.connection.close(f"produce with acks=0 failed: {self._failed}")
+        self._answer_if_due()
 
-        def settled(error: BrokerError | None) -> None:
-            if error is not None:
-                answer.base_offset = -1
-                self.refused(answer, error)
-            self._open -= 1
-            if not self._open and self._answer is not None:
-                self._answer(self._body)
-
-        partition.when_durable(appended.end_offset, settled)
-
-    def finish(self, body: Any) -> Any:
-        """The answer if it is ready, else None and it follows.
-
-        With acks=0 there is none, and an error ends the connection.
-        """
+    def finish(self) -> messages.ProduceResponse | None:
+        """The response if it is ready; None if it follows later, or if acks=0 and there is none."""
         if self._acks == Acks.NONE:
-            if self._failed is not None:
-                self._call.connection.close(f"produce with acks=0 failed: {self._failed}")
             return None
-        if not self._open:
-            if self._place is None:
-                return body
-            self._place(body)
-            return None
-        self._body = body
-        self._answer = self._place or self._call.answer_later()
+        if self._is_produced and not self._open:
+            return self._body
+        self._answer = self._call.answer_later()
         return None
 
+    def _fill(
+        self, answer: messages.ProduceResponse.PartitionProduceResponse, written: AppendedBatch
+    ) -> None:
+        """Fill in the offsets of a batch; wait for it if it is not acknowledged yet."""
+        answer.base_offset = written.base_offset
+        answer.log_append_time_ms = written.append_time_ms
+        answer.log_start_offset = written.start_offset
+        if self._acks != Acks.NONE and not written.is_acknowledged:
+            self._open += 1
+            written.when_acknowledged(partial(self._settled, answer), self._wait_ms)
 
-def _is_long(request: Any) -> bool:
-    """Whether there are too many partitions to append to in one turn of the loop."""
-    return sum(len(topic.partition_data) for topic in request.topic_data) > CHUNK
+    def _settled(
+        self, answer: messages.ProduceResponse.PartitionProduceResponse, error: BrokerError | None
+    ) -> None:
+        if error is not None:
+            answer.base_offset = -1
+            _refuse(answer, self._call.version, error)
+        self._open -= 1
+        self._answer_if_due()
+
+    def _answer_if_due(self) -> None:
+        if self._answer is not None and self._is_produced and not self._open:
+            self._answer(self._body)
 
 
-def own_records(request: Any) -> None:
-    """Copy the batches of a request whose effect is deferred: the buffer they lie in is about to be reused."""
-    for topic in request.topic_data:
-        for one in topic.partition_data:
-            one.records = None if one.records is None else memoryview(bytearray(one.records))
-
-
-def run_all(jobs: dict[int, Callable[[], Admitted]]) -> dict[int, Admitted | BrokerError]:
-    """Run admissions, in a worker; one that is refused does not keep the others."""
-    outcomes: dict[int, Admitted | BrokerError] = {}
-    for key, job in jobs.items():
-        try:
-            outcomes[key] = job()
-        except BrokerError as error:
-            forget_variables(error)  # among them what the batch was unfolded to
-            outcomes[key] = error
-    return outcomes
-
-
-def _encode_single(call: Call, topic: Any, one: Any, partition: Partition, appended: Appended) -> bytes:
-    """The whole answer to a Produce of one partition that was appended."""
-    name = topic.topic_id if call.version >= _BY_ID_FROM else topic.name
+def _encode_single(
+    call: Call,
+    topic: messages.ProduceRequest.TopicProduceData,
+    one: messages.ProduceRequest.PartitionProduceData,
+    name: str | bytes,
+    written: AppendedBatch,
+) -> bytes:
+    """Encode the response for a single appended batch."""
     frame = encode_produced(
         call.version,
         call.correlation_id,
         name,
         one.index,
-        appended.base_offset,
-        appended.append_time_ms,
-        partition.start_offset,
+        written.base_offset,
+        written.append_time_ms,
+        written.start_offset,
     )
     if frame is None:
-        answer = messages.ProduceResponse.PartitionProduceResponse(
-            index=one.index, base_offset=appended.base_offset
-        )
-        answer.log_append_time_ms = appended.append_time_ms
-        answer.log_start_offset = partition.start_offset
-        (frame,) = call.encode(_of_one(topic, answer))
+        answer = _nowhere(one.index)
+        answer.base_offset = written.base_offset
+        answer.log_append_time_ms = written.append_time_ms
+        answer.log_start_offset = written.start_offset
+        (frame,) = call.encode(messages.ProduceResponse(responses=[_of_topic(topic, [answer])]))
     return frame
 
 
-def _refusal(call: Call, topic: Any, one: Any, error: BrokerError) -> Any:
-    """The answer to a Produce of one partition that was refused."""
-    answer = messages.ProduceResponse.PartitionProduceResponse(index=one.index, base_offset=-1)
-    Production(call, Acks.ALL).refused(answer, error)
-    return _of_one(topic, answer)
+def _refusal(
+    call: Call,
+    topic: messages.ProduceRequest.TopicProduceData,
+    one: messages.ProduceRequest.PartitionProduceData,
+    error: BrokerError,
+) -> messages.ProduceResponse:
+    """The response for a single rejected batch."""
+    answer = _nowhere(one.index)
+    _refuse(answer, call.version, error)
+    return messages.ProduceResponse(responses=[_of_topic(topic, [answer])])
 
 
-def _of_one(topic: Any, answer: Any) -> Any:
-    of_topic = messages.ProduceResponse.TopicProduceResponse(
-        name=topic.name, topic_id=topic.topic_id, partition_responses=[answer]
+def _refuse(
+    answer: messages.ProduceResponse.PartitionProduceResponse,
+    version: int,
+    error: BrokerError,
+    *,
+    is_doubt: bool = False,
+) -> None:
+    answer.error_code = produce_code_of(version, error) if is_doubt else code_of(error)
+    answer.error_message = message_of(error)
+    if isinstance(error, InvalidRecord | InvalidTimestamp):
+        answer.record_errors = [
+            messages.ProduceResponse.BatchIndexAndErrorMessage(
+                batch_index=index, batch_index_error_message=message_of(error)
+            )
+            for index in error.indexes
+        ]
+
+
+def _nowhere(index: int) -> messages.ProduceResponse.PartitionProduceResponse:
+    return messages.ProduceResponse.PartitionProduceResponse(index=index, base_offset=-1)
+
+
+def _of_topic(
+    topic: messages.ProduceRequest.TopicProduceData,
+    answers: list[messages.ProduceResponse.PartitionProduceResponse],
+) -> messages.ProduceResponse.TopicProduceResponse:
+    return messages.ProduceResponse.TopicProduceResponse(
+        name=topic.name, topic_id=topic.topic_id, partition_responses=answers
     )
-    return messages.ProduceResponse(responses=[of_topic])

@@ -1,4 +1,4 @@
-"""The Kafka door: its dialect, one conversation per connection. Never listens, never does a handler's work."""
+"""The Kafka door: its dialect and conversations."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import partial
 from penstock.core.errors import BrokerError
 from penstock.doors.kafka.dispatch import Dispatch
 from penstock.doors.kafka.errors import DOOR
-from penstock.node.addresses import Address
-from penstock.node.broker import Broker
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
+from penstock.node.waist.waist import Waist
 
 FRAMING = LengthPrefixed()
 
 
 class KafkaConversation:
-    """One client that speaks Kafka's protocol. It has no words for an error outside of an answer."""
+    """The conversation of one Kafka connection. The protocol has no error outside of a response."""
 
     __slots__ = ("handle",)
 
@@ -28,21 +28,22 @@ class KafkaConversation:
     def __init__(self, dispatch: Dispatch, connection: Connection) -> None:
         self.handle = partial(dispatch.handle, connection)
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         return ()
 
 
 class KafkaDoor:
-    """The dialect of one broker."""
+    """The Kafka dialect."""
 
     name = DOOR
 
-    def __init__(self, broker: Broker) -> None:
-        self._dispatch = Dispatch(broker)
+    def __init__(self, waist: Waist) -> None:
+        self._waist = waist
+        self._dispatch = Dispatch(waist)
 
     def advertise(self, address: Address) -> None:
-        """Clients are told to come to `address`."""
-        self._dispatch.advertise(address)
+        """Set the address that clients are told to connect to."""
+        self._waist.cluster.advertised = address
 
     def open(self, connection: Connection) -> KafkaConversation:
         return KafkaConversation(self._dispatch, connection)

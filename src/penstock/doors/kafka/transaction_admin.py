@@ -1,56 +1,51 @@
-"""What tools ask about transactions and producers, and the markers with which they end hanging ones. Never fences."""
+"""WriteTxnMarkers, DescribeProducers, DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRequest
-from penstock.core.machines.offsets import Place
-from penstock.core.machines.topic_regex import matching_topics
-from penstock.core.machines.transaction_values import State, Transaction
+from penstock.core.errors import BrokerError
+from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of, coordinator_code_of
-from penstock.node.broker import Broker
-from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.partition import Partition
-from penstock.node.slices import Pace, Sliced, chunks
+from penstock.node.runtime.slices import Pace, Sliced, chunks
+from penstock.node.waist.transactions import GROUPS_TOPIC, STATES, NewMarker, ProducerState, TransactionFilter
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
-_NO_OFFSET = -1
-_NO_SEQUENCE = -1
-_EVERY_DURATION = -1
 _BUMPED_FROM = 2
-"""Markers of this transaction version have an epoch above that of the transaction they end."""
+"""First transaction version whose markers have a higher epoch than the transaction they end."""
 
 
 _MARKER_UNITS = 8
 
 
 class TransactionAdminHandlers:
-    """Answers WriteTxnMarkers, DescribeProducers, DescribeTransactions and ListTransactions."""
+    """Handlers of transaction administration."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._transactions = broker.transactions
+    def __init__(self, waist: Waist) -> None:
+        self._verbs = waist.transactions
 
     # -- WriteTxnMarkers
 
-    async def write_markers(self, call: Call, request: Any) -> Any:
-        """End what producers have open, partition by partition; each has its own outcome."""
+    async def write_markers(
+        self, call: Call, request: messages.WriteTxnMarkersRequest
+    ) -> messages.WriteTxnMarkersResponse:
+        """End open transactions of producers by partition; each has its own result."""
         response = messages.WriteTxnMarkersResponse
         answers = []
         pace = Pace()
-        for asked in request.markers:
+        for requested in request.markers:
             await pace.spend(1)
             topics = []
-            for topic in asked.topics:
+            for topic in requested.topics:
                 await pace.spend(1)
                 codes: list[int] = []
                 for some in chunks(topic.partition_indexes):
                     codes += await asyncio.gather(
-                        *(self._write(asked, Place(topic.name, index)) for index in some)
+                        *(self._write(call, requested, TopicPartition(topic.name, index)) for index in some)
                     )
                     await pace.spend(_MARKER_UNITS * len(some))
                 partitions = [
@@ -58,30 +53,27 @@ class TransactionAdminHandlers:
                     for index, code in zip(topic.partition_indexes, codes, strict=True)
                 ]
                 topics.append(response.WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-            answers.append(response.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
+            answers.append(response.WritableTxnMarkerResult(producer_id=requested.producer_id, topics=topics))
         return response(markers=answers)
 
-    async def _write(self, asked: Any, place: Place) -> int:
-        markers = self._broker.markers
+    async def _write(
+        self, call: Call, requested: messages.WriteTxnMarkersRequest.WritableTxnMarker, place: TopicPartition
+    ) -> int:
+        marker = Marker(requested.transaction_result, requested.coordinator_epoch)
+        is_bumped = requested.transaction_version >= _BUMPED_FROM
+        new = NewMarker(requested.producer_id, requested.producer_epoch, marker, is_bumped)
         try:
-            if place.topic == GROUPS_TOPIC:
-                error = await markers.settle_offsets(asked.producer_id, is_commit=asked.transaction_result)
-                return 0 if error is None else coordinator_code_of(error)
-            await markers.end(
-                place,
-                asked.producer_id,
-                asked.producer_epoch,
-                Marker(asked.transaction_result, asked.coordinator_epoch),
-                is_bumped=asked.transaction_version >= _BUMPED_FROM,
-            )
-        except BrokerError as refused:
-            return code_of(refused)
+            await self._verbs.write_marker(call.session, place, new)
+        except BrokerError as error:
+            return coordinator_code_of(error) if place.topic == GROUPS_TOPIC else code_of(error)
         return 0
 
     # -- DescribeProducers
 
-    def describe_producers(self, call: Call, request: Any) -> Sliced[Any]:
-        """Who has written to these partitions lately, and who has a transaction open there."""
+    def describe_producers(
+        self, call: Call, request: messages.DescribeProducersRequest
+    ) -> Sliced[messages.DescribeProducersResponse]:
+        """The active producers of partitions, with their open transactions."""
         response = messages.DescribeProducersResponse
         topics = []
         for topic in request.topics:
@@ -89,9 +81,8 @@ class TransactionAdminHandlers:
             for index in topic.partition_indexes:
                 answer = response.PartitionResponse(partition_index=index, active_producers=[])
                 try:
-                    partition = self._broker.partition(topic.name, index)
-                    partition.check_online()
-                    answer.active_producers = _producers(partition)
+                    producers = self._verbs.producers(call.session, topic.name, index)
+                    answer.active_producers = [_producer(one) for one in producers]
                 except BrokerError as error:
                     answer.error_code, answer.error_message = code_of(error), str(error)
                 answers.append(answer)
@@ -102,21 +93,23 @@ class TransactionAdminHandlers:
 
     # -- DescribeTransactions
 
-    def describe_transactions(self, call: Call, request: Any) -> Sliced[Any]:
-        """All that is known of transactional ids."""
+    def describe_transactions(
+        self, call: Call, request: messages.DescribeTransactionsRequest
+    ) -> Sliced[messages.DescribeTransactionsResponse]:
+        """The state of transactional ids."""
         states: list[Any] = []
         for transactional_ids in chunks(request.transactional_ids):
-            states += [self._describe(transactional_id) for transactional_id in transactional_ids]
+            states += [self._describe(call, transactional_id) for transactional_id in transactional_ids]
             yield 3 * len(transactional_ids)
         return messages.DescribeTransactionsResponse(transaction_states=states)
 
-    def _describe(self, transactional_id: str) -> Any:
+    def _describe(
+        self, call: Call, transactional_id: str
+    ) -> messages.DescribeTransactionsResponse.TransactionState:
         response = messages.DescribeTransactionsResponse
         answer = response.TransactionState(transactional_id=transactional_id, topics=[])
         try:
-            if not transactional_id:
-                raise InvalidRequest("a transactional id cannot be empty")
-            one = self._transactions.get(transactional_id)
+            one = self._verbs.describe(call.session, transactional_id)
         except BrokerError as error:
             answer.error_code = coordinator_code_of(error)
             return answer
@@ -125,20 +118,27 @@ class TransactionAdminHandlers:
         answer.transaction_start_time_ms = one.started_ms
         answer.producer_id, answer.producer_epoch = one.producer_id, one.producer_epoch
         by_topic: dict[str, list[int]] = {}
-        for place in one.places:
+        for place in one.partitions:
             by_topic.setdefault(place.topic, []).append(place.partition)
         answer.topics = [response.TopicData(topic=name, partitions=some) for name, some in by_topic.items()]
         return answer
 
     # -- ListTransactions
 
-    def list_transactions(self, call: Call, request: Any) -> Sliced[Any]:
-        """Transactional ids, or those that pass all the filters that are given."""
+    def list_transactions(
+        self, call: Call, request: messages.ListTransactionsRequest
+    ) -> Sliced[messages.ListTransactionsResponse]:
+        """The transactional ids that match all given filters."""
         response = messages.ListTransactionsResponse
-        known = {state.value for state in State}
-        unknown = [name for name in request.state_filters if name not in known]
+        unknown = [name for name in request.state_filters if name not in STATES]
+        wanted = TransactionFilter(
+            frozenset(request.state_filters),
+            frozenset(request.producer_id_filters),
+            request.duration_filter,
+            request.transactional_id_pattern or "",
+        )
         try:
-            listed = self._filtered(request)
+            listed = self._verbs.all(call.session, wanted)
         except BrokerError as error:
             code = coordinator_code_of(error)
             return response(error_code=code, unknown_state_filters=[], transaction_states=[])
@@ -155,36 +155,13 @@ class TransactionAdminHandlers:
             yield len(some) // 2
         return response(unknown_state_filters=unknown, transaction_states=states)
 
-    def _filtered(self, request: Any) -> list[Transaction]:
-        found = self._transactions.all()
-        states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
-        if states:
-            found = [one for one in found if one.state.value in states]
-        if producer_ids:
-            found = [one for one in found if one.producer_id in producer_ids]
-        if request.duration_filter > _EVERY_DURATION:
-            since_ms = self._broker.runtime.clock.now_ms() - request.duration_filter
-            found = [one for one in found if one.started_ms < since_ms]
-        if request.transactional_id_pattern:
-            names = matching_topics(request.transactional_id_pattern, [one.transactional_id for one in found])
-            kept = set(names)
-            found = [one for one in found if one.transactional_id in kept]
-        return found
 
-
-def _producers(partition: Partition) -> list[Any]:
-    response = messages.DescribeProducersResponse
-    answers = []
-    for producer_id, one in partition.log.producers.items():
-        first_offset = partition.log.transactions.first_offset(producer_id)
-        answers.append(
-            response.ProducerState(
-                producer_id=producer_id,
-                producer_epoch=one.epoch,
-                last_sequence=one.batches[-1].last_sequence if one.batches else _NO_SEQUENCE,
-                last_timestamp=one.seen_ms,
-                coordinator_epoch=one.coordinator_epoch,
-                current_txn_start_offset=_NO_OFFSET if first_offset is None else first_offset,
-            )
-        )
-    return answers
+def _producer(one: ProducerState) -> messages.DescribeProducersResponse.ProducerState:
+    return messages.DescribeProducersResponse.ProducerState(
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        last_sequence=one.last_sequence,
+        last_timestamp=one.last_timestamp_ms,
+        coordinator_epoch=one.coordinator_epoch,
+        current_txn_start_offset=one.transaction_start_offset,
+    )

@@ -1,37 +1,29 @@
-"""What producers call: producer ids, partitions and offsets into a transaction, and its end. Never decides anything.
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit and EndTxn.
 
-Which code an error has depends on the version of the call: older clients take newer codes for something else.
+The error code depends on the version of the call: older clients misinterpret newer codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from penstock.core.errors import (
     BrokerError,
     FencedProducer,
-    InvalidGroup,
-    InvalidRequest,
     StaleMember,
     TransactionAbortable,
     TransactionBusy,
     UnknownGroup,
-    UnknownTopic,
 )
-from penstock.core.limits import OFFSETS_PER_BATCH_MAX
-from penstock.core.machines.offsets import Place
-from penstock.core.machines.transactions import Claim
-from penstock.core.model import NO_EPOCH, NO_PRODUCER
+from penstock.core.model import NO_EPOCH, NO_PRODUCER, TopicPartition
 from penstock.doors.kafka.call import Call, Handler
-from penstock.doors.kafka.committed import Parts
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.doors.kafka.transaction_admin import TransactionAdminHandlers
-from penstock.node.broker import Broker
-from penstock.node.coordinators.committed import Committer, NewOffset
-from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.slices import Pace, Sliced, chunks
+from penstock.node.runtime.slices import Pace, Sliced, chunks
+from penstock.node.waist.committed import Committer, OffsetEntry, Outcomes
+from penstock.node.waist.transactions import Claim, OffsetCommit
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _FENCED_FROM = {
@@ -40,24 +32,25 @@ _FENCED_FROM = {
     ApiKey.ADD_OFFSETS_TO_TXN: 2,
     ApiKey.END_TXN: 2,
 }
-"""From which version on a call may answer PRODUCER_FENCED; before, and in all others, it is INVALID_PRODUCER_EPOCH."""
+"""First version of each call with PRODUCER_FENCED; otherwise the code is INVALID_PRODUCER_EPOCH."""
 _ABORTABLE_FROM = {ApiKey.ADD_PARTITIONS_TO_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 4, ApiKey.PRODUCE: 11}
-"""The same for TRANSACTION_ABORTABLE; before, it is INVALID_TXN_STATE."""
+"""The same for TRANSACTION_ABORTABLE; otherwise the code is INVALID_TXN_STATE."""
 _MANY_FROM = 4
-"""From this version of AddPartitionsToTxn on there are many transactions in a call."""
+"""First version of AddPartitionsToTxn with several transactions."""
 _V2_FROM = {
     ApiKey.ADD_PARTITIONS_TO_TXN: 5,
     ApiKey.END_TXN: 5,
     ApiKey.TXN_OFFSET_COMMIT: 5,
     ApiKey.PRODUCE: 12,
 }
-"""From which version of each call on its sender speaks protocol V2."""
+"""First version of each call that belongs to protocol V2."""
 _NEVER = 1 << 15
 _TRANSACTION_UNITS = 3
+_ENTRIES_PER_UNIT = 4
 
 
 def transaction_code_of(api_key: int, version: int, error: BrokerError) -> int:
-    """Kafka's number for one of our errors, as this version of the call knows it."""
+    """Kafka's error code in this version of the call."""
     key, code = ApiKey(api_key), coordinator_code_of(error)
     if isinstance(error, FencedProducer) and version < _FENCED_FROM.get(key, _NEVER):
         return int(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -67,9 +60,9 @@ def transaction_code_of(api_key: int, version: int, error: BrokerError) -> int:
 
 
 def produce_code_of(version: int, error: BrokerError) -> int:
-    """The same where a batch is not taken because of its transaction.
+    """The same for a batch that is rejected because of its transaction.
 
-    Producers before protocol V2 take what passes by itself only in the shape of an error that they always retried.
+    Producers before protocol V2 retry transient errors only if they get a code that they have always retried.
     """
     code = transaction_code_of(ApiKey.PRODUCE, version, error)
     passes = not isinstance(error, TransactionBusy) or not speaks_v2(ApiKey.PRODUCE, version)
@@ -77,21 +70,20 @@ def produce_code_of(version: int, error: BrokerError) -> int:
 
 
 def speaks_v2(api_key: int, version: int) -> bool:
-    """Does a call of this version belong to protocol V2?"""
+    """Whether a call of this version belongs to protocol V2."""
     return version >= _V2_FROM.get(ApiKey(api_key), _NEVER)
 
 
 class TransactionHandlers:
-    """Answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit and EndTxn."""
+    """Handlers of transactional producers."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._transactions = broker.transactions
-        self._coordination = broker.coordination
-        self._admin = TransactionAdminHandlers(broker)
+    def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
+        self._verbs = waist.transactions
+        self._admin = TransactionAdminHandlers(waist)
 
     def handlers(self) -> dict[int, Handler]:
-        """All that concerns transactions, for clients and tools."""
+        """Handlers by API key, including those of tools."""
         return {
             ApiKey.INIT_PRODUCER_ID: self.init_producer_id,
             ApiKey.ADD_PARTITIONS_TO_TXN: self.add_partitions,
@@ -104,45 +96,48 @@ class TransactionHandlers:
         }
 
     def unadvertised(self) -> dict[int, Handler]:
-        """What brokers and our own tools send; no client is told of it."""
+        """Handlers of calls from brokers and our own tools, which are not advertised."""
         return {ApiKey.WRITE_TXN_MARKERS: self._admin.write_markers}
 
     # -- InitProducerId
 
-    def init_producer_id(self, call: Call, request: Any) -> Any:
-        """With a transactional id, the epoch that fences all producers before; else an id that nobody had before.
+    def init_producer_id(
+        self, call: Call, request: messages.InitProducerIdRequest
+    ) -> messages.InitProducerIdResponse | Coroutine[Any, Any, messages.InitProducerIdResponse]:
+        """Assign a producer id; with a transactional id, fence earlier producers.
 
-        A reserved id is handed out at once: one call per turn would make pipelined calls wait for everybody's turns.
+        A reserved id is returned synchronously: as a coroutine, pipelined calls would take one loop iteration each.
         """
         is_new = request.producer_id == NO_PRODUCER and request.producer_epoch == NO_EPOCH
         if request.transactional_id is None and is_new:
-            producer_id = self._broker.reserved_producer_id()
+            try:
+                producer_id = self._verbs.reserved_producer_id(call.session)
+            except BrokerError as error:
+                return _no_producer(_code(call, error))
             if producer_id is not None:
                 return messages.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
         return self._init_producer_id(call, request)
 
-    async def _init_producer_id(self, call: Call, request: Any) -> Any:
-        answer = messages.InitProducerIdResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
+    async def _init_producer_id(
+        self, call: Call, request: messages.InitProducerIdRequest
+    ) -> messages.InitProducerIdResponse:
         try:
-            if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):
-                raise InvalidRequest("a producer id comes with its epoch, or neither comes")
-            if request.transactional_id is None:
-                answer.producer_id, answer.producer_epoch = await self._broker.new_producer_id(), 0
-                return answer
-            expected = Claim(request.producer_id, request.producer_epoch)
-            answer.producer_id, answer.producer_epoch = await self._transactions.init(
+            producer_id, epoch = await self._verbs.init_producer(
+                call.session,
                 request.transactional_id,
                 request.transaction_timeout_ms,
-                None if request.producer_id == NO_PRODUCER else expected,
+                Claim(request.producer_id, request.producer_epoch),
             )
         except BrokerError as error:
-            answer.error_code = _code(call, error)
-        return answer
+            return _no_producer(_code(call, error))
+        return messages.InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
 
     # -- AddPartitionsToTxn
 
-    async def add_partitions(self, call: Call, request: Any) -> Any:
-        """Partitions into a transaction; newer versions do so for many, or only ask whether they are in."""
+    async def add_partitions(
+        self, call: Call, request: messages.AddPartitionsToTxnRequest
+    ) -> messages.AddPartitionsToTxnResponse:
+        """Add partitions to a transaction; newer versions support several transactions, and verification only."""
         response = messages.AddPartitionsToTxnResponse
         if call.version < _MANY_FROM:
             one = messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
@@ -153,6 +148,10 @@ class TransactionHandlers:
                 topics=request.v3_and_below_topics,
             )
             return response(results_by_topic_v3_and_below=await self._add(call, one))
+        try:
+            self._verbs.authorize_broker(call.session)
+        except BrokerError as error:
+            return response(error_code=_code(call, error), results_by_transaction=[])
         results = []
         pace = Pace()
         for one in request.transactions:
@@ -164,143 +163,107 @@ class TransactionHandlers:
             )
         return response(results_by_transaction=results)
 
-    async def _add(self, call: Call, one: Any) -> list[Any]:
-        """All or nothing: where one partition is not there, the others are not attempted."""
-        places, missing = await self._broker.runtime.slices.run(self._places(one))
+    async def _add(
+        self, call: Call, one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+    ) -> list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
+        """All or nothing: if one partition is rejected, the others are not attempted."""
+        places = await self._slices.run(_places(one))
         codes = dict.fromkeys(places, 0)
-        if missing:
-            codes = dict.fromkeys(places, int(ErrorCode.OPERATION_NOT_ATTEMPTED))
-            codes |= dict.fromkeys(missing, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        else:
-            by = Claim(one.producer_id, one.producer_epoch)
-            try:
-                if one.verify_only:
-                    self._transactions.check(one.transactional_id, by, places)
-                else:
-                    is_v2 = speaks_v2(call.api_key, call.version)
-                    await self._transactions.add(one.transactional_id, by, places, is_v2=is_v2)
-            except BrokerError as error:
-                codes = dict.fromkeys(places, _code(call, error))
-        return await self._broker.runtime.slices.run(_by_topic(one.topics, codes))
-
-    def _places(self, one: Any) -> Sliced[tuple[list[Place], list[Place]]]:
-        """The partitions that are named, and those of them that are not there."""
-        places: list[Place] = []
-        missing: list[Place] = []
-        for topic in one.topics:
-            for indexes in chunks(topic.partitions):
-                some = [Place(topic.name, index) for index in indexes]
-                places += some
-                missing += [place for place in some if not self._is_there(place)]
-                yield 1 + len(some) // 2
-        return places, missing
-
-    def _is_there(self, place: Place) -> bool:
         try:
-            return not self._broker.partition(*place).is_internal
-        except UnknownTopic:
-            return False
+            refused = await self._verbs.add_partitions(
+                call.session,
+                one.transactional_id,
+                Claim(one.producer_id, one.producer_epoch),
+                places,
+                is_v2=speaks_v2(call.api_key, call.version),
+                is_from_broker=call.version >= _MANY_FROM,
+                verify_only=one.verify_only,
+            )
+        except BrokerError as error:
+            codes = dict.fromkeys(places, _code(call, error))
+        else:
+            if refused:
+                codes = dict.fromkeys(places, int(ErrorCode.OPERATION_NOT_ATTEMPTED))
+                codes |= {place: _code(call, error) for place, error in refused.items()}
+        return await self._slices.run(_by_topic(one.topics, codes))
 
     # -- AddOffsetsToTxn
 
-    async def add_offsets(self, call: Call, request: Any) -> Any:
-        """A group's offsets into a transaction, as the partition that keeps the group."""
+    async def add_offsets(
+        self, call: Call, request: messages.AddOffsetsToTxnRequest
+    ) -> messages.AddOffsetsToTxnResponse:
+        """Add a group's offsets to a transaction, as the partition that stores the group."""
         answer = messages.AddOffsetsToTxnResponse()
         try:
-            await self._coordination.open()
-            place = self._place_of(request.group_id)
             by = Claim(request.producer_id, request.producer_epoch)
-            await self._transactions.add(request.transactional_id, by, [place], is_v2=False)
+            await self._verbs.add_group(call.session, request.transactional_id, by, request.group_id)
         except BrokerError as error:
             answer.error_code = _code(call, error)
         return answer
 
-    def _place_of(self, group_id: str) -> Place:
-        if not group_id:
-            raise InvalidGroup("a group id cannot be empty")
-        return Place(GROUPS_TOPIC, self._coordination.groups.shard_of(group_id).partition.index)
-
     # -- TxnOffsetCommit
 
-    def txn_offset_commit(self, call: Call, request: Any) -> Sliced[None]:
-        """Offsets that count if the transaction commits. Answered when they are durable."""
+    def txn_offset_commit(self, call: Call, request: messages.TxnOffsetCommitRequest) -> Sliced[None]:
+        """Pend offsets that are committed with the transaction. Answered when they are durable."""
         response = messages.TxnOffsetCommitResponse
-        offsets: list[NewOffset] = []
-        taken: list[Any] = []
+        entries: list[OffsetEntry] = []
+        answers: list[Any] = []
         topics = []
         for topic in request.topics:
-            partitions = []
-            for one in topic.partitions:
-                partition = response.TxnOffsetCommitResponsePartition(partition_index=one.partition_index)
-                partitions.append(partition)
-                yield 1
-                place = Place(topic.name, one.partition_index)
-                if not self._is_there(place):
-                    partition.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                    continue
-                taken.append(partition)
-                metadata = one.committed_metadata or ""
-                offsets.append(NewOffset(place, one.committed_offset, one.committed_leader_epoch, metadata))
-            yield 1
+            partitions: list[Any] = []
+            for some in chunks(topic.partitions):
+                entries += [
+                    OffsetEntry(
+                        topic.name,
+                        one.partition_index,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata or "",
+                    )
+                    for one in some
+                ]
+                partitions += [
+                    response.TxnOffsetCommitResponsePartition(partition_index=one.partition_index)
+                    for one in some
+                ]
+                yield len(some) // _ENTRIES_PER_UNIT
+            answers += partitions
             topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        answer = call.answer_later()
 
-        def fill(some: list[Any], outcome: list[BrokerError | None] | BrokerError) -> None:
-            each = [outcome] * len(some) if isinstance(outcome, BrokerError) else outcome
-            for partition, error in zip(some, each, strict=True):
+        def answered(outcomes: Outcomes) -> None:
+            for one, error in zip(answers, outcomes.errors, strict=True):
                 if error is not None:
-                    partition.error_code = _offset_code(call, error)
+                    one.error_code = _offset_code(call, error)
+            answer(response(topics=topics))
 
-        done = partial(call.answer_later(), response(topics=topics))
-        self._pend(call, request, offsets, Parts(taken, fill, done))
-
-    def _pend(self, call: Call, request: Any, offsets: list[NewOffset], parts: Parts) -> None:
-        """Have the coordinator of transactions vouch for the producer, then persist the offsets.
-
-        The connection is held until then, so that a later commit of the same group cannot come first.
-        """
-        by = Claim(request.producer_id, request.producer_epoch)
-        committer = Committer(request.member_id, request.generation_id, request.group_instance_id)
-
-        def pend_each(error: BrokerError | None) -> Sliced[None]:
-            for some in chunks(offsets, OFFSETS_PER_BATCH_MAX):
-                answered = parts.next()
-                if error is not None:
-                    answered(error)
-                else:
-                    self._coordination.committed.pend(request.group_id, committer, by, some, answered)
-                yield len(some)
-
-        def pended(outcome: Exception | None) -> None:
-            if outcome is not None:
-                call.connection.close(f"TxnOffsetCommit: {outcome}")
-            release_hold()
-
-        release_hold = call.connection.hold()
-        slices = self._broker.runtime.slices
-        try:
-            place = self._place_of(request.group_id)
-        except BrokerError as error:
-            slices.go(pend_each(error), pended)
-            return
-        may_add = speaks_v2(call.api_key, call.version)
-        self._transactions.admit(
+        commit = OffsetCommit(
             request.transactional_id,
-            by,
-            [place],
-            lambda error: slices.go(pend_each(error), pended),
-            may_add=may_add,
+            request.group_id,
+            Claim(request.producer_id, request.producer_epoch),
+            Committer(request.member_id, request.generation_id, request.group_instance_id),
+            entries,
+            may_add=speaks_v2(call.api_key, call.version),
+        )
+        connection = call.connection
+        yield from self._verbs.commit_offsets(
+            call.session,
+            commit,
+            connection.hold,
+            answered,
+            lambda error: connection.close(f"TxnOffsetCommit: {error}"),
         )
 
     # -- EndTxn
 
-    async def end_transaction(self, call: Call, request: Any) -> Any:
-        """Commit or abort. In protocol V2 the producer goes on with the epoch that it is told."""
+    async def end_transaction(self, call: Call, request: messages.EndTxnRequest) -> messages.EndTxnResponse:
+        """Commit or abort. In protocol V2 the response contains the producer's next epoch."""
         answer = messages.EndTxnResponse(producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
         is_v2 = speaks_v2(call.api_key, call.version)
         by = Claim(request.producer_id, request.producer_epoch)
         try:
-            producer_id, epoch = await self._transactions.end(
-                request.transactional_id, by, commit=request.committed, is_v2=is_v2
+            producer_id, epoch = await self._verbs.end(
+                call.session, request.transactional_id, by, commit=request.committed, is_v2=is_v2
             )
         except BrokerError as error:
             answer.error_code = _code(call, error)
@@ -314,14 +277,33 @@ def _code(call: Call, error: BrokerError) -> int:
     return transaction_code_of(call.api_key, call.version, error)
 
 
+def _no_producer(code: int) -> messages.InitProducerIdResponse:
+    return messages.InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
+
+
+def _places(
+    one: messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
+) -> Sliced[list[TopicPartition]]:
+    """The partitions to add to a transaction."""
+    places: list[TopicPartition] = []
+    for topic in one.topics:
+        for indexes in chunks(topic.partitions):
+            places += [TopicPartition(topic.name, index) for index in indexes]
+            yield 1 + len(indexes) // 8
+    return places
+
+
 def _offset_code(call: Call, error: BrokerError) -> int:
-    """A member's epoch that is over is a generation that is over: the call knows the older word alone."""
+    """Maps stale member epochs to ILLEGAL_GENERATION: the call has no newer code."""
     if isinstance(error, (UnknownGroup, StaleMember)):
         return int(ErrorCode.ILLEGAL_GENERATION)
     return _code(call, error)
 
 
-def _by_topic(topics: Sequence[Any], codes: dict[Place, int]) -> Sliced[list[Any]]:
+def _by_topic(
+    topics: Sequence[messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic],
+    codes: dict[TopicPartition, int],
+) -> Sliced[list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]]:
     response = messages.AddPartitionsToTxnResponse
     answers = []
     for topic in topics:
@@ -329,7 +311,7 @@ def _by_topic(topics: Sequence[Any], codes: dict[Place, int]) -> Sliced[list[Any
         for indexes in chunks(topic.partitions):
             results += [
                 response.AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=codes[Place(topic.name, index)]
+                    partition_index=index, partition_error_code=codes[TopicPartition(topic.name, index)]
                 )
                 for index in indexes
             ]

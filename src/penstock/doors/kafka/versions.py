@@ -1,6 +1,6 @@
-"""ApiVersions and UpdateFeatures: which calls this door serves, at which levels. Never serves one of the others.
+"""ApiVersions and UpdateFeatures: supported calls and feature levels.
 
-ApiVersions is answered in every version, because the client cannot know better yet.
+ApiVersions is answered in every version, because the client does not know the supported ones yet.
 """
 
 from __future__ import annotations
@@ -9,37 +9,36 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.core.errors import InvalidConfig, words_of
+from penstock.core.errors import BrokerError, InvalidConfig, message_of
 from penstock.core.features import FEATURES, FeatureUpdate, Move
 from penstock.doors.kafka.call import Call
-from penstock.doors.kafka.changes import Changes, Step
 from penstock.doors.kafka.errors import code_of
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, ApiKey, ErrorCode, encode_response, messages
 
 Versions = dict[int, tuple[int, int]]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMED_FROM = 3
-"""The first version in which a client says what it is."""
+"""First version with the client's software name and version."""
 _FROM_ZERO_FROM = 4
-"""The first version that may name features whose levels start at 0; clients before it choke on them."""
+"""First version that may contain features whose levels start at 0; older clients reject them."""
 
 
 def advertised_versions(keys: Iterable[int]) -> Versions:
-    """The versions of each API. Produce is said to start at 0: older clients stop compressing otherwise."""
+    """The supported versions of each API. Produce is advertised from 0: older clients disable compression
+    otherwise."""
     versions = {int(key): (API[key].version_min, API[key].version_max) for key in sorted(keys)}
     versions[ApiKey.PRODUCE] = (0, API[ApiKey.PRODUCE].version_max)
     return versions
 
 
 class VersionsHandler:
-    """Answers ApiVersions and UpdateFeatures: which calls are served here, and at which levels."""
+    """Handlers of ApiVersions and UpdateFeatures."""
 
-    def __init__(self, versions: Versions, broker: Broker) -> None:
-        self._broker = broker
-        self._changes = Changes(broker)
+    def __init__(self, versions: Versions, waist: Waist) -> None:
+        self._verbs = waist.cluster
         response = messages.ApiVersionsResponse
         self._keys = [
             response.ApiVersion(api_key=key, min_version=low, max_version=high)
@@ -52,52 +51,52 @@ class VersionsHandler:
         self._supported_before_zero = [one for one in self._supported if one.min_version > 0]
         self._own = [one for one in self._keys if one.api_key == ApiKey.API_VERSIONS]
 
-    def api_versions(self, call: Call, request: Any) -> Any:
-        """What is spoken here; notes what the client says it is."""
+    def api_versions(self, call: Call, request: messages.ApiVersionsRequest) -> messages.ApiVersionsResponse:
+        """Return the supported versions; records the client's software."""
         response = messages.ApiVersionsResponse
         if call.version >= _NAMED_FROM:
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-            call.connection.software = f"{name} {version}"
+            call.connection.session = call.session.with_software(name, version)
+        features = self._verbs.features(call.session)
         supports_zero = call.version >= _FROM_ZERO_FROM
         return response(
             api_keys=self._keys,
             supported_features=self._supported if supports_zero else self._supported_before_zero,
-            finalized_features_epoch=self._broker.metadata_end,
+            finalized_features_epoch=features.epoch,
             finalized_features=[
                 response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in sorted(self._broker.catalog.features.items())
+                for name, level in sorted(features.levels.items())
                 if level
             ],
         )
 
-    async def update_features(self, call: Call, request: Any) -> Any:
-        """Choose levels of features, all of them or none; clients learn of them when they connect next."""
+    async def update_features(
+        self, call: Call, request: messages.UpdateFeaturesRequest
+    ) -> messages.UpdateFeaturesResponse:
+        """Change feature levels atomically; clients learn of them with their next connection."""
         updates = [
             FeatureUpdate(one.feature, one.max_version_level, _move(call.version, one))
             for one in request.feature_updates
         ]
-        node_id = self._broker.identity.node_id
-        steps: list[Step] = [lambda catalog: catalog.decide_update_features(updates, node_id)]
-        kept = await self._changes.keep(steps, validate_only=request.validate_only)
-        (error,) = kept.errors
-        if error is None:
-            return messages.UpdateFeaturesResponse(error_message=None, results=[])
-        code = ErrorCode.INVALID_UPDATE_VERSION if isinstance(error, InvalidConfig) else code_of(error)
-        return messages.UpdateFeaturesResponse(
-            error_code=int(code), error_message=words_of(error), results=[]
-        )
+        response = messages.UpdateFeaturesResponse
+        try:
+            await self._verbs.update_features(call.session, updates, validate_only=request.validate_only)
+        except BrokerError as error:
+            code = ErrorCode.INVALID_UPDATE_VERSION if isinstance(error, InvalidConfig) else code_of(error)
+            return response(error_code=int(code), error_message=message_of(error), results=[])
+        return response(error_message=None, results=[])
 
     def refuse(self, connection: Connection, correlation_id: int) -> None:
-        """A version of ApiVersions that is not known here: say so in the first version, with the range that is."""
+        """Answer an unsupported version of ApiVersions in version 0, with the supported range."""
         body = messages.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._own)
         pieces: list[Any] = encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body)
         connection.answer(pieces)
 
 
-def _move(version: int, update: Any) -> int:
-    """The first version knows only whether a downgrade is allowed."""
+def _move(version: int, update: messages.UpdateFeaturesRequest.FeatureUpdateKey) -> int:
+    """The kind of change; version 0 has only a flag that allows downgrades."""
     if version > 0:
         return int(update.upgrade_type)
     return Move.SAFE_DOWNGRADE if update.allow_downgrade else Move.UPGRADE

@@ -1,1 +1,1 @@
-"""The queue door: durable subscriptions, binary frames. docs/protocols/queue.md is its book."""
+"""The queue door: durable subscriptions over binary frames; specified in docs/protocols/queue.md."""

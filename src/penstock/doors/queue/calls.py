@@ -1,6 +1,6 @@
-"""What clients ask the queue door for besides messages: topics, subscriptions, membership. One verb per request.
+"""Requests of the queue door other than messages: topics, subscriptions, membership.
 
-Each verb answers the properties, the sequence number or the body of its success, or raises.
+Each handler returns the properties and the body of its response, or raises BrokerError.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
-from penstock.core.errors import BrokerError, InvalidRequest, TopicExists
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event
-from penstock.core.machines.subscription_definitions import Definition
+from penstock.core.errors import BrokerError, InvalidRequest
+from penstock.core.session import Session
 from penstock.doors.queue.membership import Membership
-from penstock.node.broker import Broker
-from penstock.node.connections.place import Place
-from penstock.node.coordinators.subscriptions import Wish
-from penstock.node.tasks import Tasks
-from penstock.wire.json.rows import encode_list, encode_rows
+from penstock.node.connections.reply_slot import ReplySlot
+from penstock.node.runtime.tasks import Tasks
+from penstock.node.waist.subscriptions import SubscriptionDefinition, SubscriptionRequest
+from penstock.node.waist.topics import NewTopic
+from penstock.node.waist.waist import Waist
+from penstock.wire.json.rows import encode_list, encode_listing
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.properties import Properties
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     COUNT,
     DELIVERIES_MAX,
     EXISTED,
@@ -34,40 +33,50 @@ from penstock.wire.queue.words import (
     TOPIC,
     TRUE,
     WINDOW,
-    Words,
+    RequestProperties,
 )
 
 WINDOW_DEFAULT = 100
-"""Messages that a member may hold if it does not say how many."""
+"""Default window of a member."""
 
 
-class Said(NamedTuple):
-    """A success."""
+class CallResult(NamedTuple):
+    """Properties and body of a successful response."""
 
     properties: Properties = ()
     body: bytes = b""
 
 
 class Caller(Protocol):
-    """Who asks."""
+    """The conversation that a call belongs to."""
 
     membership: Membership
+
+    @property
+    def session(self) -> Session: ...
 
     @property
     def member_id(self) -> str: ...
 
     def answer(
-        self, place: Place, words: Words, outcome: Properties | BrokerError, *, body: bytes = b""
+        self,
+        slot: ReplySlot,
+        fields: RequestProperties,
+        outcome: Properties | BrokerError,
+        *,
+        body: bytes = b"",
     ) -> None: ...
 
 
 class Calls:
-    """Carries requests out. One for all clients of the door."""
+    """Runs requests. One instance for all clients of the door."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, waist: Waist) -> None:
+        self._slices = waist.slices
+        self._topics = waist.topics
+        self._subscriptions = waist.subscriptions
         self._tasks = Tasks()
-        self._verbs: dict[MessageType, Callable[[Caller, Words], Awaitable[Said]]] = {
+        self._verbs: dict[MessageType, Callable[[Caller, RequestProperties], Awaitable[CallResult]]] = {
             MessageType.CREATE_TOPIC: self._create_topic,
             MessageType.CREATE_SUBSCRIPTION: self._create_subscription,
             MessageType.DELETE_SUBSCRIPTION: self._delete_subscription,
@@ -78,108 +87,81 @@ class Calls:
             MessageType.REDRIVE: self._redrive,
         }
 
-    def make(self, caller: Caller, words: Words, place: Place) -> None:
-        """Begin a call; its place in line is filled when it is done."""
-        self._tasks.spawn(self._make(caller, words, place))
+    def make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
+        """Start a call; its reply slot is filled when it is done."""
+        self._tasks.spawn(self._make(caller, fields, slot))
 
-    async def _make(self, caller: Caller, words: Words, place: Place) -> None:
+    async def _make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
         try:
-            said = await self._verbs[words.kind](caller, words)
+            result = await self._verbs[fields.kind](caller, fields)
         except BrokerError as error:
-            caller.answer(place, words, error)
+            caller.answer(slot, fields, error)
         else:
-            caller.answer(place, words, said.properties, body=said.body)
+            caller.answer(slot, fields, result.properties, body=result.body)
 
     # -- verbs
 
-    async def _create_topic(self, _: Caller, words: Words) -> Said:
-        """A topic of the same name is no mistake, unless it is not as wished."""
-        broker, name, wished = self._broker, words.text(TOPIC), words.number(PARTITIONS)
-        partition_count = broker.settings.default_partitions if wished is None else wished
-        topic_id, now_ms = broker.new_topic_id(), broker.runtime.clock.now_ms()
-        existed = False
+    async def _create_topic(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        """An existing topic is accepted unless its number of partitions differs."""
+        new = NewTopic(fields.text(TOPIC), fields.number(PARTITIONS))
+        is_new = await self._topics.ensure(caller.session, new)
+        return CallResult(((EXISTED, FALSE if is_new else TRUE),))
 
-        def decide(catalog: Catalog) -> list[Event]:
-            nonlocal existed
-            known = catalog.find(name)
-            if known is None or known.internal:
-                return catalog.decide_create_topic(
-                    name, partition_count, {}, topic_id=topic_id, now_ms=now_ms
-                )
-            if wished is not None and known.partition_count != wished:
-                raise TopicExists(
-                    f"there is a topic {name!r} with {known.partition_count} partitions, not {wished}"
-                )
-            existed = True
-            return []
-
-        await broker.change(decide)
-        return Said(((EXISTED, TRUE if existed else FALSE),))
-
-    async def _create_subscription(self, _: Caller, words: Words) -> Said:
-        wish = Wish(
-            words.text(SUBSCRIPTION),
-            words.text(TOPIC),
-            words.number(START_OFFSET) or 0,
-            words.number(HOLD_MS),
-            words.number(DELIVERIES_MAX),
+    async def _create_subscription(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        request = SubscriptionRequest(
+            fields.text(SUBSCRIPTION),
+            fields.text(TOPIC),
+            fields.number(START_OFFSET) or 0,
+            fields.number(HOLD_MS),
+            fields.number(DELIVERIES_MAX),
         )
-        is_new = await self._broker.subscriptions.create(wish)
-        return Said(((EXISTED, FALSE if is_new else TRUE),))
+        is_new = await self._subscriptions.create(caller.session, request)
+        return CallResult(((EXISTED, FALSE if is_new else TRUE),))
 
-    async def _delete_subscription(self, _: Caller, words: Words) -> Said:
-        await self._broker.subscriptions.remove(words.text(SUBSCRIPTION))
-        return Said()
+    async def _delete_subscription(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        await self._subscriptions.delete(caller.session, fields.text(SUBSCRIPTION))
+        return CallResult()
 
-    async def _subscribe(self, caller: Caller, words: Words) -> Said:
-        settings, window = self._broker.settings, words.number(WINDOW)
+    async def _subscribe(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        window = fields.number(WINDOW)
         if window is None:
-            window = min(WINDOW_DEFAULT, settings.subscription_window_max)
-        if not 0 < window <= settings.subscription_window_max:
-            raise InvalidRequest(
-                f"a window is from 1 to {settings.subscription_window_max} (subscription_window_max), not {window}"
-            )
-        live = self._broker.subscriptions.find(words.text(SUBSCRIPTION))
-        caller.membership.join(live, caller.member_id, window)
-        return Said(
+            window = min(WINDOW_DEFAULT, self._subscriptions.window_max)
+        name = fields.text(SUBSCRIPTION)
+        seat = caller.membership.join(self._subscriptions, name, caller.member_id, window)
+        return CallResult(
             (
-                (TOPIC, live.definition.topic),
+                (TOPIC, seat.definition.topic),
                 (WINDOW, str(window)),
-                (HOLD_MS, str(live.definition.hold_ms)),
-                (HEARTBEAT_MS, str(settings.subscription_heartbeat_ms)),
+                (HOLD_MS, str(seat.definition.hold_ms)),
+                (HEARTBEAT_MS, str(self._subscriptions.heartbeat_ms)),
             )
         )
 
-    async def _unsubscribe(self, caller: Caller, words: Words) -> Said:
-        await caller.membership.leave(words.text(SUBSCRIPTION))
-        return Said()
+    async def _unsubscribe(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        await caller.membership.leave(fields.text(SUBSCRIPTION))
+        return CallResult()
 
-    async def _list(self, _: Caller, words: Words) -> Said:
-        rows = map(_outline, self._broker.subscriptions.list())
-        return Said(body=await self._broker.runtime.slices.run(encode_list(rows, _json)))
+    async def _list(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        rows = map(_outline, self._subscriptions.all(caller.session))
+        return CallResult(body=await self._slices.run(encode_list(rows, _json)))
 
-    async def _describe(self, _: Caller, words: Words) -> Said:
-        subscriptions, name = self._broker.subscriptions, words.text(SUBSCRIPTION)
-        live = subscriptions.find(name)
-        members = live.shard.book.members(name)
-        head = {**_outline(live.definition), "dead_letter_topic": live.definition.dead_letter_topic}
-        rows = (one._asdict() for one in subscriptions.progress(name))
-        listed = [
-            {"id": one, "window": window, "held": members.holding[one]}
-            for one, window in members.windows.items()
-        ]
-        steps = encode_rows(head, "partitions", rows, _json, {"members": listed})
-        return Said(body=await self._broker.runtime.slices.run(steps))
+    async def _describe(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        found = self._subscriptions.describe(caller.session, fields.text(SUBSCRIPTION))
+        head = {**_outline(found.definition), "dead_letter_topic": found.definition.dead_letter_topic}
+        rows = (one._asdict() for one in found.progress)
+        members = [one._asdict() for one in found.members]
+        steps = encode_listing(head, "partitions", rows, _json, {"members": members})
+        return CallResult(body=await self._slices.run(steps))
 
-    async def _redrive(self, _: Caller, words: Words) -> Said:
-        count = words.number(COUNT)
+    async def _redrive(self, caller: Caller, fields: RequestProperties) -> CallResult:
+        count = fields.number(COUNT)
         if count is not None and count < 1:
-            raise InvalidRequest(f"REDRIVE: {COUNT} is at least 1, not {count}")
-        moved = await self._broker.subscriptions.redrive(words.text(SUBSCRIPTION), count)
-        return Said(((COUNT, str(moved)),))
+            raise InvalidRequest(f"REDRIVE: {COUNT} must be at least 1, not {count}")
+        moved = await self._subscriptions.redrive(caller.session, fields.text(SUBSCRIPTION), count)
+        return CallResult(((COUNT, str(moved)),))
 
 
-def _outline(definition: Definition) -> dict[str, object]:
+def _outline(definition: SubscriptionDefinition) -> dict[str, object]:
     return {
         "name": definition.name,
         "topic": definition.topic,

@@ -1,13 +1,13 @@
-"""The queue door's one translation of the error tree: a code for programs beside the words for people."""
+"""Encodes errors for the queue door: a code for programs and a message for people."""
 
 from __future__ import annotations
 
 from penstock.core import errors
 from penstock.core.errors import BrokerError
 from penstock.core.limits import ERROR_CHARS_MAX
-from penstock.node.metrics.meters import count_error
+from penstock.node.runtime.meters import count_error
 from penstock.wire.queue.properties import Properties
-from penstock.wire.queue.words import CODE, ERROR, FAILURE, FALSE, RETRIABLE, STATUS, TRUE
+from penstock.wire.queue.request_properties import CODE, ERROR, FAILURE, FALSE, RETRIABLE, STATUS, TRUE
 
 DOOR = "queue"
 
@@ -38,7 +38,12 @@ CODES: dict[type[BrokerError], str] = {
     errors.FencedInstance: CONFLICT,
     errors.FencedMember: CONFLICT,
     errors.FencedProducer: CONFLICT,
-    errors.Forbidden: FORBIDDEN,
+    errors.TopicForbidden: FORBIDDEN,
+    errors.GroupForbidden: FORBIDDEN,
+    errors.ClusterForbidden: FORBIDDEN,
+    errors.TransactionalIdForbidden: FORBIDDEN,
+    errors.UnknownBroker: INVALID_REQUEST,
+    errors.SecurityDisabled: INVALID_REQUEST,
     errors.GroupFull: CONFLICT,
     errors.GroupNotEmpty: CONFLICT,
     errors.GroupSubscribed: CONFLICT,
@@ -100,7 +105,7 @@ CODES: dict[type[BrokerError], str] = {
 
 
 def error_properties(error: BrokerError) -> Properties:
-    """How an error is said in an answer."""
+    """The properties of an error response."""
     count_error(DOOR, error)
     text = str(error).replace("\0", "\\0")[:ERROR_CHARS_MAX].encode(errors="replace").decode()
     return (

@@ -1,6 +1,6 @@
-"""What one connection is a member of: messages out as frames, words of members in, back-pressure, signs of life.
+"""The subscription memberships of one connection: delivery, acknowledgements, back-pressure, liveness.
 
-Never decides who gets what; the subscription does.
+The subscription decides which member gets which message.
 """
 
 from __future__ import annotations
@@ -11,99 +11,92 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, InvalidRequest
-from penstock.core.machines.subscription import Outcome
 from penstock.core.model import Record
 from penstock.doors.queue.errors import error_properties
 from penstock.node.connections.connection import Connection
-from penstock.node.coordinators.live_subscription import Delivered, LiveSubscription
+from penstock.node.waist.subscriptions import Delivered, Outcome, Seat, SubscriptionVerbs
 from penstock.wire.queue.frames import Frame, MessageType, encode, encode_parts
 from penstock.wire.queue.properties import encode_properties, properties_of
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     DELIVERY,
     OUTCOME,
     PARTITION,
     REASON,
     SUBSCRIPTION,
     TOPIC,
-    Words,
+    RequestProperties,
 )
 
 WAITING_BYTES_MAX = 1 << 20
-"""Bytes that may wait for a member that does not read; beyond it, others get the messages."""
+"""Bytes that may wait for a slow member; beyond it, other members get the messages."""
 
 SILENCE_BEATS = 3
-"""A member that says nothing for so many heartbeats is gone."""
+"""Missed heartbeats after which a member is removed."""
 
-USUAL_MAX = 256
-"""So many forms of acknowledgement are remembered: one for each partition is enough."""
+ACK_CACHE_MAX = 256
+"""Maximum cached acknowledgements: one per partition is enough."""
 
 RENEW = "renew"
 _PLAIN = frozenset({SUBSCRIPTION, PARTITION, OUTCOME})
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
-class _Seat(NamedTuple):
-    live: LiveSubscription
-    member_id: str
-    topic: str
+class CachedAck(NamedTuple):
+    """A parsed acknowledgement that only accepts a message; it differs from the next one in its offset only."""
 
-
-class Usual(NamedTuple):
-    """An acknowledgement that says no more than that messages are done, as it was understood before."""
-
-    live: LiveSubscription
-    member_id: str
+    seat: Seat
     partition: int
-    words: Words
+    fields: RequestProperties
 
 
 class Membership:
-    """The seats of one connection, a seat for each subscription."""
+    """The seats of one connection, one per subscription."""
 
     def __init__(self, connection: Connection, heartbeat_ms: int) -> None:
         self._connection = connection
         self._silence_s_max = SILENCE_BEATS * heartbeat_ms / 1000
         self._loop = asyncio.get_running_loop()
-        self._seats: dict[str, _Seat] = {}
+        self._seats: dict[str, Seat] = {}
         self._is_slow = False
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         self._watch: asyncio.TimerHandle | None = None
-        self.usual: dict[bytes, Usual] = {}
-        """Acknowledgements as they lie in their frames, kept because they repeat themselves."""
+        self.ack_cache: dict[bytes, CachedAck] = {}
+        """Parsed acknowledgements by their raw properties: members repeat the same ones."""
 
-    # -- coming and going
+    # -- join and leave
 
-    def join(self, live: LiveSubscription, member_id: str, window: int) -> None:
-        if live.name in self._seats:
-            raise InvalidRequest(f"this connection is a member of {live.name!r} already")
+    def join(self, subscriptions: SubscriptionVerbs, name: str, member_id: str, window: int) -> Seat:
+        if name in self._seats:
+            raise InvalidRequest(f"this connection is already a member of {name!r}")
         if self._connection.is_closed:
-            raise InvalidRequest("the connection is gone, it cannot be a member")
-        live.join(member_id, window, self)
+            raise InvalidRequest("the connection is closed")
+        seat = subscriptions.join(self._connection.session, name, member_id, window, self)
         if not self._seats:
             self._connection.on_close(self._lost)
             self._connection.on_drained(self._drained)
-            self._look_after()
-        self._seats[live.name] = _Seat(live, member_id, live.definition.topic)
+            self._check_liveness()
+        self._seats[name] = seat
+        return seat
 
     async def leave(self, subscription: str) -> None:
-        """Leave politely: what is held goes to others and is not counted. Returns once all that was said is durable."""
+        """Leave a subscription; returns once all acknowledgements are durable."""
         seat = self._seat(subscription)
-        self._drop(subscription)
         done: asyncio.Future[BrokerError | None] = self._loop.create_future()
-        seat.live.leave(seat.member_id, is_counted=False, settled=done.set_result)
+        seat.leave(self._connection.session, done.set_result)
+        self._drop(subscription)
         error = await done
         if error is not None:
             raise error
 
-    def _seat(self, subscription: str) -> _Seat:
+    def _seat(self, subscription: str) -> Seat:
         seat = self._seats.get(subscription)
         if seat is None:
-            raise InvalidRequest(f"this connection is no member of {subscription!r}; send SUBSCRIBE first")
+            raise InvalidRequest(f"this connection is not a member of {subscription!r}; send SUBSCRIBE first")
         return seat
 
     def _drop(self, subscription: str) -> None:
         self._seats.pop(subscription, None)
-        self.usual.clear()
+        self.ack_cache.clear()
         if not self._seats:
             self._connection.not_on_close(self._lost)
             self._connection.not_on_drained(self._drained)
@@ -112,27 +105,26 @@ class Membership:
                 self._watch = None
 
     def _lost(self) -> None:
-        """The connection is gone without a word: its messages may have been the reason, so they count."""
-        seats = list(self._seats.values())
-        for seat in seats:
-            self._drop(seat.live.name)
-            seat.live.leave(seat.member_id, is_counted=True, settled=lambda _: None)
+        """The connection is closed: abandon all seats."""
+        for name, seat in list(self._seats.items()):
+            self._drop(name)
+            seat.abandon()
 
-    # -- signs of life
+    # -- liveness
 
-    def hear(self) -> None:
-        """Something came from the client."""
-        self._heard_at = self._loop.time()
+    def note_activity(self) -> None:
+        """Record that the client has sent something."""
+        self._active_at = self._loop.time()
 
-    def _look_after(self) -> None:
-        silent_s = self._loop.time() - self._heard_at
+    def _check_liveness(self) -> None:
+        silent_s = self._loop.time() - self._active_at
         if silent_s >= self._silence_s_max:
             self._watch = None
             self._connection.close(
-                f"a member said nothing for {silent_s:.1f} s, not even HEARTBEAT (subscription_heartbeat_ms)"
+                f"no heartbeat from a member for {silent_s:.1f} s (subscription_heartbeat_ms)"
             )
             return
-        self._watch = self._loop.call_later(self._silence_s_max - silent_s + 0.001, self._look_after)
+        self._watch = self._loop.call_later(self._silence_s_max - silent_s + 0.001, self._check_liveness)
 
     # -- messages
 
@@ -140,7 +132,7 @@ class Membership:
         seat = self._seats.get(subscription)
         if seat is None:
             return
-        topic = seat.topic
+        topic = seat.definition.topic
         self._connection.push(
             [
                 b"".join(
@@ -149,7 +141,7 @@ class Membership:
                             MessageType.DATA,
                             record.offset,
                             record.timestamp_ms,
-                            _place(subscription, topic, partition, number) + _content(record),
+                            _origin(subscription, topic, partition, number) + _content(record),
                             record.value or b"",
                         )
                         for partition, record, number in messages
@@ -160,50 +152,50 @@ class Membership:
         if self._connection.waiting_bytes > WAITING_BYTES_MAX and not self._is_slow:
             self._is_slow = True
             for other in self._seats.values():
-                other.live.pause(other.member_id)
+                other.pause()
 
     def _drained(self) -> None:
         if self._is_slow:
             self._is_slow = False
             for seat in self._seats.values():
-                seat.live.resume(seat.member_id)
+                seat.resume()
 
     def end(self, subscription: str, error: BrokerError) -> None:
-        """The subscription ends: the client is told, and the connection goes on."""
+        """Report the end of a subscription to the client; the connection stays open."""
         self._drop(subscription)
         properties = (*error_properties(error), (SUBSCRIPTION, subscription))
         self._connection.push([encode(Frame(MessageType.ACK, properties=properties))])
 
-    def remember(self, raw: bytes, words: Words) -> None:
-        """The member will say the same again; only what says accept, and nothing besides, is kept."""
+    def cache_ack(self, raw: bytes, fields: RequestProperties) -> None:
+        """Cache an acknowledgement that only accepts: the member will repeat it."""
         if (
-            words.values.keys() <= _PLAIN
-            and words.values.get(OUTCOME, Outcome.ACCEPT.value) == Outcome.ACCEPT.value
+            fields.values.keys() <= _PLAIN
+            and fields.values.get(OUTCOME, Outcome.ACCEPT.value) == Outcome.ACCEPT.value
         ):
-            if len(self.usual) == USUAL_MAX:
-                self.usual.clear()
-            seat = self._seat(words.text(SUBSCRIPTION))
-            self.usual[raw] = Usual(seat.live, seat.member_id, words.number(PARTITION) or 0, words)
+            if len(self.ack_cache) == ACK_CACHE_MAX:
+                self.ack_cache.clear()
+            seat = self._seat(fields.text(SUBSCRIPTION))
+            self.ack_cache[raw] = CachedAck(seat, fields.number(PARTITION) or 0, fields)
 
-    def acknowledge(self, words: Words, offset: int) -> LiveSubscription:
-        """A member says what became of a message, or that it needs more time. Raises what is wrong with that."""
-        seat = self._seat(words.text(SUBSCRIPTION))
-        partition = words.number(PARTITION) or 0
-        said = words.values.get(OUTCOME, Outcome.ACCEPT.value)
-        if said == RENEW:
-            seat.live.renew(seat.member_id, partition, offset)
-            return seat.live
-        outcome = _OUTCOMES.get(said)
+    def acknowledge(self, fields: RequestProperties, offset: int) -> Seat:
+        """Settle a message or extend its hold. Raises BrokerError."""
+        seat, session = self._seat(fields.text(SUBSCRIPTION)), self._connection.session
+        partition = fields.number(PARTITION) or 0
+        outcome_name = fields.values.get(OUTCOME, Outcome.ACCEPT.value)
+        if outcome_name == RENEW:
+            seat.renew(session, partition, offset)
+            return seat
+        outcome = _OUTCOMES.get(outcome_name)
         if outcome is None:
             known = ", ".join((*_OUTCOMES, RENEW))
-            raise InvalidRequest(f"ACK: {OUTCOME} is one of {known}, not {said!r}")
-        seat.live.acknowledge(seat.member_id, partition, offset, outcome, words.values.get(REASON))
-        return seat.live
+            raise InvalidRequest(f"ACK: {OUTCOME} must be one of {known}, not {outcome_name!r}")
+        seat.acknowledge(session, partition, offset, outcome, fields.values.get(REASON))
+        return seat
 
 
 @lru_cache(1024)
-def _place(subscription: str, topic: str, partition: int, number: int) -> bytes:
-    """The same few bytes for message after message."""
+def _origin(subscription: str, topic: str, partition: int, number: int) -> bytes:
+    """The encoded origin of a message; cached because few combinations repeat."""
     return encode_properties(
         (
             (SUBSCRIPTION, subscription),

@@ -1,7 +1,7 @@
-"""The queue door: one conversation per client. Reads frames, has calls made, answers in order. Never decides.
+"""The queue door: decodes frames, runs calls, and answers in order.
 
-Requests that a client sends without waiting take effect and are answered in their order. Publishes run side by side;
-every other request begins when all before it are answered, and those behind it wait for its answer.
+Pipelined requests take effect and are answered in order. Publishes run concurrently; every other request starts when
+all earlier ones are answered, and later ones wait for its reply.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from itertools import count
 
 from penstock.core.errors import BrokerError, InvalidRequest
-from penstock.core.machines.subscription import Outcome
 from penstock.core.model import NO_TIMESTAMP, NewRecord
+from penstock.core.session import Session
 from penstock.doors.queue.calls import Calls
 from penstock.doors.queue.errors import DOOR, error_properties
-from penstock.doors.queue.membership import Membership, Usual
-from penstock.node.broker import Broker
+from penstock.doors.queue.membership import CachedAck, Membership
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import UNKNOWN, Framing
 from penstock.node.connections.outbox import Piece
-from penstock.node.connections.place import Place
-from penstock.node.publishing import Published, Publisher
+from penstock.node.connections.reply_slot import ReplySlot
+from penstock.node.waist.publisher import Published
+from penstock.node.waist.subscriptions import Outcome
+from penstock.node.waist.waist import Waist
 from penstock.wire.queue.frames import (
     LENGTH_BYTES,
     NO_SEQUENCE,
@@ -32,7 +33,7 @@ from penstock.wire.queue.frames import (
     split_ack,
 )
 from penstock.wire.queue.properties import NULL_BODY, Properties, headers_in, key_in
-from penstock.wire.queue.words import (
+from penstock.wire.queue.request_properties import (
     CLIENT,
     KNOWN,
     PARTITION,
@@ -40,13 +41,13 @@ from penstock.wire.queue.words import (
     STATUS,
     SUCCESS,
     TOPIC,
-    Words,
-    words_of,
+    RequestProperties,
+    read_request_properties,
 )
 
 
 class QueueFraming:
-    """The first four bytes of a frame count all of it."""
+    """Frames whose first four bytes contain the size of the whole frame."""
 
     prefix_bytes = 0
 
@@ -58,153 +59,158 @@ _FRAMING = QueueFraming()
 
 
 class QueueDoor:
-    """The dialect."""
+    """The queue dialect."""
 
     name = DOOR
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, waist: Waist) -> None:
+        self._waist = waist
         self._numbers = count(1)
-        meter = broker.runtime.meters.door(self.name)
-        self.timings = {kind: meter.call(kind.name) for kind in KNOWN}
-        self.publisher = Publisher(broker)
-        self.calls = Calls(broker)
-        self.meter = broker.runtime.meters.door(DOOR)
+        self.meter = waist.meter(DOOR)
+        self.timings = {kind: self.meter.call(kind.name) for kind in KNOWN}
+        self.publisher = waist.publisher()
+        self.calls = Calls(waist)
 
     def open(self, connection: Connection) -> QueueConversation:
-        return QueueConversation(self._broker, self, connection, next(self._numbers))
+        return QueueConversation(self._waist, self, connection, next(self._numbers))
 
     def release_waiting(self) -> None:
-        """The doors are closing: members are told, so that nothing they hold counts as delivered."""
-        self._broker.subscriptions.release_members()
+        """The doors are closing: end all members, so that their held messages do not count as delivered."""
+        self._waist.subscriptions.release_members()
 
 
 class QueueConversation:
-    """One client."""
+    """The conversation of one queue connection."""
 
     answers_after_end = True
 
-    def __init__(self, broker: Broker, door: QueueDoor, connection: Connection, number: int) -> None:
-        self._now_ms = broker.runtime.clock.now_ms
+    def __init__(self, waist: Waist, door: QueueDoor, connection: Connection, number: int) -> None:
+        self._now_ms = waist.now_ms
         self._door = door
         self._connection = connection
         self._number = number
-        self.membership = Membership(connection, broker.settings.subscription_heartbeat_ms)
+        self.membership = Membership(connection, waist.subscriptions.heartbeat_ms)
 
     @property
     def framing(self) -> Framing:
         return _FRAMING
 
     @property
-    def member_id(self) -> str:
-        return f"{self._connection.client_id or 'member'}-{self._number}"
+    def session(self) -> Session:
+        return self._connection.session
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
-        return [self._said(error_properties(error))]
+    @property
+    def member_id(self) -> str:
+        return f"{self._connection.session.client_id or 'member'}-{self._number}"
+
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
+        return [self._ack_frame(error_properties(error))]
 
     def handle(self, frame: memoryview) -> None:
-        self.membership.hear()
+        self.membership.note_activity()
         ack = split_ack(frame)
         in_line = self._connection.turns.has_exclusive
-        if ack is not None and not in_line and (usual := self.membership.usual.get(ack[1])) is not None:
-            self._accept(usual, ack[0])
+        if ack is not None and not in_line and (cached := self.membership.ack_cache.get(ack[1])) is not None:
+            self._accept(cached, ack[0])
             return
         request = decode(frame, is_bounded=True)
         door = self._door
         self._connection.timing = door.timings.get(request.type) or door.meter.call(request.type.name)
         try:
-            words = words_of(request)
+            fields = read_request_properties(request)
         except BrokerError as error:
-            self._connection.answer([self._said((*error_properties(error), *_echo(request.properties)))])
+            self._connection.answer([self._ack_frame((*error_properties(error), *_echo(request.properties)))])
             return
-        client = words.values.get(CLIENT)
-        if client is not None:
-            self._connection.client_id = client
+        client = fields.values.get(CLIENT)
+        session = self._connection.session
+        if client is not None and client != session.client_id:
+            self._connection.session = session.with_client(client)
         if request.type is MessageType.ACK and in_line:
-            self._connection.turns.beside(lambda place: self._acknowledge_in_line(request, words, place))
+            self._connection.turns.beside(lambda slot: self._acknowledge_in_line(request, fields, slot))
         elif request.type is MessageType.ACK:
-            self._acknowledge(request, words, ack)
+            self._acknowledge(request, fields, ack)
         elif request.type is MessageType.HEARTBEAT:
             self._connection.answer([encode(self._beat(request))])
         elif request.type is MessageType.PUBLISH:
-            self._connection.turns.beside(lambda place: self._publish(request, words, place))
+            self._connection.turns.beside(lambda slot: self._publish(request, fields, slot))
         else:
-            self._connection.turns.in_turn(lambda place: self._door.calls.make(self, words, place))
+            self._connection.turns.in_turn(lambda slot: self._door.calls.make(self, fields, slot))
 
-    # -- answers
+    # -- replies
 
     def _beat(self, request: Frame) -> Frame:
         return Frame(MessageType.HEARTBEAT, request.sequence, self._now_ms(), _echo(request.properties))
 
-    def _said(self, properties: Properties, sequence: int = NO_SEQUENCE, body: bytes = b"") -> bytes:
+    def _ack_frame(self, properties: Properties, sequence: int = NO_SEQUENCE, body: bytes = b"") -> bytes:
         return encode(Frame(MessageType.ACK, sequence, self._now_ms(), properties, body))
 
     def answer(
         self,
-        place: Place,
-        words: Words,
+        slot: ReplySlot,
+        fields: RequestProperties,
         outcome: Properties | BrokerError,
         sequence: int = NO_SEQUENCE,
         body: bytes = b"",
     ) -> None:
-        """Fill a place in line with success and what there is to say, or with an error."""
-        said = (
+        """Fill a reply slot with a success and its properties, or with an error."""
+        properties = (
             error_properties(outcome) if isinstance(outcome, BrokerError) else ((STATUS, SUCCESS), *outcome)
         )
-        place.answer([self._said((*said, *_echo(tuple(words.values.items()))), sequence, body)])
+        slot.answer([self._ack_frame((*properties, *_echo(tuple(fields.values.items()))), sequence, body)])
 
     # -- requests
 
-    def _publish(self, request: Frame, words: Words, place: Place) -> None:
+    def _publish(self, request: Frame, fields: RequestProperties, slot: ReplySlot) -> None:
         def settled(outcome: Published | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
-                self.answer(place, words, outcome)
+                self.answer(slot, fields, outcome)
             else:
-                self.answer(place, words, ((PARTITION, str(outcome.partition)),), outcome.offset)
+                self.answer(slot, fields, ((PARTITION, str(outcome.partition)),), outcome.offset)
 
         try:
-            topic, partition = words.text(TOPIC), words.number(PARTITION)
-            record = _record(request, words)
+            topic, partition = fields.text(TOPIC), fields.number(PARTITION)
+            record = _record(request, fields)
         except BrokerError as error:
-            self.answer(place, words, error)
+            self.answer(slot, fields, error)
             return
-        self._door.publisher.publish(topic, record, settled, partition, self._connection.hold)
+        connection = self._connection
+        self._door.publisher.publish(connection.session, topic, record, settled, partition, connection.hold)
 
-    def _accept(self, usual: Usual, offset: int) -> None:
-        """The same words as before for another message: nothing is read twice."""
+    def _accept(self, cached: CachedAck, offset: int) -> None:
+        """Acknowledge with cached properties, without parsing them again."""
         try:
-            usual.live.acknowledge(usual.member_id, usual.partition, offset, Outcome.ACCEPT)
+            cached.seat.acknowledge(self._connection.session, cached.partition, offset, Outcome.ACCEPT)
         except BrokerError as error:
-            self._refuse(error, usual.words, offset)
+            self._refuse(error, cached.fields, offset)
 
-    def _acknowledge(self, request: Frame, words: Words, ack: tuple[int, bytes] | None) -> None:
-        """Not answered, unless it is refused or asks for it: then once it is durable."""
+    def _acknowledge(self, request: Frame, fields: RequestProperties, ack: tuple[int, bytes] | None) -> None:
+        """Not answered, unless it is rejected or requests a confirmation, which is sent once it is durable."""
         try:
-            live = self.membership.acknowledge(words, request.sequence)
+            seat = self.membership.acknowledge(fields, request.sequence)
         except BrokerError as error:
-            self._refuse(error, words, request.sequence)
+            self._refuse(error, fields, request.sequence)
             return
         if ack is not None:
-            self.membership.remember(ack[1], words)
-        if REQUEST in words.values:
-            place = self._connection.reserve()
-            live.when_settled(lambda error: self.answer(place, words, () if error is None else error))
+            self.membership.cache_ack(ack[1], fields)
+        if REQUEST in fields.values:
+            slot = self._connection.reserve()
+            seat.when_settled(lambda error: self.answer(slot, fields, () if error is None else error))
 
-    def _acknowledge_in_line(self, request: Frame, words: Words, place: Place) -> None:
-        """An acknowledgement behind a call such as UNSUBSCRIBE: its place in line stays empty."""
-        self._acknowledge(request, words, None)
-        place.answer(())
+    def _acknowledge_in_line(self, request: Frame, fields: RequestProperties, slot: ReplySlot) -> None:
+        """An acknowledgement that waits for an exclusive call such as UNSUBSCRIBE; its reply slot stays empty."""
+        self._acknowledge(request, fields, None)
+        slot.answer(())
 
-    def _refuse(self, error: BrokerError, words: Words, offset: int) -> None:
-        """An acknowledgement that does not count: the member is told, in no line of answers."""
-        said = (*error_properties(error), *tuple(words.values.items()))
-        self._connection.push([self._said(said, offset)])
+    def _refuse(self, error: BrokerError, fields: RequestProperties, offset: int) -> None:
+        """Report a rejected acknowledgement to the member, outside the order of replies."""
+        properties = (*error_properties(error), *tuple(fields.values.items()))
+        self._connection.push([self._ack_frame(properties, offset)])
 
 
-def _record(request: Frame, words: Words) -> NewRecord:
-    is_null = words.flag(NULL_BODY)
+def _record(request: Frame, fields: RequestProperties) -> NewRecord:
+    is_null = fields.flag(NULL_BODY)
     if is_null and request.body:
-        raise InvalidRequest(f"PUBLISH: {NULL_BODY} says that there is no value, and there is a body")
+        raise InvalidRequest(f"PUBLISH: {NULL_BODY} is set, but the request has a body")
     return NewRecord(
         key_in(request.properties),
         None if is_null else request.body,
@@ -214,5 +220,5 @@ def _record(request: Frame, words: Words) -> NewRecord:
 
 
 def _echo(properties: Properties) -> Properties:
-    """An answer repeats the mark that its request carries."""
+    """The correlation property of a request, to echo in its response."""
     return tuple((name, value) for name, value in properties if name == REQUEST)

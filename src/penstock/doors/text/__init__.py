@@ -1,1 +1,1 @@
-"""The text door: lines that a person can type."""
+"""The text door: a line protocol for telnet and scripts."""

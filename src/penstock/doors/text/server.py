@@ -1,7 +1,7 @@
-"""The text door: PUB, FETCH and a few words, on the waist. Never decodes a line itself; wire/text does.
+"""The text door: PUB, FETCH, TOPICS, HELP and QUIT. wire/text decodes the lines.
 
-Publishes run side by side and share batches; everything else waits for its turn, and what follows it waits for its
-answer, so that a client that sends PUB and FETCH in one go reads what it wrote before and nothing that comes later.
+Publishes run concurrently and share batches; every other command starts when all earlier ones are answered, and later
+ones wait for its reply, so that a pipelined FETCH reads what the PUB before it wrote, and nothing later.
 """
 
 from __future__ import annotations
@@ -9,44 +9,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError, Malformed
-from penstock.core.machines.catalog_events import Topic
 from penstock.core.model import check_topic_name
 from penstock.doors.text.errors import DOOR, NO_MESSAGE, error_line
-from penstock.node.broker import Broker
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.outbox import Piece
-from penstock.node.connections.place import Place
-from penstock.node.publishing import Published, Publisher
-from penstock.node.reading import Reader, Run, Wanted, end_of
-from penstock.node.slices import Sliced, chunks
-from penstock.wire.text.answers import BYE, HELP, encode_error, encode_lines, encode_message, encode_ok
+from penstock.node.connections.reply_slot import ReplySlot
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.waist.positions import Edge
+from penstock.node.waist.publisher import Published
+from penstock.node.waist.reader import Run, Wanted
+from penstock.node.waist.topics import Topic
+from penstock.node.waist.waist import Waist
 from penstock.wire.text.commands import (
     FIRST,
     NAMES,
     NEXT,
+    BareCommand,
     Fetch,
     Pub,
     TextFraming,
     Unknown,
-    Word,
+    command_name,
     decode_command,
-    name_of,
 )
+from penstock.wire.text.responses import BYE, HELP, encode_error, encode_lines, encode_ok, encode_text_message
 
 FRAMING = TextFraming()
+_EDGES = {FIRST: Edge.EARLIEST, NEXT: Edge.LATEST}
 
 
 class TextDoor:
-    """The dialect of one broker."""
+    """The text dialect."""
 
     name = DOOR
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        meter = broker.runtime.meters.door(DOOR)
+    def __init__(self, waist: Waist) -> None:
+        meter = waist.meter(DOOR)
         self.timings = {name: meter.call(name) for name in NAMES}
-        self.publisher = Publisher(broker)
-        self.reader = Reader(broker)
+        self.slices = waist.slices
+        self.topics = waist.topics
+        self.publisher = waist.publisher()
+        self.reader = waist.reader()
 
     def open(self, connection: Connection) -> TextConversation:
         return TextConversation(self, connection)
@@ -56,7 +59,7 @@ class TextDoor:
 
 
 class TextConversation:
-    """One client."""
+    """The conversation of one text connection."""
 
     __slots__ = ("_connection", "_door")
 
@@ -78,69 +81,73 @@ class TextConversation:
             return
         if isinstance(command, Unknown):
             raise Malformed(
-                f"there is no command {command.shown}; HELP lists the commands; closing the connection"
+                f"unknown command {command.shown}; HELP lists the commands; closing the connection"
             )
-        self._connection.timing = self._door.timings[name_of(command)]
+        self._connection.timing = self._door.timings[command_name(command)]
         match command:
             case Pub():
-                self._connection.turns.beside(lambda place: self._publish(place, command))
+                self._connection.turns.beside(lambda slot: self._publish(slot, command))
             case Fetch():
-                self._connection.turns.in_turn(lambda place: self._fetch(place, command))
-            case Word("QUIT"):
+                self._connection.turns.in_turn(lambda slot: self._fetch(slot, command))
+            case BareCommand("QUIT"):
                 self._connection.answer((BYE,))
                 self._connection.finish()
-            case Word("HELP"):
+            case BareCommand("HELP"):
                 self._connection.answer((encode_lines("HELP", HELP),))
-            case Word():
+            case BareCommand():
                 self._connection.turns.in_turn(self._list_topics)
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         return (error_line(error),)
 
-    def _publish(self, place: Place, command: Pub) -> None:
+    def _publish(self, slot: ReplySlot, command: Pub) -> None:
         names_partition = command.partition is None
 
         def settled(outcome: Published | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
-                place.answer((error_line(outcome),))
+                slot.answer((error_line(outcome),))
             else:
-                place.answer((encode_ok(outcome.offset, outcome.partition if names_partition else None),))
+                slot.answer((encode_ok(outcome.offset, outcome.partition if names_partition else None),))
 
+        connection = self._connection
         self._door.publisher.publish(
-            command.topic, command.record, settled, command.partition, self._connection.hold
+            connection.session,
+            command.topic,
+            command.record,
+            settled,
+            command.partition,
+            connection.hold,
         )
 
-    def _fetch(self, place: Place, command: Fetch) -> None:
+    def _fetch(self, slot: ReplySlot, command: Fetch) -> None:
         topic, index, isolation = command.topic, command.partition, command.isolation
+        session, reader = self._connection.session, self._door.reader
+        offset = command.offset
         try:
             check_topic_name(topic)
-            partition = self._door.broker.partition(topic, index)
-            offset = command.offset
-            if command.place == FIRST:
-                offset = partition.start_offset
-            elif command.place == NEXT:
-                offset = end_of(partition, isolation)
+            if command.place in _EDGES:
+                offset = reader.start(session, topic, index, _EDGES[command.place], isolation)
         except BrokerError as error:
-            place.answer((error_line(error),))
+            slot.answer((error_line(error),))
             return
 
         def answered(outcome: Run | BrokerError) -> None:
-            place.answer((_answer(command, offset, outcome),))
+            slot.answer((_answer(command, offset, outcome),))
 
         wanted = Wanted(topic, index, offset, wait_ms=command.wait_ms, isolation=isolation)
-        self._door.reader.read(self._connection, wanted, answered)
+        reader.read(session, self._connection, wanted, answered)
 
-    def _list_topics(self, place: Place) -> None:
-        topics = [topic for topic in self._door.broker.catalog.topics if not topic.internal]
-        topics.sort(key=lambda topic: topic.name)
+    def _list_topics(self, slot: ReplySlot) -> None:
+        found = self._door.topics.all(self._connection.session)
+        topics = [topic for topic in found if not topic.internal]
 
         def ended(answer: bytes | Exception) -> None:
             if isinstance(answer, Exception):
                 self._connection.close(f"defect: {answer!r}")
             else:
-                place.answer((answer,))
+                slot.answer((answer,))
 
-        self._door.broker.runtime.slices.go(_topic_lines(topics), ended)
+        self._door.slices.go(_topic_lines(topics), ended)
 
 
 def _topic_lines(topics: list[Topic]) -> Sliced[bytes]:
@@ -156,4 +163,4 @@ def _answer(command: Fetch, offset: int, outcome: Run | BrokerError) -> bytes:
         return error_line(outcome)
     if not outcome.records:
         return encode_error(NO_MESSAGE, f"offset {offset} is not written yet; wait=<ms> waits for it")
-    return encode_message(outcome.records[0], command.partition if command.is_full else None)
+    return encode_text_message(outcome.records[0], command.partition if command.is_full else None)

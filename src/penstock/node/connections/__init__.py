@@ -1,1 +1,1 @@
-"""What every door stands on: one gate for all, a listener per port, connections, frames. Never speaks a protocol."""
+"""The connection layer under every door: one gate, a listener per port, connections, framing. Speaks no protocol."""

@@ -1,9 +1,9 @@
-"""One client's connection: frames in, answers out, in the order of the requests. Never knows what a request means.
+"""One client connection: frames in, replies out in request order. Does not know what a request means.
 
-Requests take effect in the order in which they came. Most take effect when they are started, so that many may wait
-for the disk at once; a request whose effect has to wait holds the connection until then. Each request has its place in
-line, and an answer that is ready early waits for those before it. What the server pushes unasked stands in no line. A
-client that has too much waiting is simply not read from.
+Requests take effect in the order of arrival. Most take effect when they start, so that many can wait for the disk at
+once; a request whose effect is deferred holds the connection until then. Each request has a reply slot, and a reply
+that is ready early waits for those before it. Pushed messages have no slot. The broker stops reading from a client
+whose replies pile up.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from typing import Protocol, cast
 
 from penstock.core.errors import BrokerError, ForeignProtocol
 from penstock.core.log.segment import Slice
+from penstock.core.session import Session
 from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.crowd import Crowd
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.connections.turns import BYTES_PER_UNIT, Turns
-from penstock.node.metrics.meters import Histogram
+from penstock.node.runtime.meters import Histogram
 
 LINGER_S_MAX = 5.0
-"""How long a client whose connection ends has to take the last words."""
+"""How long a closing connection waits for the client to read the last reply."""
 
 
 class Limits(Protocol):
-    """What a connection may use up."""
+    """Resource limits of one connection."""
 
     @property
     def frame_bytes_max(self) -> int: ...
@@ -41,8 +42,8 @@ class Limits(Protocol):
     def response_queue_bytes_max(self) -> int: ...
 
 
-class Admission(Protocol):
-    """What a connection needs of the gate."""
+class ConnectionGate(Protocol):
+    """The part of the gate that a connection uses."""
 
     @property
     def limits(self) -> Limits: ...
@@ -59,7 +60,7 @@ class Admission(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol object that the loop drives."""
+    """The asyncio protocol object."""
 
     __slots__ = (
         "_budget",
@@ -69,7 +70,6 @@ class Connection(asyncio.BufferedProtocol):
         "_intake",
         "_is_ending",
         "_is_paused",
-        "_kept_bytes",
         "_limits",
         "_line",
         "_loop",
@@ -77,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         "_on_drained",
         "_outbox",
         "_ready",
+        "_retained_bytes",
         "_sends_soon",
         "_transport",
         "_unfinished",
@@ -84,19 +85,18 @@ class Connection(asyncio.BufferedProtocol):
         "active_at",
         "address",
         "arrived_s",
-        "client_id",
         "dialect_name",
         "is_closed",
         "is_waiting_for_room",
         "midway",
         "peer",
-        "software",
+        "session",
         "timing",
         "turns",
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, gate: Admission, dialect: Dialect[Connection]
+        self, loop: asyncio.AbstractEventLoop, gate: ConnectionGate, dialect: Dialect[Connection]
     ) -> None:
         self._loop = loop
         self._gate = gate
@@ -105,24 +105,24 @@ class Connection(asyncio.BufferedProtocol):
         self.turns = Turns(self, self._released)
         self._line = self.turns.line
         self._ready: list[Piece] = []
-        self._kept_bytes = 0
-        """Of answers that are made but not yet with the outbox."""
+        self._retained_bytes = 0
+        """Bytes of replies that are encoded but not yet in the outbox."""
         self._sends_soon = False
         self._is_paused = False
         self._is_ending = False
         self._has_client_ended = False
         self.is_waiting_for_room = False
         self.midway = 0
-        """Set by conversations whose parser cuts for itself: the number of the request that has begun and is not
-        complete, 0 when there is none."""
+        """Set by conversations that parse their own requests: the number of the incomplete request, 0 if there is
+        none."""
         self.is_closed = False
         self.address = self.peer = "?"
-        self.client_id: str | None = None
-        self.software = ""
+        self.session = Session(dialect.name)
+        """The client, as far as it is known."""
         self.arrived_s = 0.0
-        """When the last bytes came, on a finer clock than the loop's: that one may tell no more than milliseconds."""
+        """Arrival time of the last bytes, on a finer clock than the loop's, which may have millisecond resolution."""
         self.timing: Histogram | None = None
-        """Set by conversations: where the time of the request that is being handled is counted."""
+        """Set by conversations: the histogram for the request that is being handled."""
         self.dialect_name = dialect.name
         self.active_at = loop.time()
         self._unfinished = 0
@@ -132,13 +132,14 @@ class Connection(asyncio.BufferedProtocol):
         self._conversation: Conversation = dialect.open(self)
         self._intake = Intake(gate.budget, gate.limits.frame_bytes_max, self._conversation.framing)
 
-    # -- the loop calls
+    # -- called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "?"
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self.session = Session(self.dialect_name, address=self.address)
         self._outbox = Outbox(self._loop, transport, self._drained, lambda: self.context)
         if not self._gate.admit(self):
             self.is_closed = True
@@ -162,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
             intake.widen()
 
     def eof_received(self) -> bool:
-        """The client sends no more: True when it is still owed answers and wants them."""
+        """The client has sent EOF: True to keep the connection open for outstanding replies."""
         if self.is_closed or self._is_ending or self.is_quiet or not self._conversation.answers_after_end:
             return False
         self._has_client_ended = True
@@ -180,8 +181,8 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.close()
         self._intake.drop()
         release(self._ready)
-        for place in self._line:
-            release(place.pieces or ())
+        for slot in self._line:
+            release(slot.pieces or ())
         self.turns.clear()
         self._ready.clear()
         self._on_drained.clear()
@@ -193,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests
 
     def _work(self) -> bool:
-        """Handle the whole frames that are there, as far as the limits allow; False when it has to pause."""
+        """Handle the complete frames in the buffer as far as the limits allow; False when reading must pause."""
         crowd, turns = self._gate.crowd, self.turns
         turns.units = share = crowd.share
         is_done = self._handle_frames()
@@ -212,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 turns.units -= 1 + len(frame) // BYTES_PER_UNIT
                 handle(frame)
-                if turns.units <= 0:  # others come first, then the rest of what is there
+                if turns.units <= 0:  # yield to other connections, then go on with the buffer
                     self._pause()
                     self._resume_soon()
                     return False
@@ -228,13 +229,13 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self.turns.holds > 0
             or len(self._line) >= self._limits.requests_in_flight_max
-            or self._kept_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
+            or self._retained_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
 
     @property
     def waiting_bytes(self) -> int:
-        """What is made and has not left yet: how far the reader lags behind."""
-        return self._kept_bytes + self._outbox.waiting_bytes
+        """Bytes encoded and not yet sent: how far the client lags."""
+        return self._retained_bytes + self._outbox.waiting_bytes
 
     def _pause(self) -> None:
         if not self._is_paused:
@@ -242,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
-        """Room again: handle what is there already, then read on."""
+        """There is room again: handle what is buffered, then resume reading."""
         if not self._is_paused or self.is_closed or self._is_over_limits():
             return
         self.is_waiting_for_room = False
@@ -251,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _wait_for_room(self) -> None:
-        """Over the memory that all connections share: not read from until somebody gives some back."""
+        """The shared memory budget is used up: pause reading until another connection releases some."""
         self.is_waiting_for_room = True
         self._pause()
         self._budget.wait(self._resume_soon)
@@ -260,53 +261,54 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_soon(self._resume)
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Call back in the next turn of the loop, unless the client has gone."""
+        """Call back in the next loop iteration, unless the connection is closed."""
         self._loop.call_soon(lambda: None if self.is_closed else callback())
 
     def hold(self) -> Callable[[], None]:
-        """Start no further request until the returned function is called: this one has not taken effect yet."""
+        """Start no further request until the returned function is called: the current one has not taken effect yet."""
         return self.turns.hold()
 
     def _released(self) -> None:
         if self._is_paused:
             self._resume_soon()
 
-    # -- answers
+    # -- replies
 
-    def reserve(self) -> Place:
-        """A place in line for an answer that comes later."""
-        place = Place(self)
-        self._line.append(place)
-        return place
+    def reserve(self) -> ReplySlot:
+        """Reserve the slot of a reply that comes later."""
+        slot = ReplySlot(self)
+        self._line.append(slot)
+        return slot
 
     def answer(self, pieces: Sequence[Piece]) -> None:
-        """An answer that is ready now."""
+        """Send a reply that is ready now, after those of earlier requests."""
         if self._line:
             self.reserve().answer(pieces)
-        elif self.keep(pieces):
+        elif self.retain(pieces):
             if self.timing is not None:
                 self.timing.observe(perf_counter() - self.arrived_s)
             self._ready += pieces
             self._send_soon()
 
     def push(self, pieces: Sequence[Piece]) -> None:
-        """Send of the server's own accord, without a place in line. Whoever pushes looks at `waiting_bytes` first."""
-        if not self._is_ending and self.keep(pieces):
+        """Send an unsolicited message, without a reply slot. Callers check `waiting_bytes` first."""
+        if not self._is_ending and self.retain(pieces):
             self.active_at = self._loop.time()
             self._ready += pieces
             self._send_soon()
 
     def on_drained(self, callback: Callable[[], None]) -> None:
-        """Call back whenever nothing waits to be sent any more, until `not_on_drained` or the end."""
+        """Call back whenever the send queue has drained, until `not_on_drained` or the close."""
         self._on_drained[callback] = None
 
     def not_on_drained(self, callback: Callable[[], None]) -> None:
         self._on_drained.pop(callback, None)
 
-    def keep(self, pieces: Sequence[Piece]) -> bool:
-        """Take an answer in: its bytes count as waiting, and its files stay even if retention removes them.
+    def retain(self, pieces: Sequence[Piece]) -> bool:
+        """Account for a reply: its bytes count as waiting, and its files are pinned so that retention cannot delete
+        them.
 
-        False when there is nobody left to send it to.
+        False if the connection is closed.
         """
         if self.is_closed:
             return False
@@ -320,11 +322,11 @@ class Connection(asyncio.BufferedProtocol):
                     return False
             else:
                 self.turns.units -= len(piece) // BYTES_PER_UNIT
-            self._kept_bytes += size_of(piece)
+            self._retained_bytes += size_of(piece)
         return True
 
     def advance(self) -> None:
-        """Move the answers at the head of the line that are ready."""
+        """Send the replies at the head of the line that are ready."""
         line = self._line
         if line[0].pieces is None:
             return
@@ -337,7 +339,7 @@ class Connection(asyncio.BufferedProtocol):
             self._resume_soon()
 
     def _send_soon(self) -> None:
-        """Many answers become ready in one turn of the loop: they leave together at its end."""
+        """Replies that become ready in one loop iteration are sent together at its end."""
         if not self._sends_soon:
             self._sends_soon = True
             self._loop.call_soon(self._send_ready)
@@ -347,24 +349,24 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed or not self._ready:
             return
         ready, self._ready = self._ready, []
-        self._kept_bytes -= sum(map(size_of, ready))
+        self._retained_bytes -= sum(map(size_of, ready))
         self._outbox.write(ready)
         if self._is_paused:
             self._resume_soon()
         if not self._outbox.waiting_bytes:
-            self._tell_drained()
+            self._notify_drained()
 
     def _drained(self) -> None:
         self.active_at = self._loop.time()
         if self._is_paused:
             self._resume_soon()
-        self._tell_drained()
+        self._notify_drained()
 
-    def _tell_drained(self) -> None:
+    def _notify_drained(self) -> None:
         for callback in tuple(self._on_drained):
             callback()
         if self._is_ending and self.is_quiet:
-            self._say_end()
+            self._send_eof()
 
     @property
     def in_flight(self) -> int:
@@ -372,13 +374,13 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is being worked on and nothing waits to be sent."""
+        """No request is in flight and nothing is waiting to be sent."""
         return not self._line and not self._ready and not self._outbox.waiting_bytes
 
-    # -- the end
+    # -- close
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call back at the end; at once if that has been already."""
+        """Call back when the connection closes; immediately if it is closed."""
         if self.is_closed:
             callback()
         else:
@@ -388,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
         self._on_close.pop(callback, None)
 
     def close(self, why: str) -> None:
-        """End the connection, with one line that says why."""
+        """Abort the connection and log the reason."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -397,54 +399,55 @@ class Connection(asyncio.BufferedProtocol):
 
     def _log(self, why: str) -> None:
         logging.getLogger(f"penstock.{self.dialect_name}").warning(
-            "closing a connection: %s", why, extra=self.context
+            "closing connection: %s", why, extra=self.context
         )
 
     @property
     def context(self) -> dict[str, object]:
-        """Who this is, for lines of the log."""
-        return {"door": self.dialect_name, "peer": self.peer, "client_id": self.client_id or ""}
+        """Log fields that identify the connection."""
+        return {"door": self.dialect_name, "peer": self.peer, "client_id": self.session.client_id or ""}
 
     def fail(self, error: BrokerError) -> None:
-        """End the connection because of what came in on it, with last words if the protocol has any."""
-        words = (
+        """Close the connection because of bad input, with a closing reply if the protocol has one."""
+        reply = (
             tuple(filter(None, (error.answer,)))
             if isinstance(error, ForeignProtocol)
-            else self._conversation.last_words(error)
+            else self._conversation.closing_reply(error)
         )
-        if not words or self.is_closed or self._is_ending:
+        if not reply or self.is_closed or self._is_ending:
             self.close(str(error))
             return
         self._log(str(error))
         self.timing = None
-        self.answer(words)
+        self.answer(reply)
         self.finish()
 
     def finish(self) -> None:
-        """Take no more requests; end once the answers that are due have left, or the client does not take them."""
+        """Accept no more requests; close once outstanding replies are sent, or the client does not read them in
+        time."""
         if self.is_closed or self._is_ending:
             return
         self._end()
         timer = self._loop.call_later(LINGER_S_MAX, self._transport.abort)
         self.on_close(timer.cancel)
         if self.is_quiet:
-            self._say_end()
+            self._send_eof()
 
     def _end(self) -> None:
-        """From now on what comes in is not kept. It is still read: a socket closed on unread bytes forgets what it was
-        to send."""
+        """Discard further input. It is still read: closing a socket with unread bytes would drop what is not sent
+        yet."""
         self._is_ending = True
         self._intake.close()
 
-    def _say_end(self) -> None:
-        """All is said. The client hears the end and closes, or is not waited for any longer."""
+    def _send_eof(self) -> None:
+        """Everything is sent: signal EOF. The client closes, or the linger timer does."""
         if self._has_client_ended or not self._transport.can_write_eof():
             self.hang_up()
         elif not self._transport.is_closing():
             self._transport.write_eof()
 
     def hang_up(self) -> None:
-        """End a connection that did nothing wrong."""
+        """Close the connection without logging."""
         self.is_closed = True
         self._transport.close()
 
@@ -452,8 +455,8 @@ class Connection(asyncio.BufferedProtocol):
         self._intake.shrink()
 
     def unfinished_s(self, now: float) -> float:
-        """For how long one request has been coming in, as far as looks at it tell. Time in which we do not read does
-        not count, unless what has come already takes much of the shared memory: then others wait for it."""
+        """How long the current request has been incomplete, as sampled by the sweep. Time during which reading is
+        paused does not count, unless the request holds much of the shared memory: others wait for that."""
         intake = self._intake
         is_held_up = self._is_paused and not (self.is_waiting_for_room and intake.is_large)
         begun = intake.taken if intake.held_bytes else -self.midway

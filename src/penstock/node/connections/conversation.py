@@ -1,6 +1,6 @@
-"""What a door has to be: a dialect that opens one conversation per connection. Only shapes; never any work.
+"""The interface of a door: a dialect that opens one conversation per connection. Protocols only.
 
-docs/adr/0007 says how a door is written.
+docs/adr/0007 describes how to write a door.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ C = TypeVar("C", contravariant=True)
 
 
 class Conversation(Protocol):
-    """One client's side of a protocol: what it does with a frame, and how it says that it cannot go on."""
+    """The protocol state of one connection: handles frames and encodes the closing reply."""
 
     @property
     def framing(self) -> Framing: ...
 
     @property
     def answers_after_end(self) -> bool:
-        """Whether a client that has sent its last byte still gets the answers to what it asked."""
+        """Whether a client that has sent EOF still gets its outstanding replies."""
 
     def handle(self, frame: memoryview) -> None:
-        """Start one request; the frame is valid until this returns. BrokerError: the connection cannot go on."""
+        """Start one request; the frame is valid until this returns. A BrokerError closes the connection."""
 
-    def last_words(self, error: BrokerError) -> Sequence[Piece]:
-        """The error in the protocol's own language, sent before the connection ends; empty: it just ends."""
+    def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
+        """The error encoded for the client, sent before the connection closes; empty if the protocol has none."""
 
 
 class Dialect(Protocol[C]):
-    """One protocol on one door. `C` is the connection."""
+    """The protocol of one door. `C` is the connection type."""
 
     @property
     def name(self) -> str:
-        """What the door is called in logs and settings."""
+        """Name of the door in logs and settings."""
 
     def open(self, connection: C) -> Conversation:
-        """A client has come."""
+        """Start a conversation on a new connection."""
 
     def release_waiting(self) -> None:
-        """The doors are closing: answer every call that waits, with what there is."""
+        """The doors are closing: answer every waiting call with what is available."""

@@ -1,6 +1,6 @@
-"""What all connections together do in one turn of the loop. Never stops one: each may start one request per turn.
+"""Bounds the work of all connections in one loop iteration. Each connection may always start one request.
 
-Without it hundreds of connections, each within its own share, make one turn last for seconds.
+Without it, hundreds of connections, each within its own share, could make one iteration last seconds.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import asyncio
 from penstock.node.connections.turns import UNITS_PER_TURN
 
 CROWD_UNITS = 4 * UNITS_PER_TURN
-"""Shared by those who bring much in one turn."""
+"""Shared by the connections that are busy in one iteration."""
 
 MUCH_UNITS = 8
-"""Ordinary clients use up less in one turn, and are not counted."""
+"""Connections that spend less than this in one iteration are not counted."""
 
 
 class Crowd:
@@ -25,7 +25,7 @@ class Crowd:
 
     @property
     def share(self) -> int:
-        """What the next connection may use up in this turn."""
+        """Units that the next connection may spend in this iteration."""
         return max(1, min(UNITS_PER_TURN, self._left))
 
     def spend(self, loop: asyncio.AbstractEventLoop, units: int) -> None:

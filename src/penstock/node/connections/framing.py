@@ -1,6 +1,6 @@
-"""How the bytes of a connection become frames. Never holds a byte; trusts no length.
+"""Finds frame boundaries in received bytes. Buffers nothing; validates every length.
 
-A framing is told where the unread bytes lie and says how long the frame is that begins there.
+A framing gets the unread bytes and returns the size of the frame that starts there.
 """
 
 from __future__ import annotations
@@ -9,34 +9,34 @@ from struct import Struct
 from typing import Protocol
 
 from penstock.core.errors import Malformed, TooLarge
-from penstock.wire.foreign import FOREIGN_LENGTH_MIN, foreign_length
+from penstock.wire.foreign_protocol import FOREIGN_LENGTH_MIN, foreign_length
 
 UNKNOWN = 0
-"""Too few bytes have come to tell how long the frame is."""
+"""Too few bytes have arrived to determine the frame size."""
 
 HEAD_BYTES_MAX = 1 << 13
-"""Within so many bytes every framing has to know how long its frame is, or refuse it."""
+"""Every framing must determine the frame size, or reject the frame, within this many bytes."""
 
 PIECE_BYTES_MAX = 1 << 14
-"""How much is handed at once to a parser that cuts for itself: some hundred small requests fit in."""
+"""Bytes passed at once to a protocol that parses its own requests: about a hundred small ones."""
 
 _LENGTH = Struct(">i")
 
 
 class Framing(Protocol):
-    """One way to cut. `prefix_bytes` at the start of each frame are not handed on."""
+    """One kind of framing. The first `prefix_bytes` of each frame are not passed on."""
 
     prefix_bytes: int
 
     def size(self, buffer: bytearray, start: int, end: int, bytes_max: int) -> int:
-        """Bytes of the frame that begins at `start`, its prefix included, or UNKNOWN; nothing lies behind `end`.
+        """Size of the frame that begins at `start`, including its prefix, or UNKNOWN; the data ends at `end`.
 
-        Raises TooLarge when the frame without its prefix is over `bytes_max`, and Malformed when it cannot be one.
+        Raises TooLarge if the frame without its prefix exceeds `bytes_max`, and Malformed if it is invalid.
         """
 
 
 class LengthPrefixed:
-    """Four bytes of length, big end first, and then as many bytes."""
+    """A four-byte big-endian length, then that many bytes."""
 
     prefix_bytes = 4
 
@@ -49,18 +49,18 @@ class LengthPrefixed:
             return UNKNOWN
         length: int = _LENGTH.unpack_from(buffer, start)[0]
         if length < 0:
-            raise Malformed(f"a frame of {length} bytes")
+            raise Malformed(f"the frame length {length} is negative")
         if length >= FOREIGN_LENGTH_MIN and (foreign := foreign_length(length)) is not None:
             raise foreign
         if self._frame_bytes_max is not None:
             bytes_max = min(bytes_max, self._frame_bytes_max)
         if length > bytes_max:
-            raise TooLarge(f"a frame of {length} bytes is over the limit of {bytes_max}")
+            raise TooLarge(f"a frame of {length} bytes exceeds the limit of {bytes_max}")
         return length + 4
 
 
 class Unframed:
-    """Whatever has come, in pieces: for protocols that are cut by their own parser."""
+    """Passes on whatever has arrived, for protocols that parse their own requests."""
 
     prefix_bytes = 0
 

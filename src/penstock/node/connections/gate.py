@@ -1,6 +1,6 @@
-"""The limits that all doors share: how many connections, how much memory, how long. Never listens, never reads.
+"""Limits shared by all doors: number of connections, memory, idle time. Does not listen or read.
 
-One gate per node: a connection counts the same through whichever door it came.
+One gate per node: connections of all doors count together.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections import Counter
 
 from penstock.core.errors import TimedOut
 from penstock.node.connections.connection import Connection
+from penstock.node.connections.connection_settings import ConnectionSettings
 from penstock.node.connections.crowd import Crowd
-from penstock.node.connections.heap import give_back
+from penstock.node.connections.heap import trim_heap
 from penstock.node.connections.intake import Budget
-from penstock.node.metrics.meters import Meters
-from penstock.node.settings import Settings
+from penstock.node.runtime.meters import Meters
 
 SWEEP_S_MAX = 5.0
 SWEEP_S_MIN = 0.05
 DRAIN_STEP_S = 0.01
 
 DEPARTURES_MANY = 500
-"""After so many connections have left, the memory of their buffers is given back to the system."""
+"""After this many connections have closed, the freed memory of their buffers is returned to the system."""
 
 
 class Gate:
     """Every connection of a node."""
 
-    def __init__(self, settings: Settings, meters: Meters | None = None) -> None:
+    def __init__(self, settings: ConnectionSettings, meters: Meters | None = None) -> None:
         self.limits = settings
         self._meters = meters or Meters()
         self.budget = Budget(settings.inflight_bytes_max)
@@ -36,27 +36,27 @@ class Gate:
         self.connections: dict[Connection, None] = {}
         self._by_address: Counter[str] = Counter()
         self._departed = 0
-        """Connections that left since free memory was last given back to the system."""
+        """Connections closed since the heap was last trimmed."""
         self._loop = asyncio.get_running_loop()
         self._sweep_timer: asyncio.TimerHandle | None = None
 
-    # -- who may come in
+    # -- admission
 
     def admit(self, connection: Connection) -> bool:
-        """Take a connection in, unless there are too many."""
+        """Register a connection; False if a limit is reached."""
         settings = self.limits
         meter = self._meters.door(connection.dialect_name)
         why = None
         if len(self.connections) >= settings.connections_max:
-            why = f"there are {settings.connections_max} connections already (connections_max)"
+            why = f"the limit of {settings.connections_max} connections is reached (connections_max)"
         elif self._by_address[connection.address] >= settings.connections_per_address_max:
             why = (
-                f"there are {settings.connections_per_address_max} connections from that address already"
+                f"the limit of {settings.connections_per_address_max} connections per address is reached"
                 " (connections_per_address_max)"
             )
         if why is not None:
             logging.getLogger(f"penstock.{connection.dialect_name}").warning(
-                "refusing a connection: %s", why, extra=connection.context
+                "rejecting connection: %s", why, extra=connection.context
             )
             meter.refused += 1
             return False
@@ -75,18 +75,17 @@ class Gate:
             if not self._by_address[connection.address]:
                 del self._by_address[connection.address]
 
-    # -- who has to go
+    # -- sweep
 
     def watch(self) -> None:
-        """Look over the connections now and then, often enough for the shortest of the limits."""
+        """Schedule the next sweep, often enough for the shortest time limit."""
         shortest_s = min(self.limits.idle_ms_max, self.limits.frame_ms_max) / 1000
         self._sweep_timer = self._loop.call_later(
             min(SWEEP_S_MAX, max(SWEEP_S_MIN, shortest_s / 2)), self._sweep
         )
 
     def _sweep(self) -> None:
-        """Close connections on which nothing has moved for too long, or that never finish a request; take back large
-        buffers from quiet ones."""
+        """Close idle connections and those with overdue requests; shrink the buffers of quiet ones."""
         now = self._loop.time()
         idle_s_max = self.limits.idle_ms_max / 1000
         overdue = self._overdue(now)
@@ -95,20 +94,21 @@ class Gate:
             if connection in overdue:
                 unfinished_s = connection.unfinished_s(now)
                 connection.fail(
-                    TimedOut(f"a request was not complete after {unfinished_s:.1f} s (frame_ms_max)")
+                    TimedOut(f"the request was incomplete after {unfinished_s:.1f} s (frame_ms_max)")
                 )
             elif silent_s > idle_s_max:
-                connection.close(f"nothing moved for {silent_s:.1f} s (idle_ms_max)")
+                connection.close(f"idle for {silent_s:.1f} s (idle_ms_max)")
             elif silent_s > SWEEP_S_MAX:
                 connection.shrink()
         if self._departed >= DEPARTURES_MANY:
             self._departed = 0
-            give_back()
+            trim_heap()
         self.watch()
 
     def _overdue(self, now: float) -> set[Connection]:
-        """The connections whose request has been coming in for too long. Those that wait for shared memory are spared
-        while others go, and then the older half goes first: the room that is given back may be all they need."""
+        """Connections whose request has been incomplete for too long. Those waiting for shared memory are spared while
+        others are closed; otherwise the older half is closed first, since the memory it frees may be all the rest
+        needs."""
         frame_s_max = self.limits.frame_ms_max / 1000
         late = [one for one in self.connections if one.unfinished_s(now) > frame_s_max]
         late.sort(key=lambda one: one.unfinished_s(now), reverse=True)
@@ -116,10 +116,10 @@ class Gate:
         going = 0 if len(waiting) < len(late) else (len(waiting) + 1) // 2
         return set(late) - set(waiting[going:])
 
-    # -- the end
+    # -- shutdown
 
     async def drain(self) -> None:
-        """Let what is in flight finish within the limit, then end every connection."""
+        """Wait for requests in flight, up to the limit, then close every connection."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         deadline = self._loop.time() + self.limits.drain_ms_max / 1000

@@ -1,6 +1,6 @@
-"""The bytes that came in on one connection, cut into frames.
+"""The receive buffer of one connection, split into frames.
 
-Never trusts a length; asks the shared budget before it grows.
+Validates every length, and asks the shared budget before it grows.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from penstock.node.connections.framing import HEAD_BYTES_MAX, Framing
 FIRST_BYTES = 1 << 14
 ORDINARY_BYTES = 1 << 18
 AT_ONCE_BYTES = 2 << 20
-"""Frames up to this size get their room at once, larger ones as their bytes arrive; all do when memory is tight."""
+"""Buffers for frames up to this size are allocated at once, larger ones as bytes arrive; all do when memory is
+tight."""
 
-assert HEAD_BYTES_MAX < FIRST_BYTES, "a frame whose size is not known yet has room to go on"
+assert HEAD_BYTES_MAX < FIRST_BYTES, "the first buffer must hold the head of any frame"
 
 
 class Budget:
-    """Bytes that all connections together may hold in buffers beyond their first few."""
+    """Shared limit of buffer memory beyond each connection's first buffer."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -29,7 +30,7 @@ class Budget:
         return self._used_bytes + count <= self.bytes_max
 
     def change(self, count: int) -> None:
-        """Account for a buffer that grew, or shrank; whoever waits for room then tries again."""
+        """Account for a buffer that grew or shrank; a decrease wakes the connections that wait for memory."""
         self._used_bytes += count
         if count < 0 and self._waiting:
             waiting, self._waiting = self._waiting, {}
@@ -45,7 +46,7 @@ class Budget:
 
 
 class Intake:
-    """One buffer: bytes are received behind `_end`, frames are taken from `_start`."""
+    """One buffer: bytes are received at `_end`, frames are taken from `_start`."""
 
     __slots__ = (
         "_budget",
@@ -69,10 +70,10 @@ class Intake:
         self._start = 0
         self._end = 0
         self.taken = 0
-        """How many frames were taken so far: tells one unfinished frame from the next."""
+        """Number of frames taken: distinguishes one incomplete frame from the next."""
 
     def room(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """Space for the next bytes; never empty."""
         return self._view[self._end :]
 
     def received(self, count: int) -> None:
@@ -80,20 +81,20 @@ class Intake:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that have come in and are not yet a handled frame."""
+        """Bytes received and not yet taken as a frame."""
         return self._end - self._start
 
     @property
     def is_large(self) -> bool:
-        """Whether the frame that has begun is larger than what is given room at once."""
+        """Whether the incomplete frame is larger than what is allocated at once."""
         return self._begun_bytes() > AT_ONCE_BYTES
 
     def _begun_bytes(self) -> int:
-        """The size of the frame that has begun, if it can be told."""
+        """Size of the incomplete frame, if known."""
         return self._size(self._buffer, self._start, self._end, self._frame_bytes_max)
 
     def take(self) -> memoryview | None:
-        """The next whole frame, or None. It is valid until the next call."""
+        """The next complete frame, or None. It is valid until the next call."""
         start, end = self._start, self._end
         if start == end:
             return None
@@ -105,7 +106,7 @@ class Intake:
         return self._view[start + self._prefix_bytes : start + size]
 
     def make_room(self) -> bool:
-        """Move or grow so that more can be received; False when the budget does not allow it now."""
+        """Move or grow the buffer so that more can be received; False if the budget does not allow it now."""
         held = self._end - self._start
         if held == 0:
             self._start = self._end = 0
@@ -121,18 +122,18 @@ class Intake:
         return True
 
     def _wanted_bytes(self, held: int) -> int:
-        """How large the buffer should be for the frame that has begun."""
+        """Wanted buffer size for the incomplete frame."""
         frame = self._begun_bytes() or FIRST_BYTES
         at_once = FIRST_BYTES if self._budget.is_tight else AT_ONCE_BYTES
         return frame if frame <= at_once else min(frame, max(at_once, held * 2))
 
     def widen(self) -> None:
-        """The sender fills the buffer in one go: give it an ordinary one if there is room."""
+        """The sender filled the buffer in one read: grow to the ordinary size if the budget allows."""
         if len(self._buffer) < ORDINARY_BYTES and not self._budget.is_tight:
             self._grow(ORDINARY_BYTES)
 
     def shrink(self) -> None:
-        """Nothing big came lately: give back what is not needed."""
+        """The connection is quiet: return to the first buffer size."""
         if self.held_bytes == 0 and len(self._buffer) > FIRST_BYTES:
             self._resize(FIRST_BYTES)
 
@@ -143,7 +144,7 @@ class Intake:
         return True
 
     def _resize(self, size: int) -> None:
-        """Move what is held into a buffer of another size, and settle with the budget."""
+        """Copy the held bytes into a buffer of another size and adjust the budget."""
         held = self._view[self._start : self._end]
         grown = bytearray(size)
         grown[: len(held)] = held
@@ -153,12 +154,12 @@ class Intake:
         self._budget.change(change)
 
     def close(self) -> None:
-        """The connection is gone: give the room back."""
+        """Discard the held bytes and return the memory to the budget."""
         self._start = self._end = 0
         self._resize(FIRST_BYTES)
 
     def drop(self) -> None:
-        """Nothing will come any more: not even the first bytes are kept. Dead connections may lie about for a while."""
+        """Release the buffer entirely: closed connections may stay referenced for a while."""
         self.close()
         self._buffer = bytearray()
         self._view = memoryview(self._buffer)

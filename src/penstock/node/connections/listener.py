@@ -1,4 +1,4 @@
-"""One port of a node: taken at start, its door's code loaded with the first client. Never reads a request."""
+"""One port of a node: bound at start; its door is imported with the first client. Reads no requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate
@@ -15,11 +15,11 @@ BACKLOG = 1024
 
 
 class Listener:
-    """A listening socket, and the dialect that is spoken on it."""
+    """A listening socket and its dialect."""
 
-    def __init__(self, gate: Gate, port: int, make_dialect: Callable[[], Dialect[Connection]]) -> None:
+    def __init__(self, gate: Gate, address: Address, make_dialect: Callable[[], Dialect[Connection]]) -> None:
         self._gate = gate
-        self._port = port
+        self._address = address
         self._make_dialect = make_dialect
         self._loop = asyncio.get_running_loop()
         self._dialect: Dialect[Connection] | None = None
@@ -27,16 +27,16 @@ class Listener:
 
     @property
     def dialect(self) -> Dialect[Connection]:
-        """What is spoken here; made when it is first asked for."""
+        """The dialect of this port; created on first use."""
         if self._dialect is None:
             self._dialect = self._make_dialect()
         return self._dialect
 
     async def open(self) -> Address:
-        """Take the port; returns the address with its real port. OSError when it cannot."""
-        host = self._gate.limits.host
+        """Bind the port; returns the address with the actual port. Raises OSError."""
+        host, port = self._address
         self._server = await self._loop.create_server(
-            self.connect, host, self._port, backlog=BACKLOG, start_serving=False
+            self.connect, host, port, backlog=BACKLOG, start_serving=False
         )
         self._apply_buffer_sizes()
         return Address(host, self._server.sockets[0].getsockname()[1])
@@ -47,11 +47,11 @@ class Listener:
         await self._server.start_serving()
 
     def connect(self) -> Connection:
-        """The connection of a client that has come."""
+        """Create the connection of a new client."""
         return Connection(self._loop, self._gate, self.dialect)
 
     def _apply_buffer_sizes(self) -> None:
-        """Sizes set on the listening socket pass to every connection that it accepts."""
+        """Accepted sockets inherit the buffer sizes of the listening socket."""
         assert self._server is not None
         sizes = {
             socket.SO_RCVBUF: self._gate.limits.socket_receive_bytes,
@@ -63,7 +63,7 @@ class Listener:
                     listening.setsockopt(socket.SOL_SOCKET, option, size)
 
     def close(self) -> None:
-        """Stop listening, and answer what waits with what there is."""
+        """Stop listening, and answer waiting calls with what is available."""
         if self._server is not None:
             self._server.close()
         if self._dialect is not None:

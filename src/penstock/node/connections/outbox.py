@@ -1,8 +1,8 @@
-"""What still has to go out on one connection, in order: bytes, and runs of log files sent without reading them.
+"""The send queue of one connection: bytes, and slices of log files that are sent with sendfile.
 
-On a plain socket it writes by itself (sendmsg, sendfile) and asks the loop only when the socket is full.
-Where there is no socket (TLS, simulation) it goes through the transport. Never drops or reorders; counts what
-waits, so that a slow reader shows.
+On a plain socket it writes directly (sendmsg, sendfile) and uses the loop only when the socket is full. Without a
+socket (TLS, simulation) it writes to the transport. Keeps order, drops nothing, and counts the waiting bytes, so that
+slow clients are detected.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ logger = logging.getLogger("penstock.connections")
 Plain = bytes | bytearray | memoryview
 Piece = Plain | Slice
 SENDFILE_TURN_BYTES = 4 << 20
-"""How much one connection may send before others get their turn."""
+"""Bytes that one connection may send before yielding to others."""
 SENDFILE_BYTES_MIN = 1 << 14
-"""Less is read and leaves in one call with what surrounds it: that is cheaper, and the reader wakes once."""
+"""Smaller slices are read and sent in one call with the pieces around them: cheaper, and the client wakes once."""
 TRANSPORT_CHUNK_BYTES = 1 << 18
 
 
 class Outbox:
-    """Made when the connection is, closed when it is lost."""
+    """Created with the connection, closed when it is lost."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Outbox:
         self._socket = _own_socket(transport)
 
     def write(self, pieces: Sequence[Piece]) -> None:
-        """Send now what the socket takes; the rest follows by itself. The slices are pinned; their pins go over."""
+        """Send what the socket accepts now; the rest follows. Takes over the pins of the slices."""
         if self._is_closed:
             release(pieces)
             return
@@ -76,7 +76,7 @@ class Outbox:
         self._has_left_over = bool(self._pieces)
 
     def _write_plain(self, piece: Piece) -> None:
-        """The common case: short answers, and nothing before them."""
+        """The common case: a short reply and an empty queue."""
         assert self._socket is not None and not isinstance(piece, Slice)
         try:
             sent = self._socket.send(piece)
@@ -109,14 +109,14 @@ class Outbox:
                 self._loop.call_soon(self._flush)
 
     def _give_up(self, error: Exception) -> None:
-        """Nothing can follow half an answer, so the connection ends."""
+        """Close the connection: nothing can follow a partial reply."""
         if not isinstance(error, ConnectionError):
-            logger.error("closing a connection: its answer cannot be sent: %s", error, extra=self._context())
+            logger.error("cannot send reply; closing connection: %s", error, extra=self._context())
         self.close()
         self._transport.abort()
 
     def _flush_socket(self) -> bool:
-        """Send until the socket is full (BlockingIOError), all is sent (True) or the turn is over (False)."""
+        """Send until the socket is full (BlockingIOError), all is sent (True) or the quantum is used up (False)."""
         turn_bytes = SENDFILE_TURN_BYTES
         while self._pieces:
             piece = self._pieces[0]
@@ -128,7 +128,7 @@ class Outbox:
         return True
 
     def _send_bytes(self) -> int:
-        """Gather the plain pieces at the head into one call; say so if a file follows."""
+        """Send the plain pieces at the head in one call, with MSG_MORE if a file follows."""
         assert self._socket is not None
         head: list[Plain] = []
         for piece in self._pieces:
@@ -164,7 +164,7 @@ class Outbox:
         return sent
 
     def _flush_transport(self) -> bool:
-        """Hand over to the transport while it takes more; it calls back through `resume` when it has drained."""
+        """Write to the transport while it accepts more; it calls `resume` when it has drained."""
         while self._pieces and not self._is_blocked:
             piece = self._pieces[0]
             if isinstance(piece, Slice):
@@ -207,7 +207,7 @@ class Outbox:
             self._on_drained()
 
     def close(self) -> None:
-        """The connection is gone: give everything back."""
+        """Release all pieces and the socket."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -225,14 +225,14 @@ def size_of(piece: Piece) -> int:
 
 
 def release(pieces: Iterable[Piece]) -> None:
-    """Give back the pins of answers that are not sent."""
+    """Unpin the files of replies that are not sent."""
     for piece in pieces:
         if isinstance(piece, Slice):
             piece.file.unpin()
 
 
 def _without_small_slices(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """The same with the slices read, if they are worth one call in place of three; their pins are given back then."""
+    """The pieces with small slices read into memory and unpinned: one call instead of three."""
     slices = [piece for piece in pieces if type(piece) is Slice]
     if not slices or sum(piece.length for piece in slices) >= SENDFILE_BYTES_MIN:
         return pieces
@@ -250,7 +250,7 @@ def _read(piece: Slice, length: int) -> bytes:
 
 
 def _own_socket(transport: asyncio.Transport) -> socket.socket | None:
-    """A second descriptor of the transport's socket, so that the loop lets us wait on it ourselves."""
+    """A duplicate descriptor of the transport's socket: the loop allows no add_writer on the original."""
     if transport.get_extra_info("sslcontext") is not None:
         return None
     theirs = transport.get_extra_info("socket")

@@ -1,8 +1,8 @@
-"""When the requests of one connection begin: in order, whatever waits in between. Never knows what a request means.
+"""Decides when the requests of one connection start, so that they take effect in order. Does not know what they mean.
 
-Most requests take effect when they are started and run beside each other while they wait for the disk. One whose
-effect has to wait holds the connection. An exclusive one begins after all before it are answered, and those behind it
-wait for its answer.
+Most requests take effect when they start and run concurrently while they wait for the disk. A request whose effect is
+deferred holds the connection. An exclusive request starts after all earlier ones are answered, and later ones wait for
+its reply.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.core.errors import BrokerError
-from penstock.node.connections.place import Line, Place
+from penstock.node.connections.reply_slot import ReplySlot, SlotOwner
 
 UNITS_PER_TURN = 100
-"""What one connection may do in one turn of the loop: a request costs one unit, and so do BYTES_PER_UNIT."""
+"""Work of one connection in one loop iteration: a request costs one unit, and so do BYTES_PER_UNIT."""
 
 BYTES_PER_UNIT = 1 << 15
-"""Bytes of a request, or of an answer that is made in memory, that count as much as a request."""
+"""Bytes of a request, or of a reply built in memory, that cost as much as one request."""
 
 
-class Owner(Line, Protocol):
-    """The connection."""
+class Owner(SlotOwner, Protocol):
+    """The part of the connection that Turns uses."""
 
     def fail(self, error: BrokerError) -> None: ...
 
@@ -30,7 +30,7 @@ class Owner(Line, Protocol):
 
 
 class Turns:
-    """The line of one connection."""
+    """The requests of one connection that are not answered yet."""
 
     __slots__ = (
         "_after_answers",
@@ -48,29 +48,29 @@ class Turns:
     def __init__(self, owner: Owner, released: Callable[[], None]) -> None:
         self._owner = owner
         self._released = released
-        self.line: deque[Place] = deque()
-        """Every request that has a place and whose answer has not left it."""
+        self.line: deque[ReplySlot] = deque()
+        """The slots of all requests whose replies are not sent yet."""
         self.holds = 0
-        """Requests that were started and have not taken effect: no other is started before they have."""
-        self._unbegun: deque[Place] = deque()
-        """The end of the line: requests that wait for an exclusive one, or are exclusive themselves."""
-        self._exclusive: Place | None = None
-        """The exclusive request that has begun and is not answered."""
+        """Requests that have started and not taken effect; no other request starts before they do."""
+        self._unbegun: deque[ReplySlot] = deque()
+        """The tail of the line: requests that wait for an exclusive one, or are exclusive themselves."""
+        self._exclusive: ReplySlot | None = None
+        """The exclusive request that has started and is not answered."""
         self._after_answers: Callable[[], None] | None = None
         self._is_beginning = False
         self._is_due = False
         self.units = UNITS_PER_TURN
-        """What is left of this turn. Those who do the work count it; at zero others come first."""
+        """Units left in this iteration. Whoever does the work subtracts them; at zero other connections go first."""
 
     @property
     def has_exclusive(self) -> bool:
-        """Does a request wait for its turn, or have its turn? What comes now has to wait for it."""
+        """Whether an exclusive request is waiting or running: new requests must wait for it."""
         return bool(self._unbegun) or self._exclusive is not None
 
     def hold(self) -> Callable[[], None]:
         """Start no further request until the returned function is called.
 
-        Without it a later request could overtake the one in hand, and a producer's batches would change places.
+        Without the hold a later request could overtake this one, and a producer's batches would be reordered.
         """
         self.holds += 1
         is_held = True
@@ -86,23 +86,23 @@ class Turns:
 
         return release_hold
 
-    def in_turn(self, begin: Callable[[Place], None]) -> None:
-        """Start an exclusive request: after all before it are answered; those behind it wait for its answer."""
-        self._enqueue(Place(self._owner, begin, is_exclusive=True))
+    def in_turn(self, begin: Callable[[ReplySlot], None]) -> None:
+        """Start an exclusive request once all earlier ones are answered; later ones wait for its reply."""
+        self._enqueue(ReplySlot(self._owner, begin, is_exclusive=True))
 
-    def beside(self, begin: Callable[[Place], None]) -> None:
-        """Start a request beside those before it that are not answered, unless one of them is exclusive."""
+    def beside(self, begin: Callable[[ReplySlot], None]) -> None:
+        """Start a request concurrently with unanswered earlier ones, unless one of them is exclusive."""
         if not self._unbegun and self._exclusive is None and not self.holds:
-            place = Place(self._owner)
-            self.line.append(place)
-            begin(place)
+            slot = ReplySlot(self._owner)
+            self.line.append(slot)
+            begin(slot)
         else:
-            self._enqueue(Place(self._owner, begin))
+            self._enqueue(ReplySlot(self._owner, begin))
 
     def when_answered(self, begin: Callable[[], None]) -> None:
-        """Start a request once all before it are answered; it takes its own place in line then.
+        """Start a request once all earlier ones are answered; it reserves its slot then.
 
-        For reads of what is visible only when it is durable: a client reads what it has just written.
+        For reads: records become visible when they are durable, so a client reads what it has just written.
         """
         if not self.line:
             begin()
@@ -116,11 +116,11 @@ class Turns:
                 self._owner.fail(error)
             release_hold()
 
-        assert self._after_answers is None, "a connection that is held starts no other request"
+        assert self._after_answers is None, "a held connection starts no other request"
         self._after_answers = start
 
     def advance(self) -> None:
-        """Answers have left the head of the line: start those whose turn it is now."""
+        """Replies have left the head of the line: start the requests that waited for them."""
         if self._exclusive is not None and (not self.line or self.line[0] is not self._exclusive):
             self._exclusive = None
         if self._unbegun:
@@ -130,18 +130,20 @@ class Turns:
             start()
 
     def clear(self) -> None:
-        """The connection is gone: nothing that has not begun ever will."""
+        """The connection is closed: drop the requests that have not started."""
         self.line.clear()
         self._unbegun.clear()
         self._after_answers = None
 
-    def _enqueue(self, place: Place) -> None:
-        self.line.append(place)
-        self._unbegun.append(place)
+    def _enqueue(self, slot: ReplySlot) -> None:
+        self.line.append(slot)
+        self._unbegun.append(slot)
         self._begin_ready()
 
     def _begin_ready(self) -> None:
-        """Start the requests whose turn it is. A loop, because many of them are answered before they return."""
+        """Start the requests that may start now."""
+        # A request answered inside begin() re-enters through advance(); the outer loop picks up what that allows,
+        # so the stack does not grow with the number of pipelined requests.
         if self._is_beginning:
             return
         self._is_beginning = True
@@ -150,14 +152,15 @@ class Turns:
                 if self.units <= 0:
                     self._go_on_soon()
                     break
-                place = self._unbegun[0]
-                if place.is_exclusive:
-                    if self.line[0] is not place:
+                slot = self._unbegun[0]
+                if slot.is_exclusive:
+                    # At the head of the line, every earlier reply has been sent: all earlier effects are visible.
+                    if self.line[0] is not slot:
                         break
-                    self._exclusive = place
+                    self._exclusive = slot
                 self._unbegun.popleft()
                 self.units -= 1
-                place.begin()
+                slot.begin()
         finally:
             self._is_beginning = False
 

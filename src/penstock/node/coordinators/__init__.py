@@ -1,1 +1,2 @@
-"""Hosts of the machines: groups, offsets, transactions, subscriptions. Their events are records of internal topics."""
+"""Coordinators of groups, offsets, transactions and subscriptions. Each hosts machines whose events are records of an
+internal topic."""

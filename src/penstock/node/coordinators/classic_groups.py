@@ -1,6 +1,6 @@
-"""What members of classic groups ask of the coordinator: join, sync, heartbeat, leave; and what tools ask: describe.
+"""The classic group protocol: join, sync, heartbeat and leave for members, describe for tools.
 
-Every call is answered exactly once, through its callback, with the machine's answer or a BrokerError. Never raises.
+Every call invokes its callback exactly once, with the machine's answer or a BrokerError. Does not raise.
 """
 
 from __future__ import annotations
@@ -9,23 +9,29 @@ from collections.abc import Callable
 from uuid import UUID
 
 from penstock.core.errors import BrokerError, InconsistentProtocol, UnknownMember
-from penstock.core.machines import consumer_group_classic
-from penstock.core.machines.consumer_group import ConsumerGroup
-from penstock.core.machines.consumer_group_targets import Topics
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import Decision, GroupKind, Moment
-from penstock.core.machines.group_values import JoinCommand, LeaveCommand, SyncCommand
+from penstock.core.machine import AnswerT, Decision, GroupKind, Moment
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.values import (
+    Assigned,
+    JoinCommand,
+    Joined,
+    LeaveCommand,
+    SyncCommand,
+)
+from penstock.core.machines.consumer_group import classic_members as consumer_group_classic
+from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.ports import Rng
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups, check_group_id
 
-Decide = Callable[[Group, Moment], Decision]
-DecideAmong = Callable[[ConsumerGroup, Moment], Decision]
-"""The same for a member of the classic protocol in a consumer group."""
+Decide = Callable[[Group, Moment], Decision[AnswerT]]
+DecideAmong = Callable[[ConsumerGroup, Moment], Decision[AnswerT]]
+"""The same for a classic member of a consumer group."""
 
 
 class ClassicGroups:
-    """The classic protocol, on the groups of one node."""
+    """The classic protocol for the groups of one node."""
 
     def __init__(self, groups: Groups, rng: Rng, topics: Callable[[], Topics]) -> None:
         self._groups = groups
@@ -33,21 +39,21 @@ class ClassicGroups:
         self._topics = topics
 
     def fresh_member_id(self, name: str) -> str:
-        """An id that nobody had: the client's or the static member's own name, and chance."""
+        """A unique member id: the name of the client or static member, and random bytes."""
         return f"{name}-{UUID(bytes=self._rng.bytes(16), version=4)}"
 
-    def join(self, group_id: str, command: JoinCommand, answered: Answered) -> None:
-        """Answered with Joined when the round closes, or with MemberIdRequired at once."""
+    def join(self, group_id: str, command: JoinCommand, answered: Answered[Joined]) -> None:
+        """Answered with Joined when the round closes, or with MemberIdRequired immediately."""
         try:
             shard = self._groups.shard_of(check_group_id(group_id))
             decision = self._decide_join(shard, group_id, command)
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
-    def _decide_join(self, shard: GroupShard, group_id: str, command: JoinCommand) -> Decision:
-        """A consumer group takes classic members in; any other kind makes room only once it is empty."""
+    def _decide_join(self, shard: GroupShard, group_id: str, command: JoinCommand) -> Decision[Joined]:
+        """A consumer group admits classic members; a group of any other kind is replaced only if it is empty."""
         group = shard.roster.find_or_make(group_id, GroupKind.CLASSIC)
         if isinstance(group, Group):
             return group.decide_join(command, shard.moment())
@@ -62,8 +68,8 @@ class ClassicGroups:
         decision.events[:0] = removal
         return decision
 
-    def sync(self, group_id: str, command: SyncCommand, answered: Answered) -> None:
-        """Answered with Assigned once the leader has assigned."""
+    def sync(self, group_id: str, command: SyncCommand, answered: Answered[Assigned]) -> None:
+        """Answered with Assigned once the leader has sent its assignment."""
         self._with_group(
             group_id,
             lambda group, now: group.decide_sync(command, now),
@@ -74,9 +80,14 @@ class ClassicGroups:
         )
 
     def heartbeat(
-        self, group_id: str, member_id: str, instance_id: str | None, generation: int, answered: Answered
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        answered: Answered[None],
     ) -> None:
-        """Answered with None, or with why the member has to do something."""
+        """Answered with None, or with the error that tells the member to rejoin or leave."""
         self._with_group(
             group_id,
             lambda group, now: group.decide_heartbeat(member_id, instance_id, generation, now),
@@ -86,8 +97,10 @@ class ClassicGroups:
             answered,
         )
 
-    def leave(self, group_id: str, commands: list[LeaveCommand], answered: Answered) -> None:
-        """Answered with a list: for each member None, or why it could not leave."""
+    def leave(
+        self, group_id: str, commands: list[LeaveCommand], answered: Answered[list[BrokerError | None]]
+    ) -> None:
+        """Answered with one entry per member: None, or the error."""
         self._with_group(
             group_id,
             lambda group, now: group.decide_leave(commands, now),
@@ -96,7 +109,11 @@ class ClassicGroups:
         )
 
     def _with_group(
-        self, group_id: str, decide: Decide, decide_among: DecideAmong, answered: Answered
+        self,
+        group_id: str,
+        decide: Decide[AnswerT],
+        decide_among: DecideAmong[AnswerT],
+        answered: Answered[AnswerT],
     ) -> None:
         try:
             shard = self._groups.shard_of(check_group_id(group_id))
@@ -106,12 +123,13 @@ class ClassicGroups:
             elif isinstance(group, ConsumerGroup):
                 decision = decide_among(group, shard.moment())
             else:
-                raise UnknownMember(f"there is no group {group_id!r} of consumers, so it has no members")
+                raise UnknownMember(f"consumer group {group_id!r} does not exist")
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
-    def describe(self, group_id: str, answered: Answered) -> None:
-        """Answered with the Group, to be read at once and not kept; UnknownGroup if there is none of this kind."""
+    def describe(self, group_id: str, answered: Answered[Group]) -> None:
+        """Answered with the Group, which is valid during the callback only; UnknownGroup if there is none of this
+        kind."""
         self._groups.describe(group_id, GroupKind.CLASSIC, answered)

@@ -1,32 +1,43 @@
-"""Committed offsets of all groups: commit, fetch, remove, expire; and those that a transaction commits when it ends.
+"""Committed offsets of all groups: commit, fetch, remove, expire; including offsets pended in transactions.
 
-The group says who may commit; the topics' existence is the caller's to check. Every call is answered exactly once,
-through its callback, when what it did is durable. Never raises.
+The group decides who may commit; the caller checks that topics exist. Every call invokes its callback exactly once,
+when its effect is durable. Does not raise.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, GroupSubscribed, UnknownGroup, UnstableOffset
-from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment
-from penstock.core.machines.offsets import NO_EXPIRY, Committed, Event, Place
+from penstock.core.errors import (
+    BrokerError,
+    GroupSubscribed,
+    NotCoordinator,
+    UnknownGroup,
+    UnstableOffset,
+)
+from penstock.core.machine import NEVER_MS, Decision, GroupMachine, Moment
+from penstock.core.machines.offsets.offsets import NO_EXPIRY, Committed, Event
+from penstock.core.model import TopicPartition
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups
-from penstock.node.partition import Settled
-from penstock.node.slices import Sliced, chunks
+from penstock.node.coordinators.shard import Stage
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.runtime.slices import Sliced, chunks
 
 logger = logging.getLogger("penstock.groups")
 
 NO_RETENTION = -1
 
+Outcomes = list[BrokerError | None]
+"""One entry per offset of a call: None, or the error."""
+
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Who commits: a member at its generation or member epoch, or (-1, "", None) somebody outside of the group."""
+    """Who commits: a member at its generation or member epoch, or ("", -1, None) for a client outside the group."""
 
     member_id: str = ""
     epoch: int = -1
@@ -36,7 +47,7 @@ class Committer:
 class NewOffset(NamedTuple):
     """An offset to be committed."""
 
-    place: Place
+    place: TopicPartition
     offset: int
     leader_epoch: int
     metadata: str
@@ -55,9 +66,9 @@ class CommittedOffsets:
         by: Committer,
         offsets: Sequence[NewOffset],
         retention_ms: int,
-        answered: Answered,
+        answered: Answered[Outcomes],
     ) -> None:
-        """Answered with a list: for each offset None, or why it was not taken."""
+        """Answered with one entry per offset: None, or the error."""
         try:
             shard = self._groups.shard_of(group_id)
             moment = shard.moment()
@@ -73,12 +84,12 @@ class CommittedOffsets:
         def decide(one: NewOffset) -> Event:
             return machine.decide_commit(group_id, one.place, _committed(one, moment, expire_ms))
 
-        shard.carry_out(group_id, _each(offsets, decide, seen), answered)
+        shard.commit(group_id, _each(offsets, decide, seen), answered)
 
     def _check_committer(
         self, shard: GroupShard, group_id: str, by: Committer, moment: Moment, *, transactional: bool
     ) -> list[object]:
-        """Raises unless this one may commit; returns the events that note that the member lives."""
+        """Raises unless the committer may commit; returns the events that renew the member's session."""
         group = shard.roster.find(group_id)
         if group is None:
             if by.epoch >= 0:
@@ -91,12 +102,12 @@ class CommittedOffsets:
         self,
         group_id: str,
         by: Committer,
-        wanted: Sequence[Place] | None,
-        answered: Answered,
+        wanted: Sequence[TopicPartition] | None,
+        answered: Answered[dict[TopicPartition, Committed | BrokerError | None]],
         *,
         require_stable: bool,
     ) -> Sliced[None]:
-        """Answered with {place: Committed, None or UnstableOffset}; `wanted` None asks for all there are."""
+        """Answered with {partition: Committed, None or UnstableOffset}; `wanted` None fetches all."""
         try:
             shard = self._groups.shard_of(group_id)
             group = shard.roster.find(group_id)
@@ -107,18 +118,25 @@ class CommittedOffsets:
             return
         machine = shard.roster.offsets
         places = list(machine.of_group(group_id)) if wanted is None else wanted
-        found: dict[Place, Committed | UnstableOffset | None] = {}
+        found: dict[TopicPartition, Committed | BrokerError | None] = {}
         for some in chunks(places):
             for place in some:
                 if require_stable and machine.is_unstable(group_id, place):
-                    found[place] = UnstableOffset(f"a transaction is about to commit an offset of {place}")
+                    found[place] = UnstableOffset(f"an open transaction has a pending offset for {place}")
                 else:
                     found[place] = machine.find(group_id, place)
             yield len(some) // 4
-        shard.carry_out(group_id, Decision(answer=found), answered)
+        if shard.roster.offsets is not machine:
+            answered(
+                NotCoordinator(
+                    f"{shard.partition} was replayed again while offsets of group {group_id!r} were read"
+                )
+            )
+            return
+        shard.commit(group_id, Decision(answer=found), answered)
 
-    def remove(self, group_id: str, wanted: Sequence[Place], answered: Answered) -> None:
-        """Answered with a list: for each place None, or why its offset has to stay."""
+    def remove(self, group_id: str, wanted: Sequence[TopicPartition], answered: Answered[Outcomes]) -> None:
+        """Answered with one entry per partition: None, or the error."""
         try:
             shard = self._groups.shard_of(group_id)
             group = shard.roster.find(group_id)
@@ -128,15 +146,18 @@ class CommittedOffsets:
         except BrokerError as error:
             answered(error)
             return
-        decision, outcomes = Decision(), list[BrokerError | None]()
+        decision: Decision[Outcomes] = Decision()
+        outcomes: Outcomes = []
         for place in wanted:
             if group.is_subscribed(place.topic):
-                outcomes.append(GroupSubscribed(f"members of group {group_id!r} read {place.topic!r}"))
+                outcomes.append(
+                    GroupSubscribed(f"group {group_id!r} has members subscribed to {place.topic!r}")
+                )
             else:
                 decision.events += shard.roster.offsets.decide_remove(group_id, place)
                 outcomes.append(None)
         decision.answer = outcomes
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
     # -- for transactions
 
@@ -146,11 +167,12 @@ class CommittedOffsets:
         by: Committer,
         producer: tuple[int, int],
         offsets: Sequence[NewOffset],
-        answered: Answered,
+        answered: Answered[Outcomes],
     ) -> None:
-        """Keep offsets until the transaction of this (producer id, epoch) ends. Answered like `commit`.
+        """Persist offsets that are committed if the transaction of this (producer id, epoch) commits. Answered like
+        `commit`.
 
-        The caller has made sure that the producer's transaction is open and includes this group.
+        The caller has checked that the transaction is open and includes this group.
         """
         try:
             shard = self._groups.shard_of(group_id)
@@ -164,36 +186,49 @@ class CommittedOffsets:
         def decide(one: NewOffset) -> Event:
             return machine.decide_pend(group_id, *producer, one.place, _committed(one, moment, NO_EXPIRY))
 
-        shard.carry_out(group_id, _each(offsets, decide, seen), answered)
+        shard.commit(group_id, _each(offsets, decide, seen), answered)
 
-    def settle(self, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
-        """The producer's transaction has ended: its offsets count, or are dropped. May be repeated after a crash.
+    def settle(self, index: int, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
+        """Commit or drop the offsets that an ended transaction has pended on one partition of the groups' topic.
 
-        Called back once it is durable on every partition, with the first error if there was one: then repeat it.
+        Calls back once that is durable, or with an error; then the caller retries. Idempotent, so it may be repeated
+        after a crash.
         """
-        shards = [shard for shard in self._groups.shards if producer_id in shard.roster.offsets.producers]
-        gathering = _Gathering(len(shards), settled)
-        for shard in shards:
-            events = shard.roster.offsets.decide_settle(producer_id, is_commit=is_commit)
-            shard.keep(events, gathering.one_settled)
+        shards = self._groups.host.shards
+        if not 0 <= index < len(shards):
+            settled(None)
+            return
+        shard = shards[index]
+        try:
+            shard.check_ready()
+        except BrokerError as error:
+            settled(error)
+            return
+        shard.persist_all(shard.roster.offsets.decide_settle(producer_id, is_commit=is_commit), settled)
 
-    # -- what ends by itself
+    # -- expiry
 
-    def forget_topics(self, topics: Container[str]) -> Sliced[None]:
-        """Topics were deleted: later ones of these names start without readers."""
-        for shard in self._groups.shards:
-            machine = shard.roster.offsets
-            for group_ids in chunks(machine.group_ids):
-                events = [
-                    event
-                    for group_id in group_ids
-                    for event in machine.decide_remove_topics(group_id, topics)
-                ]
-                shard.keep(events, _logged)
-                yield len(group_ids) // 2 + len(events)
+    def forget_topics(self, topics: Collection[str]) -> Sliced[None]:
+        """Drop the offsets of deleted topics: new topics of the same names start without committed offsets."""
+        for shard in self._groups.host.shards:
+            if shard.stage is Stage.REPLAYING:
+                shard.gone_topics.update(topics)
+            elif shard.stage is not Stage.RESIGNED:
+                yield from self.forget_topics_of(shard, topics)
+
+    def forget_topics_of(self, shard: GroupShard, topics: Container[str]) -> Sliced[None]:
+        """The same on one shard."""
+        machine = shard.roster.offsets
+        for group_ids in chunks(machine.group_ids):
+            events = [
+                event for group_id in group_ids for event in machine.decide_remove_topics(group_id, topics)
+            ]
+            if events:
+                shard.persist_all(events, _logged)
+            yield len(group_ids) // 2 + len(events)
 
     def expire(self, shard: GroupShard, group_id: str) -> None:
-        """Drop a group's offsets that are due, and the group itself if it is empty and has none left."""
+        """Remove a group's expired offsets, and the group itself if it is empty and has none left."""
         group = shard.roster.find(group_id)
         if group is None:
             return
@@ -203,7 +238,8 @@ class CommittedOffsets:
         )
         if _is_spent(group, len(machine.of_group(group_id)) - len(events), machine.has_pended(group_id)):
             events += group.decide_remove()
-        shard.keep(events, _logged)
+        if events:
+            shard.persist_all(events, _logged)
 
 
 def _is_spent(group: GroupMachine, offsets_left: int, has_pended: bool) -> bool:
@@ -214,9 +250,12 @@ def _committed(one: NewOffset, moment: Moment, expire_ms: int) -> Committed:
     return Committed(one.offset, one.leader_epoch, one.metadata, moment.wall_ms, expire_ms)
 
 
-def _each(offsets: Sequence[NewOffset], decide: Callable[[NewOffset], Event], seen: list[object]) -> Decision:
-    """One decision for many offsets, of which some may be refused."""
-    decision, outcomes = Decision(seen), list[BrokerError | None]()
+def _each(
+    offsets: Sequence[NewOffset], decide: Callable[[NewOffset], Event], seen: list[object]
+) -> Decision[Outcomes]:
+    """One decision for many offsets, some of which may be rejected."""
+    decision: Decision[Outcomes] = Decision(seen)
+    outcomes: Outcomes = []
     for one in offsets:
         try:
             decision.events.append(decide(one))
@@ -229,21 +268,4 @@ def _each(offsets: Sequence[NewOffset], decide: Callable[[NewOffset], Event], se
 
 def _logged(error: BrokerError | None) -> None:
     if error is not None:
-        logger.warning("offsets that are over could not be dropped now: %s", error)
-
-
-class _Gathering:
-    """Waits for several shards and tells once."""
-
-    def __init__(self, count: int, settled: Settled) -> None:
-        self._left = count
-        self._settled = settled
-        self._error: BrokerError | None = None
-        if not count:
-            settled(None)
-
-    def one_settled(self, error: BrokerError | None) -> None:
-        self._error = self._error or error
-        self._left -= 1
-        if not self._left:
-            self._settled(self._error)
+        logger.warning("cannot persist the removal of expired offsets; the next check retries: %s", error)

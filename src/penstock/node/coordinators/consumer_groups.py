@@ -1,6 +1,6 @@
-"""What members of consumer groups ask of the coordinator: heartbeats, which are all; and what tools ask: describe.
+"""The consumer group protocol (KIP-848): heartbeats for members, describe for tools.
 
-Every call is answered exactly once, through its callback, with the machine's answer or a BrokerError. Never raises.
+Every call invokes its callback exactly once, with the machine's answer or a BrokerError. Does not raise.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections.abc import Callable
 from uuid import UUID
 
 from penstock.core.errors import BrokerError, UnknownGroup
-from penstock.core.machines.consumer_group import Beat, ConsumerGroup
-from penstock.core.machines.consumer_group_events import JOIN_EPOCH
-from penstock.core.machines.consumer_group_targets import Topics
-from penstock.core.machines.group import Group
-from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine, Moment
-from penstock.core.machines.group_upgrade import decide_upgrade
+from penstock.core.machine import Decision, GroupKind, GroupMachine, Moment
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.consumer_group.events import JOIN_EPOCH
+from penstock.core.machines.consumer_group.group import ConsumerGroup, HeartbeatAnswer, MemberHeartbeat
+from penstock.core.machines.consumer_group.targets import Topics
+from penstock.core.machines.consumer_group.upgrade import decide_upgrade
 from penstock.core.ports import Rng
 from penstock.node.coordinators.group_shard import Answered, GroupShard
 from penstock.node.coordinators.groups import Groups, check_group_id
 
 
 class ConsumerGroups:
-    """The consumer protocol, on the groups of one node. `topics` tells which topics there are now."""
+    """The consumer protocol for the groups of one node. `topics` returns the current topics."""
 
     def __init__(self, groups: Groups, rng: Rng, topics: Callable[[], Topics]) -> None:
         self._groups = groups
@@ -29,11 +29,11 @@ class ConsumerGroups:
         self._topics = topics
 
     def fresh_member_id(self) -> str:
-        """An id that nobody had, for clients that let the broker choose."""
+        """A unique member id, for clients that let the broker choose."""
         return str(UUID(bytes=self._rng.bytes(16), version=4))
 
-    def heartbeat(self, group_id: str, beat: Beat, answered: Answered) -> None:
-        """Answered with BeatAnswer."""
+    def heartbeat(self, group_id: str, beat: MemberHeartbeat, answered: Answered[HeartbeatAnswer]) -> None:
+        """Answered with HeartbeatAnswer."""
         try:
             shard = self._groups.shard_of(check_group_id(group_id))
             beat.check()
@@ -41,10 +41,10 @@ class ConsumerGroups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, decision, answered)
+        shard.commit(group_id, decision, answered)
 
-    def _decide(self, shard: GroupShard, group_id: str, beat: Beat) -> Decision:
-        """A classic group of consumers becomes a consumer group; any other makes room only once it is empty."""
+    def _decide(self, shard: GroupShard, group_id: str, beat: MemberHeartbeat) -> Decision[HeartbeatAnswer]:
+        """A classic group of consumers is upgraded; any other group is replaced only if it is empty."""
         group, topics, moment = shard.roster.find(group_id), self._topics(), shard.moment()
         if isinstance(group, ConsumerGroup):
             return group.decide_heartbeat(beat, topics, moment)
@@ -61,13 +61,14 @@ class ConsumerGroups:
         decision.replies = before.replies
         return decision
 
-    def describe(self, group_id: str, answered: Answered) -> None:
-        """Answered with the ConsumerGroup, to be read at once and not kept; UnknownGroup if it is not of this kind."""
+    def describe(self, group_id: str, answered: Answered[ConsumerGroup]) -> None:
+        """Answered with the ConsumerGroup, which is valid during the callback only; UnknownGroup if it is of another
+        kind."""
         self._groups.describe(group_id, GroupKind.CONSUMER, answered)
 
 
-def _cleared(group: GroupMachine | None, topics: Topics, moment: Moment) -> Decision:
-    """What becomes of the group that stands where a consumer group is wanted."""
+def _cleared(group: GroupMachine | None, topics: Topics, moment: Moment) -> Decision[None]:
+    """Removes or upgrades the group that has the id of the wanted consumer group."""
     if group is None:
         return Decision()
     if group.is_empty:

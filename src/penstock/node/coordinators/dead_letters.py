@@ -1,8 +1,8 @@
-"""Messages that could not be delivered: into the dead letter topic, once each, and back from it. Speaks no protocol.
+"""Writes undeliverable messages to the dead letter topic, once each, and redrives them. Speaks no protocol.
 
-    dying is durable ──▶ the letter is in the topic ──▶ that is durable ──▶ done is kept
-A crash on the way leaves the message dying, so that no member gets it again. Whoever goes on first looks whether the
-letter is there already: each carries where it comes from.
+    dying is durable ──▶ letter is appended ──▶ letter is durable ──▶ done is persisted
+A crash in between leaves the message dying, so that no member gets it again. Recovery first checks whether the letter
+was written: each letter carries its origin.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription import DeadLetter
-from penstock.core.machines.subscription_definitions import Definition
-from penstock.core.machines.subscription_events import Feed
+from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition
+from penstock.core.machines.subscriptions.events import Feed
+from penstock.core.machines.subscriptions.subscription import DeadLetter
 from penstock.core.model import Header, NewRecord, Record
-from penstock.core.records.whole import build_batch
-from penstock.node.committed_records import every_committed
+from penstock.core.records.build import build_batch
 from penstock.node.coordinators.live_subscription import LiveSubscription
 from penstock.node.coordinators.subscription_feed import REDRIVEN_FOR, SubscriptionFeed
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.committed_records import every_committed
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.dead_letters")
 
 TOPIC_CONFIG: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
-"""Dead letters stay until somebody has looked at them."""
+"""Dead letters are retained until someone has inspected them."""
 
 PREFIX = "penstock.dead."
 READ_BYTES = 1 << 20
 AT_ONCE = 200
-"""Letters that are written with one flush."""
+"""Letters written per flush."""
 RETRY_S, RETRY_S_MAX = 0.2, 5.0
 
 OpenDeadLetterTopic = Callable[[str, Mapping[str, str]], Awaitable[Partition]]
-"""The partition that a dead letter topic keeps its letters in; it is made if it is not there."""
+"""Returns the partition of a dead letter topic; creates the topic if it is missing."""
 
 
 class Origin(NamedTuple):
-    """Which message a letter was."""
+    """The message that a letter contains."""
 
     feed: Feed
     offset: int
@@ -51,11 +51,11 @@ class _Letter(NamedTuple):
     feed: SubscriptionFeed
     deliveries: int
     was_found: bool
-    """It was dying when the node started: it may lie in the topic already."""
+    """It was dying when the node started: the letter may be in the topic already."""
 
 
 class DeadLetters:
-    """The letters of one subscription on their way."""
+    """The dead letters of one subscription that are not written yet."""
 
     def __init__(self, runtime: Runtime, tasks: Tasks, open_topic: OpenDeadLetterTopic) -> None:
         self._runtime = runtime
@@ -63,12 +63,12 @@ class DeadLetters:
         self._open_topic = open_topic
         self._waiting: dict[Origin, _Letter] = {}
         self._written: set[Origin] = set()
-        """Letters that are in the topic while it is not kept yet that they are done."""
+        """Letters that are in the topic, but not yet persisted as done."""
         self._is_running = False
         self.is_recovering = False
 
     def take(self, live: LiveSubscription, feed: SubscriptionFeed, letters: Sequence[DeadLetter]) -> None:
-        """See to it that these are buried, however long it takes."""
+        """Write these letters, retrying until they are durable."""
         for offset, deliveries in letters:
             origin = Origin(feed.machine.feed, offset)
             self._waiting[origin] = _Letter(feed, deliveries, self.is_recovering)
@@ -84,19 +84,24 @@ class DeadLetters:
                     await self._bury(live)
                     pause_s = RETRY_S
                 except BrokerError as error:
-                    logger.warning("dead letters wait: %s", error, extra={"subscription": live.name})
+                    logger.warning(
+                        "cannot write dead letters, retrying in %.1f s: %s",
+                        pause_s,
+                        error,
+                        extra={"subscription": live.name},
+                    )
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, RETRY_S_MAX)
         finally:
             self._is_running = False
 
     async def _bury(self, live: LiveSubscription) -> None:
-        """Some of those that wait: that they die is durable first, that they are done is kept last.
+        """Write some of the waiting letters: `dying` is durable before, `done` is persisted after.
 
-        Which ones is settled before anything is waited for: who comes meanwhile is not durably dying yet.
+        The set is chosen before the first wait: messages that arrive later are not durably dying yet.
         """
         some = dict(list(self._waiting.items())[:AT_ONCE])
-        await live.shard.kept()
+        await live.shard.persisted(live.shard.end_offset)
         partition = await self._open_topic(live.definition.dead_letter_topic, TOPIC_CONFIG)
         if live.is_closed:
             return
@@ -108,15 +113,15 @@ class DeadLetters:
             if origin not in self._written:
                 self._write(live, partition, origin, letter, await letter.feed.read_again(origin.offset))
         await partition.sync_to(partition.end_offset)
-        self._keep_done(live, some)
+        self._persist_done(live, some)
 
-    def _keep_done(self, live: LiveSubscription, some: Mapping[Origin, _Letter]) -> None:
-        """They lie in the topic for good; but what is gone meanwhile must not speak for what took its name."""
+    def _persist_done(self, live: LiveSubscription, some: Mapping[Origin, _Letter]) -> None:
+        """Persist that the letters are done, unless the subscription was closed: another may have taken its name."""
         if live.is_closed:
             return
         for feed in {letter.feed.machine.feed: letter.feed for letter in some.values()}.values():
             offsets = [origin.offset for origin, letter in some.items() if letter.feed is feed]
-            live.shard.keep(feed.machine.decide_bury(offsets))
+            live.shard.persist(feed.machine.decide_bury(offsets))
             for offset in offsets:
                 origin = Origin(feed.machine.feed, offset)
                 self._waiting.pop(origin, None)
@@ -136,17 +141,23 @@ class DeadLetters:
         definition = live.definition
         if record is None:
             logger.warning(
-                "a dead letter is gone from its topic: %s", origin, extra={"topic": definition.topic}
+                "dead letter expired before it could be copied; skipping it",
+                extra={
+                    "subscription": definition.name,
+                    "topic": definition.topic,
+                    "partition": origin.feed.partition,
+                    "offset": origin.offset,
+                },
             )
             return
-        headers = (*_own_headers(record), *_story(definition, origin, letter))
+        headers = (*_own_headers(record), *_cause_headers(definition, origin, letter))
         batch = build_batch([NewRecord(record.key, record.value, headers)], self._runtime.clock.now_ms())
         partition.append_own(batch)
         self._written.add(origin)
 
 
 def _own_headers(record: Record) -> tuple[Header, ...]:
-    """The headers of a message without what was said about an earlier death of it."""
+    """The headers of a message without those of an earlier dead letter."""
     return tuple(
         header
         for header in record.headers
@@ -154,10 +165,10 @@ def _own_headers(record: Record) -> tuple[Header, ...]:
     )
 
 
-def _story(definition: Definition, origin: Origin, letter: _Letter) -> Iterator[Header]:
-    """Why a message is here and where it comes from, as headers."""
+def _cause_headers(definition: SubscriptionDefinition, origin: Origin, letter: _Letter) -> Iterator[Header]:
+    """Headers with the reason and the origin of a dead letter."""
     is_worn_out = letter.deliveries >= definition.deliveries_max
-    said = {
+    facts = {
         "reason": f"delivered {letter.deliveries} times, never acknowledged" if is_worn_out else "rejected",
         "error": letter.feed.complaints.get(origin.offset, ""),
         "subscription": definition.name,
@@ -167,27 +178,27 @@ def _story(definition: Definition, origin: Origin, letter: _Letter) -> Iterator[
         "offset": str(origin.offset),
         "deliveries": str(letter.deliveries),
     }
-    for name, value in said.items():
+    for name, value in facts.items():
         if value:
             yield Header(PREFIX + name, value.encode())
 
 
 def origin_of(record: Record) -> Origin | None:
-    """Which message a letter was; None for what is no letter of ours."""
-    said = {
+    """The origin of a dead letter; None if the record is not one."""
+    facts = {
         header.key.removeprefix(PREFIX): (header.value or b"").decode(errors="replace")
         for header in record.headers
         if header.key.startswith(PREFIX)
     }
     try:
-        feed = Feed(said["subscription"], bytes.fromhex(said["topic-id"]), int(said["partition"]))
-        return Origin(feed, int(said["offset"]))
+        feed = Feed(facts["subscription"], bytes.fromhex(facts["topic-id"]), int(facts["partition"]))
+        return Origin(feed, int(facts["offset"]))
     except (KeyError, ValueError):
         return None
 
 
 async def _letters(partition: Partition, offset: int) -> AsyncIterator[tuple[Record, Origin, int]]:
-    """Every letter from an offset on, with where it comes from and where reading goes on."""
+    """Every letter from an offset on, with its origin and the next offset."""
     async for record in every_committed(partition, offset, READ_BYTES):
         origin = origin_of(record)
         if origin is not None:
@@ -197,9 +208,9 @@ async def _letters(partition: Partition, offset: int) -> AsyncIterator[tuple[Rec
 async def redrive(
     live: LiveSubscription, letters: Partition, runtime: Runtime, count_max: int | None = None
 ) -> int:
-    """Bring dead letters of a subscription back to their topic, for it alone; returns how many.
+    """Write dead letters of a subscription back to their topic, for this subscription only; returns how many.
 
-    They are in the topic before it is kept that they were brought back: after a crash some may come twice.
+    They are durable in the topic before the progress is persisted: after a crash some may be redriven twice.
     """
     definition = live.definition
     partitions = {feed.machine.feed: feed.partition for feed in live.feeds}
@@ -220,6 +231,6 @@ async def redrive(
     for partition in partitions.values():
         await partition.sync_to(partition.end_offset)
     if upto_offset != definition.redriven_offset and not live.is_closed:
-        live.shard.keep(live.shard.book.decide_redriven(definition.name, upto_offset))
-        await live.shard.kept()
+        live.shard.persist(live.shard.book.decide_redriven(definition.name, upto_offset))
+        await live.shard.persisted(live.shard.end_offset)
     return count

@@ -1,7 +1,7 @@
-"""One partition of the groups' topic, live: its roster, the calls that wait, the timers. Knows no kind of group.
+"""One partition of the groups' topic: its roster, waiting calls and timers. Independent of the kinds of groups.
 
-Every change goes through `carry_out`: append what is kept, apply everything, file the caller if it has to wait, and
-answer once everything that the group has kept so far is durable. A timer per group calls its `decide_tick`.
+Every change goes through `commit`: persist and apply the events, park the caller if it must wait, and answer once
+everything persisted for the group so far is durable. A timer per group calls its `decide_tick`.
 """
 
 from __future__ import annotations
@@ -9,146 +9,149 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError, NotCoordinator, Rebalancing
-from penstock.core.machines.group_kinds import NEVER_MS, Decision, GroupMachine, Moment, Records, Waiter
-from penstock.core.machines.roster import Roster
+from penstock.core.machine import (
+    NEVER_MS,
+    AnswerT,
+    Decision,
+    GroupMachine,
+    Moment,
+    Records,
+    Waiter,
+)
+from penstock.core.machines.offsets.roster import Roster
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
-from penstock.node.runtime import Runtime
-from penstock.node.slices import Sliced
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced
 
 logger = logging.getLogger("penstock.groups")
 
 TICK_UNITS = 12
-"""What it costs to carry out what a group's timer asks for, see SLICE_UNITS."""
+"""Cost of committing a group's timeout, see SLICE_UNITS."""
 
 RETRY_MS = 1_000
-"""When time's work could not be written, it is tried again this much later."""
+"""Delay before a timeout that could not be persisted is retried."""
 
-Answered = Callable[[Any], None]
+Answered = Callable[[AnswerT | BrokerError], None]
 """Called once, with the machine's answer or with a BrokerError."""
 
 
-class GroupShard:
+class GroupShard(Shard[Roster]):
     """Owns every group that hashes to its partition."""
 
-    def __init__(self, partition: Partition, roster: Roster, records: Records, runtime: Runtime) -> None:
-        self.partition = partition
-        self.roster = roster
-        self._records = records
-        self._runtime = runtime
-        self._shard: Shard[Any] = Shard(partition, roster, records.encode, records.decode, runtime)
+    def __init__(
+        self,
+        partition: Partition,
+        make_roster: Callable[[], Roster],
+        records: Records,
+        runtime: Runtime,
+        settle_offsets: Callable[[GroupShard], Sliced[None]],
+    ) -> None:
+        super().__init__(partition, make_roster, records, runtime)
+        self._settle_offsets = settle_offsets
+        """Runs before this shard serves calls: drops the offsets of deleted topics."""
+        self.gone_topics: set[str] = set()
+        """Topics that were deleted during the replay."""
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[str, dict[Waiter, Answered]] = {}
+        self._waiting_calls: dict[str, dict[Waiter, Answered[Any]]] = {}
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self._due: deque[str] = deque()
-        self._kept: dict[str, int] = {}
-        """Group → the offset that must be durable before anything more is said about it."""
 
-    # -- life
+    @property
+    def roster(self) -> Roster:
+        return self.machine
 
-    def recover(self) -> None:
-        """Read the partition; members that were known get a whole session to show up."""
-        self._shard.replay()
-        moment = self.moment()
-        for group in self.roster.groups:
-            self._apply(group.decide_revive(moment).events)
+    # -- leading
+
+    def _resume(self) -> Sliced[None]:
+        """Known members get a full session timeout to reconnect. Timers start only after all members have theirs."""
+        groups = self.roster.groups
+        for group in groups:
+            self._apply(group.decide_revive(self.moment()).events)
+            yield TICK_UNITS
+        yield from self._settle_offsets(self)
+        self.gone_topics.clear()
+        for group in groups:
             self._arm(group)
+            yield 1
 
-    def close(self) -> None:
-        """Answer everybody that waits, because this partition is coordinated no more."""
+    def _on_resign(self, error: NotCoordinator) -> None:
+        self.gone_topics.clear()
+        self.release(error)
+
+    def release(self, error: NotCoordinator) -> None:
+        """Answer every waiting call with the error, and stop the timers."""
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self._due.clear()
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting_calls = self._waiting_calls, {}
         for calls in waiting.values():
             for answered in calls.values():
-                answered(NotCoordinator(f"{self.partition} is coordinated here no more"))
-
-    def check_ready(self) -> None:
-        self._shard.check_ready()
+                answered(error)
 
     def moment(self) -> Moment:
         return Moment(int(self._loop.time() * 1000), self._runtime.clock.now_ms())
 
-    # -- changing
+    # -- changes
 
-    def carry_out(self, group_id: str, decision: Decision, answered: Answered | None = None) -> None:
-        """Make a decision happen and answer whom it concerns. If it cannot be kept, nothing happens but that answer."""
+    def commit(
+        self, group_id: str, decision: Decision[AnswerT], answered: Answered[AnswerT] | None = None
+    ) -> None:
+        """Persist and apply a decision, then answer its callers; if it cannot be persisted, only the caller is
+        answered, with the error."""
         try:
-            self._keep(group_id, decision.events)
+            self.persist(decision.events, group_id)
         except BrokerError as error:
             if answered is None:
                 raise
             answered(error)
             return
-        self._apply(decision.events)
         if decision.waits is not None:
             assert answered is not None, decision
-            self._file(group_id, decision.waits, answered)
+            self._park(group_id, decision.waits, answered)
         elif answered is not None:
-            self._tell(group_id, answered, decision.answer)
+            self._answer(group_id, answered, decision.answer)
         for waiter, answer in decision.replies:
             self._reply(group_id, waiter, answer)
         self._settle_timer(group_id)
 
-    def keep(self, events: Sequence[Any], settled: Settled) -> None:
-        """Make events happen that no member asked for, of any number of groups; call back once they are durable."""
+    def persist_all(self, events: Sequence[Any], settled: Settled) -> None:
+        """Persist and apply events that no member requested, of any number of groups; call back once they are
+        durable."""
         try:
-            end_offset = self._shard.append(events) if events else 0
+            end_offset = self.persist(events, *{event.group_id: None for event in events})
         except BrokerError as error:
             settled(error)
             return
-        for event in events:
-            self._kept[event.group_id] = end_offset
-        self._apply(events)
-        self.partition.when_durable(end_offset, settled)
+        self.when_persisted(end_offset, settled)
 
-    def _keep(self, group_id: str, events: Iterable[Any]) -> None:
-        self._shard.check_ready()
-        kept = [event for event in events if self._records.keeps(event)]
-        if kept:
-            self._kept[group_id] = self._shard.append(kept)
-
-    def _apply(self, events: Iterable[Any]) -> None:
-        for event in events:
-            self.roster.apply(event)
-
-    def _file(self, group_id: str, waiter: Waiter, answered: Answered) -> None:
-        """A call that repeats one still waiting takes its place; the earlier one, whose client gave up, is let go."""
-        calls = self._waiting.setdefault(group_id, {})
+    def _park(self, group_id: str, waiter: Waiter, answered: Answered[Any]) -> None:
+        """Park a call until its reply is decided. A repeated call replaces the waiting one, whose client has given
+        up."""
+        calls = self._waiting_calls.setdefault(group_id, {})
         earlier = calls.pop(waiter, None)
         calls[waiter] = answered
         if earlier is not None:
-            earlier(Rebalancing("the member has asked again meanwhile"))
+            earlier(Rebalancing("superseded by a newer request of the same member"))
 
     def _reply(self, group_id: str, waiter: Waiter, answer: Any) -> None:
-        calls = self._waiting.get(group_id, {})
+        calls = self._waiting_calls.get(group_id, {})
         answered = calls.pop(waiter, None)
         if not calls:
-            self._waiting.pop(group_id, None)
+            self._waiting_calls.pop(group_id, None)
         if answered is not None:
-            self._tell(group_id, answered, answer)
+            self._answer(group_id, answered, answer)
 
-    def _tell(self, group_id: str, answered: Answered, answer: Any) -> None:
-        """Answer once all that is kept of the group is durable: what is said must survive."""
-        self.when_kept(group_id, lambda error: answered(answer if error is None else error))
-
-    def when_kept(self, group_id: str, settled: Callable[[BrokerError | None], None]) -> None:
-        """Call back once everything that was decided about a group so far is durable."""
-        end_offset = self._kept.get(group_id)
-        if end_offset is not None and self.partition.high_watermark >= end_offset:
-            del self._kept[group_id]
-            end_offset = None
-        if end_offset is None:
-            settled(None)
-        else:
-            self.partition.when_durable(end_offset, settled)
+    def _answer(self, group_id: str, answered: Answered[Any], answer: Any) -> None:
+        """Answer once everything persisted for the group is durable: a reply must not precede the state it reports."""
+        self.when_persisted(group_id, lambda error: answered(answer if error is None else error))
 
     # -- time
 
@@ -159,7 +162,7 @@ class GroupShard:
             self._arm(group)
 
     def _arm(self, group: GroupMachine) -> None:
-        """Wake the group when it wants to be woken. An earlier timer is left alone: waking early does no harm."""
+        """Schedule the group's next tick. An earlier timer is kept: an early tick is harmless."""
         wake_ms = group.wake_ms
         if wake_ms == NEVER_MS:
             return
@@ -172,7 +175,7 @@ class GroupShard:
         self._timers[group.id] = wake_ms, timer
 
     def _wake(self, group_id: str) -> None:
-        """A timer fired. Thousands may fire in one turn of the loop: what they ask for is done in slices."""
+        """A timer fired. Thousands may fire in one loop iteration, so ticks run in slices."""
         self._due.append(group_id)
         if len(self._due) == 1:
             self._runtime.slices.queue(self._tick_due(), _ignore)
@@ -190,10 +193,15 @@ class GroupShard:
         if group is None:
             return
         try:
-            self.carry_out(group_id, group.decide_tick(self.moment()))
+            self.commit(group_id, group.decide_tick(self.moment()))
         except BrokerError as error:
             if error.retriable:
-                logger.warning("a group's timeouts wait for the disk: %s", error, extra={"group": group_id})
+                logger.warning(
+                    "cannot persist group timeout, retrying in %.0f s: %s",
+                    RETRY_MS / 1000,
+                    error,
+                    extra={"group": group_id, "partition": str(self.partition)},
+                )
                 again_ms = self.moment().now_ms + RETRY_MS
                 self._timers[group_id] = (
                     again_ms,
@@ -201,12 +209,12 @@ class GroupShard:
                 )
             else:
                 logger.error(
-                    "groups are no longer coordinated here: %s",
+                    "cannot persist group timeout; stopped coordinating the groups of this partition: %s",
                     error,
-                    extra={"partition": str(self.partition)},
+                    extra={"group": group_id, "partition": str(self.partition)},
                 )
-                self.close()
+                self.release(NotCoordinator(f"{self.partition} is no longer coordinated here"))
 
 
 def _ignore(outcome: object) -> None:
-    """The timers of a shard answer nobody."""
+    """Ticks have no caller to answer."""

@@ -1,27 +1,33 @@
-"""The group coordinator of a node: which groups there are, of any kind, and where each lives. Speaks no protocol.
+"""The groups of a node, of any kind, and the shards that they live on. Speaks no protocol.
 
-Groups live on the partitions of the internal topic `__consumer_offsets`, by a hash of their id. The topic is made when
-the first client looks for a coordinator. What one kind of group can do is in its own module beside this one
-(`classic_groups`, …), as are committed offsets (`committed`); all of them go through a shard's `carry_out`.
+Groups live on the partitions of the internal topic `__consumer_offsets`, by a hash of their id. The topic is created
+when the first client looks up a coordinator. Each group protocol has its own module (`classic_groups`, …), as have
+committed offsets (`committed`); all of them go through a shard's `commit`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
-from zlib import crc32
+from typing import Any, NamedTuple
 
-from penstock.core.errors import BrokerError, CoordinatorUnavailable, InvalidGroup, UnknownGroup
+from penstock.core.errors import (
+    BrokerError,
+    CoordinatorUnavailable,
+    InvalidGroup,
+    NotCoordinator,
+    UnknownGroup,
+)
 from penstock.core.limits import GROUP_RECORD_BYTES_MAX
-from penstock.core.machines.consumer_group import ConsumerGroup
-from penstock.core.machines.group_kinds import Decision, GroupKind, GroupMachine
-from penstock.core.machines.roster import Roster
+from penstock.core.machine import Decision, GroupKind, GroupMachine
+from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.machines.offsets.roster import Roster
+from penstock.node.coordinators.group_kinds import GroupOverrides, consumer_group_terms, group_kinds
+from penstock.node.coordinators.group_settings import GroupSettings
 from penstock.node.coordinators.group_shard import Answered, GroupShard
-from penstock.node.coordinators.kinds import GroupOverrides, consumer_group_terms, group_kinds
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
-from penstock.node.slices import Sliced, chunks, finish
+from penstock.node.coordinators.shard_host import ShardHost
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, chunks, run_unsliced
 
 TOPIC = "__consumer_offsets"
 TOPIC_CONFIG: Mapping[str, str] = {
@@ -36,7 +42,7 @@ OpenTopic = Callable[[str, int, Mapping[str, str]], Awaitable[list[Partition]]]
 
 
 class ListedGroup(NamedTuple):
-    """One line of a list of groups."""
+    """One entry of a group listing."""
 
     group_id: str
     kind: GroupKind
@@ -45,74 +51,74 @@ class ListedGroup(NamedTuple):
 
 
 class Groups:
-    """Every group of this node. `open` before use; until then there is no coordinator."""
+    """Every group of this node. Call `open` before use; until then there is no coordinator."""
 
     def __init__(
-        self, settings: Settings, runtime: Runtime, open_topic: OpenTopic, overrides: GroupOverrides
+        self,
+        settings: GroupSettings,
+        runtime: Runtime,
+        open_topic: OpenTopic,
+        overrides: GroupOverrides,
+        settle_offsets: Callable[[GroupShard], Sliced[None]],
     ) -> None:
         self._settings = settings
         self._overrides = overrides
         self._runtime = runtime
-        self._open_topic = open_topic
-        self._shards: list[GroupShard] = []
+        self._settle_offsets = settle_offsets
+        self._kinds, self._records = group_kinds(settings, overrides)
+        self.host: ShardHost[GroupShard] = ShardHost(
+            lambda: open_topic(TOPIC, settings.group_topic_partitions, TOPIC_CONFIG), self._make_shard
+        )
+
+    def _make_shard(self, partition: Partition) -> GroupShard:
+        return GroupShard(
+            partition, lambda: Roster(self._kinds), self._records, self._runtime, self._settle_offsets
+        )
 
     @property
     def is_open(self) -> bool:
-        return bool(self._shards)
+        return self.host.is_open
 
     async def open(self) -> None:
-        """Make the topic if it is not there, and read it. Once it is open this costs nothing."""
-        if self._shards:
-            return
-        partitions = await self._open_topic(TOPIC, self._settings.group_topic_partitions, TOPIC_CONFIG)
-        if self._shards:
-            return
-        kinds, records = group_kinds(self._settings, self._overrides)
-        shards = [GroupShard(partition, Roster(kinds), records, self._runtime) for partition in partitions]
-        for shard in shards:
-            shard.recover()
-        self._shards = shards
+        """Create the topic if it is missing, and start to replay it. Does nothing if it is open."""
+        await self.host.open()
 
     def configure(self, group_id: str) -> None:
-        """Let a group follow its settings, which have changed; members hear of it with their next heartbeat."""
-        if not self._shards:
+        """Apply changed settings to a group; members learn of them with their next heartbeat."""
+        if not self.host.is_open:
             return
-        group = self._shard_of(group_id).roster.find(group_id)
+        group = self.host.at(group_id).roster.find(group_id)
         if isinstance(group, ConsumerGroup):
             group.terms = consumer_group_terms(self._settings, self._overrides(group_id))
 
-    def close(self) -> None:
-        """Let go of every call that waits."""
-        for shard in self._shards:
-            shard.close()
+    def release(self, why: str) -> None:
+        """Answer every call that waits for other members."""
+        for shard in self.host.shards:
+            shard.release(NotCoordinator(why))
 
     @property
-    def shards(self) -> list[GroupShard]:
-        return self._shards
+    def shards(self) -> Sequence[GroupShard]:
+        """The shards that serve calls now."""
+        return self.host.ready
 
     def shard_of(self, group_id: str) -> GroupShard:
-        """Where a group lives, whether or not it is there. Raises while there is no coordinator, or its disk failed."""
-        if not self._shards:
-            raise CoordinatorUnavailable("nobody has looked for a coordinator yet")
-        shard = self._shard_of(group_id)
-        shard.check_ready()
-        return shard
-
-    def _shard_of(self, group_id: str) -> GroupShard:
-        return self._shards[crc32(group_id.encode()) % len(self._shards)]
+        """The shard of a group id, whether or not the group exists. Raises unless the shard serves calls."""
+        if not self.host.is_open:
+            raise CoordinatorUnavailable("the group coordinator is not running yet")
+        return self.host.of(group_id)
 
     def find(self, group_id: str) -> GroupMachine | None:
-        """The group of that id, of whatever kind."""
+        """The group with this id, of any kind."""
         return self.shard_of(group_id).roster.find(group_id)
 
     def list(self) -> list[ListedGroup]:
-        """Every group there is, sorted by id."""
-        return [*finish(self.list_sliced())]
+        """Every group, sorted by id."""
+        return [*run_unsliced(self.list_sliced())]
 
     def list_sliced(self) -> Sliced[Sequence[ListedGroup]]:
-        """The same in slices; groups that come or go meanwhile may be missing."""
+        """The same in slices; groups that are created or removed meanwhile may be missing."""
         listed = []
-        for shard in self._shards:
+        for shard in self.host.shards:
             shard.check_ready()
             for group_ids in chunks(tuple(shard.roster.ids)):
                 for group_id in group_ids:
@@ -124,8 +130,9 @@ class Groups:
                 yield len(group_ids) // 2
         return sorted(listed)
 
-    def describe(self, group_id: str, kind: GroupKind, answered: Answered) -> None:
-        """Answered with the group, to be read at once and not kept; UnknownGroup if there is none of this kind."""
+    def describe(self, group_id: str, kind: GroupKind, answered: Answered[Any]) -> None:
+        """Answered with the group, which is valid during the callback only; UnknownGroup if there is none of this
+        kind."""
         try:
             shard = self.shard_of(group_id)
             group = shard.roster.find(group_id)
@@ -136,10 +143,10 @@ class Groups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, Decision(answer=group), answered)
+        shard.commit(group_id, Decision(answer=group), answered)
 
-    def remove(self, group_id: str, answered: Answered) -> None:
-        """Remove a group that has no members, with its offsets."""
+    def remove(self, group_id: str, answered: Answered[None]) -> None:
+        """Delete a group without members, with its offsets."""
         try:
             shard = self.shard_of(check_group_id(group_id))
             group = shard.roster.find(group_id)
@@ -149,7 +156,7 @@ class Groups:
         except BrokerError as error:
             answered(error)
             return
-        shard.carry_out(group_id, Decision(events), answered)
+        shard.commit(group_id, Decision(events), answered)
 
 
 def check_group_id(group_id: str) -> str:

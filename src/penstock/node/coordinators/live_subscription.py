@@ -1,8 +1,8 @@
-"""One subscription at work: deals messages out, takes in what members say, keeps time. Speaks no protocol.
+"""One active subscription: dispatches messages, settles acknowledgements, runs hold timeouts. Speaks no protocol.
 
-Everything happens in turns of the loop: what members settled meanwhile is decided and kept at once, for all partitions
-together, and then as much is dealt out as windows allow. A message that comes back is not given to anybody before it is
-durable that it came back: else its deliveries would be counted wrong after a crash.
+Work runs in turns, at most one per loop iteration: first everything that members settled is decided and persisted, for
+all partitions together, then messages are dispatched as far as the windows allow. A returned message is not
+redelivered before its return is durable: otherwise a crash would lose a delivery from its count.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from penstock.core.errors import BrokerError, InvalidRequest, NotCoordinator, UnknownMember
-from penstock.core.machines.group_kinds import NEVER_MS, Decision
-from penstock.core.machines.subscription import DeadLetter, Delivery, Outcome
-from penstock.core.machines.subscription_definitions import Definition
-from penstock.core.machines.subscription_events import Freed
+from penstock.core.machine import NEVER_MS, Decision
+from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition
+from penstock.core.machines.subscriptions.events import Freed
+from penstock.core.machines.subscriptions.subscription import DeadLetter, Delivery, Outcome
 from penstock.core.model import Record
 from penstock.node.coordinators.subscription_feed import SubscriptionFeed
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
-from penstock.node.partition import Partition, Settled
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.replicas.partition import Partition
 
 logger = logging.getLogger("penstock.subscriptions")
 
 TURN_COUNT_MAX = 512
 TURN_BYTES_MAX = 1 << 20
-"""What one partition gives in one turn of the loop."""
+"""Limits of what one partition dispatches per turn."""
 
 RETRY_S = 1.0
-"""When something could not be written or read, it is tried again this much later."""
+"""Delay before a failed write or read is retried."""
 
 
 class Delivered(NamedTuple):
@@ -41,24 +42,28 @@ class Delivered(NamedTuple):
 
 
 class Recipient(Protocol):
-    """A member's end of the line."""
+    """Receives the messages of one member."""
 
     def deliver(self, subscription: str, messages: Sequence[Delivered]) -> None:
-        """Messages that the member holds from now on."""
+        """Deliver messages, which the member holds from now on."""
 
     def end(self, subscription: str, error: BrokerError) -> None:
-        """There will be no more: the subscription is gone, or its partition failed."""
+        """No more messages: the subscription was deleted, or its partition failed."""
 
 
 Buried = Callable[[SubscriptionFeed, Sequence[DeadLetter]], None]
-"""Takes messages that are to go into the dead letter topic."""
+"""Takes messages that go to the dead letter topic."""
 
 
 class LiveSubscription:
-    """Made for each subscription when the node starts, and when one is created."""
+    """Created for each subscription when its shard leads, and when a subscription is created."""
 
     def __init__(
-        self, definition: Definition, shard: SubscriptionShard, partitions: Sequence[Partition], bury: Buried
+        self,
+        definition: SubscriptionDefinition,
+        shard: SubscriptionShard,
+        partitions: Sequence[Partition],
+        bury: Buried,
     ) -> None:
         self.name = definition.name
         self.shard = shard
@@ -68,9 +73,9 @@ class LiveSubscription:
         self._recipients: dict[str, Recipient] = {}
         self._windows: dict[str, int] = {}
         self._leaving: dict[str, bool] = {}
-        """Members that are gone, and whether what they hold counts as delivered."""
-        self._asking: list[Settled] = []
-        """Who wants to know when all that was said so far is durable."""
+        """Members that have left, and whether their held messages count as delivered."""
+        self._awaiting_settlement: list[Settled] = []
+        """Callbacks that wait until everything settled so far is durable."""
         self.is_closed = False
         self._is_due = False
         self._first = 0
@@ -78,11 +83,11 @@ class LiveSubscription:
         self.extend(partitions)
 
     @property
-    def definition(self) -> Definition:
+    def definition(self) -> SubscriptionDefinition:
         return self.shard.book.get(self.name)
 
     def extend(self, partitions: Sequence[Partition]) -> None:
-        """Read these partitions, too, as far as they are not read yet."""
+        """Add feeds for partitions that have none yet."""
         machines = self.shard.book.machines(self.name)
         for machine in machines[len(self.feeds) :]:
             feed = SubscriptionFeed(machine, partitions[machine.feed.partition], self._turn_soon)
@@ -91,7 +96,7 @@ class LiveSubscription:
                 feed.partition.add_listener(self._turn_soon)
 
     def recover(self) -> None:
-        """Go on with what was on its way to the dead letter topic."""
+        """Resume writing messages that were on their way to the dead letter topic."""
         for feed in self.feeds:
             machine = feed.machine
             if machine.dying:
@@ -100,12 +105,12 @@ class LiveSubscription:
     # -- members
 
     def join(self, member_id: str, window: int, recipient: Recipient) -> None:
-        """A member comes and is dealt messages from now on."""
+        """Add a member; it receives messages from now on."""
         self.shard.check_ready()
         if self.is_closed:
-            raise NotCoordinator(f"{self.name!r} is not delivered here any more")
+            raise NotCoordinator(f"subscription {self.name!r} is no longer served here")
         if member_id in self._recipients:
-            raise InvalidRequest(f"{member_id!r} is a member of {self.name!r} already")
+            raise InvalidRequest(f"{member_id!r} is already a member of subscription {self.name!r}")
         if not self._recipients:
             for feed in self.feeds:
                 feed.partition.add_listener(self._turn_soon)
@@ -114,7 +119,7 @@ class LiveSubscription:
         self._put_window(member_id, window)
 
     def pause(self, member_id: str) -> None:
-        """The member does not read: no more for now."""
+        """Deliver no more for now: the member does not read."""
         self._put_window(member_id, 0)
 
     def resume(self, member_id: str) -> None:
@@ -122,13 +127,15 @@ class LiveSubscription:
             self._put_window(member_id, self._windows[member_id])
 
     def _put_window(self, member_id: str, window: int) -> None:
+        if self.is_closed:
+            return  # the shard may host another machine now
         self.shard.apply(self.feeds[0].machine.decide_join(member_id, window))
         self._turn_soon()
 
     def leave(self, member_id: str, *, is_counted: bool, settled: Settled) -> None:
-        """A member goes; called back once all that it settled is durable."""
+        """Remove a member; calls back once everything that it settled is durable."""
         if self.is_closed or self._recipients.pop(member_id, None) is None:
-            settled(UnknownMember(f"{self.name!r} has no member {member_id!r}"))
+            settled(UnknownMember(f"subscription {self.name!r} has no member {member_id!r}"))
             return
         del self._windows[member_id]
         self._put_window(member_id, 0)
@@ -141,7 +148,7 @@ class LiveSubscription:
             self._stall(error)
             settled(error)
             return
-        self.shard.when_kept(settled)
+        self.shard.when_persisted(self.shard.end_offset, settled)
 
     def _stop_listening(self) -> None:
         for feed in self.feeds:
@@ -150,42 +157,47 @@ class LiveSubscription:
     def acknowledge(
         self, member_id: str, partition: int, offset: int, outcome: Outcome, complaint: str | None = None
     ) -> None:
-        """A member says what became of a message. Raises NotHeld when that is not for it to say."""
+        """Settle a message that the member holds. Raises NotHeld if it does not hold it."""
         self._feed(partition).claim(member_id, offset, outcome, complaint)
         self._turn_soon()
 
     def renew(self, member_id: str, partition: int, offset: int) -> None:
-        """A member needs more time for a message that it holds."""
+        """Extend the time that the member may hold a message."""
         machine = self._feed(partition).machine
-        self.shard.apply(machine.decide_renew(member_id, [offset], self._now_ms()))
+        events = machine.decide_renew(member_id, [offset], self._now_ms())
+        if not self.is_closed:
+            self.shard.apply(events)
 
     def when_settled(self, settled: Settled) -> None:
-        """Call back once everything that members have said so far is durable."""
-        self._asking.append(settled)
+        """Call back once everything that members have settled so far is durable."""
+        self._awaiting_settlement.append(settled)
         self._turn_soon()
 
     def _feed(self, partition: int) -> SubscriptionFeed:
         if not 0 <= partition < len(self.feeds):
-            raise InvalidRequest(f"{self.name!r} has no partition {partition}")
+            raise InvalidRequest(f"the topic of subscription {self.name!r} has no partition {partition}")
         return self.feeds[partition]
 
     def retire(self, error: BrokerError) -> None:
-        """The broker is stopping: keep what members have said, then close."""
+        """The broker is stopping: persist the acknowledgements, then close."""
         try:
             self._settle()
         except BrokerError as failure:
-            logger.warning("words of members are lost: %s", failure, extra={"subscription": self.name})
+            logger.warning(
+                "acknowledgements lost during shutdown: %s", failure, extra={"subscription": self.name}
+            )
         self.close(error)
 
     def close(self, error: BrokerError) -> None:
-        """No more work; members are told why. What they hold is delivered again one day, and not counted."""
+        """Stop, and end all members with the error. Held messages are redelivered later, without counting this
+        delivery."""
         self.is_closed = True
         self._stop_listening()
         if self._timer is not None:
             self._timer[1].cancel()
             self._timer = None
-        asking, self._asking = self._asking, []
-        for settled in asking:
+        waiting, self._awaiting_settlement = self._awaiting_settlement, []
+        for settled in waiting:
             settled(error)
         recipients, self._recipients = self._recipients, {}
         for recipient in recipients.values():
@@ -204,56 +216,63 @@ class LiveSubscription:
             return
         try:
             self._settle()
-            self._tell()
-            self._deal()
+            self._notify_settled()
+            self._dispatch()
         except BrokerError as error:
             self._stall(error)
         else:
             self._arm()
 
-    def _tell(self) -> None:
-        asking, self._asking = self._asking, []
-        for settled in asking:
-            self.shard.when_kept(settled)
+    def _notify_settled(self) -> None:
+        waiting, self._awaiting_settlement = self._awaiting_settlement, []
+        for settled in waiting:
+            self.shard.when_persisted(self.shard.end_offset, settled)
 
     def _stall(self, error: BrokerError) -> None:
-        """Something cannot be written or read: try again later, or give up for good."""
+        """A write or read failed: retry later, or close if the shard's partition is offline."""
         if self.shard.partition.failure is not None:
-            logger.error("a subscription ends here: %s", error, extra={"subscription": self.name})
+            logger.error(
+                "subscription stopped: its partition %s is offline: %s",
+                self.shard.partition,
+                error,
+                extra={"subscription": self.name},
+            )
             self.close(error)
             return
-        logger.warning("a subscription waits: %s", error, extra={"subscription": self.name})
+        logger.warning(
+            "subscription stalled, retrying in %.0f s: %s", RETRY_S, error, extra={"subscription": self.name}
+        )
         self._loop.call_later(RETRY_S, self._turn_soon)
 
     def _settle(self) -> None:
-        """What was said, whose time is up, who is gone, what the log let go of: decided in this order, kept together
-        where one does not depend on the other."""
-        said = [(feed, feed.machine.decide_settle_all(feed.claims)) for feed in self.feeds if feed.claims]
-        if said:
-            self._carry_out(said)
-            for feed, _ in said:
+        """Decide acknowledgements, expired holds, departed members and truncated records, in this order; decisions
+        that are independent of each other are persisted together."""
+        claimed = [(feed, feed.machine.decide_settle_all(feed.claims)) for feed in self.feeds if feed.claims]
+        if claimed:
+            self._commit(claimed)
+            for feed, _ in claimed:
                 feed.take_claims()
         now_ms = self._now_ms()
         late = [
             (feed, feed.machine.decide_tick(now_ms)) for feed in self.feeds if feed.machine.wake_ms <= now_ms
         ]
-        self._carry_out(late)
+        self._commit(late)
         while self._leaving:
             member_id, is_counted = next(iter(self._leaving.items()))
-            self._carry_out(
+            self._commit(
                 [(feed, feed.machine.decide_leave(member_id, is_counted=is_counted)) for feed in self.feeds]
             )
             del self._leaving[member_id]
         for feed in self.feeds:
             trimmed = feed.machine.decide_trim(feed.partition.start_offset)
             if trimmed:
-                self._carry_out([(feed, Decision(list(trimmed), []))])
+                self._commit([(feed, Decision(list(trimmed), []))])
 
-    def _carry_out(self, decisions: Sequence[tuple[SubscriptionFeed, Decision]]) -> None:
+    def _commit(self, decisions: Sequence[tuple[SubscriptionFeed, Decision[list[DeadLetter]]]]) -> None:
         events = [event for _, decision in decisions for event in decision.events]
         if not events:
             return
-        end_offset = self.shard.keep(events)
+        end_offset = self.shard.persist(events)
         for feed, decision in decisions:
             if any(isinstance(event, Freed) and event.is_ready for event in decision.events):
                 feed.returned_upto = end_offset
@@ -261,12 +280,12 @@ class LiveSubscription:
             if letters:
                 self._bury(feed, letters)
 
-    def _deal(self) -> None:
-        """Deal out as much as windows allow, each time from another partition first."""
+    def _dispatch(self) -> None:
+        """Dispatch as many messages as the windows allow, starting with another partition each time."""
         if not self._recipients:
             return
         members = self.shard.book.members(self.name)
-        parcels: dict[str, list[Delivered]] = {}
+        by_member: dict[str, list[Delivered]] = {}
         count = len(self.feeds)
         self._first = (self._first + 1) % count
         for place in range(count):
@@ -275,27 +294,33 @@ class LiveSubscription:
                 break
             feed = self.feeds[(self._first + place) % count]
             try:
-                self._deal_from(feed, min(room, TURN_COUNT_MAX), parcels)
+                self._dispatch_from(feed, min(room, TURN_COUNT_MAX), by_member)
             except BrokerError as error:
-                self._pass_over(feed, error)
-        for member_id, messages in parcels.items():
+                self._skip_feed(feed, error)
+        for member_id, messages in by_member.items():
             recipient = self._recipients.get(member_id)
             if recipient is not None:
                 recipient.deliver(self.name, messages)
-        if parcels and members.room:
+        if by_member and members.room:
             self._turn_soon()
 
-    def _pass_over(self, feed: SubscriptionFeed, error: BrokerError) -> None:
-        """One partition cannot be read; the others go on, and it is tried again later."""
+    def _skip_feed(self, feed: SubscriptionFeed, error: BrokerError) -> None:
+        """One partition cannot be read: skip it and retry later; the others go on."""
         logger.error(
-            "a subscription cannot read %s: %s", feed.partition, error, extra={"subscription": self.name}
+            "cannot read %s, skipping it and retrying in %.0f s: %s",
+            feed.partition,
+            RETRY_S,
+            error,
+            extra={"subscription": self.name},
         )
         self._loop.call_later(RETRY_S, self._turn_soon)
 
-    def _deal_from(self, feed: SubscriptionFeed, count_max: int, parcels: dict[str, list[Delivered]]) -> None:
+    def _dispatch_from(
+        self, feed: SubscriptionFeed, count_max: int, by_member: dict[str, list[Delivered]]
+    ) -> None:
         machine = feed.machine
         if machine.ready and self.shard.partition.high_watermark < feed.returned_upto:
-            self.shard.partition.when_durable(feed.returned_upto, lambda _: self._turn_soon())
+            self.shard.when_persisted(feed.returned_upto, lambda _: self._turn_soon())
             return
         if machine.ready and not feed.can_read_again(count_max):
             return
@@ -313,7 +338,7 @@ class LiveSubscription:
                 feed.claim(member_id, offset, Outcome.ACCEPT, None)
                 self._turn_soon()
             else:
-                parcels.setdefault(member_id, []).append(Delivered(index, record, number))
+                by_member.setdefault(member_id, []).append(Delivered(index, record, number))
 
     # -- time
 
@@ -321,7 +346,8 @@ class LiveSubscription:
         return int(self._loop.time() * 1000)
 
     def _arm(self) -> None:
-        """Wake when the first hold ends. An earlier timer is left alone: waking early does no harm."""
+        """Schedule a wake-up for when the first hold expires. An earlier timer is kept: an early wake-up is
+        harmless."""
         wake_ms = min(feed.machine.wake_ms for feed in self.feeds)
         if wake_ms == NEVER_MS or (self._timer is not None and self._timer[0] <= wake_ms):
             return

@@ -1,6 +1,6 @@
-"""Carrying out a decision: markers to the partitions of a transaction, and its offsets to their groups. Never decides.
+"""Completes decided transactions: writes markers to the partitions and settles offsets in the groups. Decides nothing.
 
-May be repeated at any time: what was done before is left as it is, so a broker that died half way goes on where it was.
+Idempotent: after a crash it is repeated, and skips what was done before.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
-from penstock.core.machines.offsets import Place
-from penstock.core.machines.transaction_values import NO_TOPIC_ID, Enlisted, Transaction
+from penstock.core.machines.transactions.values import NO_TOPIC_ID, Enlisted, Transaction
+from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.tasks import resolver
 
 logger = logging.getLogger("penstock.transactions")
 
@@ -23,29 +24,25 @@ FindPartition = Callable[[str, int], Partition]
 
 
 class Markers:
-    """Writes the markers of one node."""
+    """Writes transaction markers on one node."""
 
-    def __init__(
-        self, find_partition: FindPartition, committed: CommittedOffsets, coordinator_epoch: int
-    ) -> None:
+    def __init__(self, find_partition: FindPartition, committed: CommittedOffsets) -> None:
         self._find_partition = find_partition
         self._committed = committed
-        self._coordinator_epoch = coordinator_epoch
 
-    def enlist(self, place: Place) -> Enlisted:
-        """The partition that has this name now, to be added to a transaction. Raises UnknownTopic."""
+    def enlist(self, place: TopicPartition) -> Enlisted:
+        """The partition with its current topic id, for adding to a transaction. Raises UnknownTopic."""
         return Enlisted(*place, self._find_partition(*place).topic_id)
 
-    async def write(self, one: Transaction) -> None:
-        """Write what is missing and wait until it is on disk. Raises if some could not be; the rest is done then."""
-        marker = Marker(one.is_commit, self._coordinator_epoch)
+    async def write(self, one: Transaction, coordinator_epoch: int) -> None:
+        """Write the missing markers and wait until they are synced. Attempts all of them; raises the first error."""
+        marker = Marker(one.is_commit, coordinator_epoch)
         work = [
-            self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
-            for place in one.places
-            if place.topic != GROUPS_TOPIC
+            self.settle_offsets(place.partition, one.producer_id, is_commit=one.is_commit)
+            if place.topic == GROUPS_TOPIC
+            else self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
+            for place in one.partitions
         ]
-        if len(work) < len(one.places):
-            work.append(self.settle_offsets(one.producer_id, is_commit=one.is_commit))
         for error in [await work[0]] if len(work) == 1 else await asyncio.gather(*work):
             if error is not None:
                 raise error
@@ -53,12 +50,13 @@ class Markers:
     async def _write_one(
         self, at: Enlisted, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> BrokerError | None:
-        """End the transaction in one partition. One that is gone, or where a later epoch wrote, has none open.
+        """End the transaction in one partition. Nothing to do if the partition was deleted or a later epoch wrote to
+        it.
 
-        A marker in a topic that was re-created would also make the producer known there, and without any batch: its
-        next sequence number would be refused.
+        A marker in a re-created topic would register the producer there without any batch, and its next sequence
+        number would be rejected.
         """
-        place = Place(at.topic, at.partition)
+        place = TopicPartition(at.topic, at.partition)
         try:
             if at.topic_id not in (NO_TOPIC_ID, self.enlist(place).topic_id):
                 return None
@@ -66,22 +64,27 @@ class Markers:
         except UnknownTopic:
             return None
         except (StaleProducer, StaleCoordinator) as error:
-            logger.warning("a marker came too late: %s", error)
+            logger.warning(
+                "transaction marker is obsolete, skipping it: %s",
+                error,
+                extra={"topic": at.topic, "partition": at.partition, "producer_id": producer_id},
+            )
             return None
         except BrokerError as error:
             return error
         return None
 
     async def end(
-        self, place: Place, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
+        self, place: TopicPartition, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> None:
-        """End what a producer has open in one partition and wait until that is on disk. Raises whatever forbids it."""
+        """End a producer's open transaction in one partition and wait until the marker is synced. Raises
+        BrokerError."""
         partition = self._find_partition(*place)
         appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
         await partition.sync_to(partition.end_offset if appended is None else appended.end_offset)
 
-    async def settle_offsets(self, producer_id: int, *, is_commit: bool) -> BrokerError | None:
-        """End what a producer has pending with the groups; returns what stood in the way."""
+    async def settle_offsets(self, index: int, producer_id: int, *, is_commit: bool) -> BrokerError | None:
+        """Settle a producer's pending offsets on one partition of the groups' topic; returns the error, if any."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self._committed.settle(producer_id, is_commit=is_commit, settled=done.set_result)
+        self._committed.settle(index, producer_id, is_commit=is_commit, settled=resolver(done))
         return await done

@@ -1,96 +1,262 @@
-"""One partition of an internal topic and the machine that lives on it. Never decides: it keeps, replays, tells when.
+"""One partition of an internal topic and its machine: persists events, replays them, and calls back once they are
+durable.
 
-The order is always: the machine decides, the shard appends the events, the machine applies them, and the answer goes
-out once they are durable. Recovery is replay. If the partition fails, the machine is thrown away with it: there is no
-rollback.
+    RESIGNED ── lead(epoch) ──▶ REPLAYING ──▶ RESUMING ──▶ LEADING ── resign() ──▶ RESIGNED
+
+Every change takes the same steps: the machine decides, the shard appends the events, the machine applies them, and the
+caller is answered once they are durable. Recovery is replay. There is no rollback: a shard that resigns discards its
+machine. Subclasses decide and answer, one for each kind of machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.core.errors import BrokerError, Loading
-from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch, open_batch
-from penstock.node.partition import Partition, Settled
-from penstock.node.runtime import Runtime
+from penstock.core.errors import BrokerError, Loading, NotCoordinator, Offline
+from penstock.core.machine import Records
+from penstock.core.model import NO_EPOCH, NewRecord
+from penstock.core.records.batch import decode_header
+from penstock.core.records.build import build_batch, open_batch
+from penstock.node.replicas.offset_waits import Settled
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.runtime.tasks import resolver
 
-EventT = TypeVar("EventT")
-EventIn = TypeVar("EventIn", contravariant=True)
+REPLAY_BYTES = 1 << 16
+"""Bytes of the partition read at a time during replay."""
+READ_UNITS = 16
+"""Cost of reading and verifying that many bytes, see SLICE_UNITS."""
+RECORD_UNITS = 2
+"""Cost of decoding and applying one record."""
 
 
-class Machine(Protocol[EventIn]):
-    """What a shard hosts."""
+class Machine(Protocol):
+    """A state machine that a shard hosts."""
 
-    def apply(self, event: EventIn) -> None: ...
+    def apply(self, event: Any) -> None: ...
 
 
-class Shard(Generic[EventT]):
-    """Made for each partition of the topic when the node starts."""
+MachineT = TypeVar("MachineT", bound=Machine)
+
+
+class Stage(IntEnum):
+    """Lifecycle of a shard; see the diagram above."""
+
+    RESIGNED = 0
+    REPLAYING = 1
+    RESUMING = 2
+    """The replay is complete and unfinished work is resumed; calls are not served yet."""
+    LEADING = 3
+
+
+class Shard(Generic[MachineT]):
+    """Created for each partition of the topic. Serves no calls until `lead`."""
 
     def __init__(
-        self,
-        partition: Partition,
-        machine: Machine[EventT],
-        encode: Callable[[EventT], tuple[bytes, bytes | None]],
-        decode: Callable[[bytes | None, bytes | None], EventT | None],
-        runtime: Runtime,
+        self, partition: Partition, make_machine: Callable[[], MachineT], records: Records, runtime: Runtime
     ) -> None:
         self.partition = partition
-        self._machine = machine
-        self._encode = encode
-        self._decode = decode
+        self.machine = make_machine()
+        self.epoch = NO_EPOCH
+        """The coordinator epoch: stamped on transaction markers, it fences those of earlier coordinators."""
+        self.stage = Stage.RESIGNED
+        self.end_offset = 0
+        """The offset that must be committed for everything persisted so far to be durable."""
+        self._make_machine = make_machine
+        self._records = records
         self._runtime = runtime
-        self.is_ready = False
+        self._term = 0
+        """Incremented with every change of leadership: work of an earlier term must not touch the current machine."""
+        self._offsets: dict[str, int] = {}
+        """Key → the offset that must be durable before a reply may report the state of that key."""
+        self._waiting: dict[int, Settled] = {}
+        self._waits_made = 0
+        self._loads: list[asyncio.Future[None]] = []
 
-    def replay(self) -> None:
-        """Bring the machine to where the partition ends. Records that `decode` answers with None are none of ours.
+    # -- leadership
 
-        Bytes that cannot be understood take the partition offline: state half read must not be served.
+    def lead(self, epoch: int) -> None:
+        """Take over this partition: replay it in slices, then serve. Until then callers get Loading.
+
+        A stale call, with an epoch below the current one, changes nothing.
         """
-        if self.partition.failure is not None:
+        if epoch < self.epoch or (epoch == self.epoch and self.stage is not Stage.RESIGNED):
             return
-        try:
-            self._replay()
-        except BrokerError as error:
-            self.partition.fail(error)
-            return
-        self.is_ready = True
+        self.resign(f"{self.partition} is being replayed for coordinator epoch {epoch}")
+        self.epoch = epoch
+        self.stage = Stage.REPLAYING
+        self._term += 1
+        # Events that an earlier term appended may still become durable after this. The replay reads up to the high
+        # watermark only, so starting before they are committed would leave them out of this machine for good.
+        self.partition.when_committed(self.partition.end_offset, partial(self._start, self._term))
 
-    def _replay(self) -> None:
-        for segment in self.partition.log.segments:
-            for found in segment.walk(0, segment.size, prove=True):
-                if found.header.is_control:
+    def _start(self, term: int, error: BrokerError | None) -> None:
+        if error is not None:
+            self._taken_over(term, None)
+        elif self._term == term:
+            self._runtime.slices.go(self._take_over(term), partial(self._taken_over, term))
+
+    def _take_over(self, term: int) -> Sliced[None]:
+        # The term is checked after every slice: resign() and a newer lead() swap the machine while this is suspended.
+        for work, stage in ((self._replay, Stage.RESUMING), (self._resume, Stage.LEADING)):
+            for units in work():
+                yield units
+                if self._term != term:
+                    return
+            self.stage = stage
+
+    def _taken_over(self, term: int, outcome: object) -> None:
+        """End the replay. Undecodable records take the partition offline: partially replayed state must not be
+        served."""
+        if self._term != term:
+            return
+        if isinstance(outcome, BrokerError):
+            self.partition.fail(outcome)
+        elif isinstance(outcome, Exception):
+            self.partition.fail(Offline(f"defect: {outcome!r}"))
+        self._end_loads()
+
+    def _replay(self) -> Sliced[None]:
+        """Replay the partition up to the high watermark.
+
+        Reads by offset, one chunk at a time: compaction may replace segments between two slices.
+        """
+        offset = self.partition.start_offset
+        while (found := self.partition.read(offset, REPLAY_BYTES)) is not None:
+            content, position = memoryview(found.read()), 0
+            yield READ_UNITS
+            while position < len(content):
+                header = decode_header(content, position)
+                batch = content[position : position + header.size]
+                position += header.size
+                if header.is_control:
                     continue
-                for record in open_batch(found.raw, found.header):
-                    event = self._decode(record.key, record.value)
-                    if event is not None:
-                        self._machine.apply(event)
+                for records in chunks(open_batch(batch, header)):
+                    for record in records:
+                        event = self._records.decode(record.key, record.value)
+                        if event is not None:
+                            self.machine.apply(event)
+                    yield RECORD_UNITS * len(records)
+            offset = found.end_offset
+
+    def _resume(self) -> Sliced[None]:
+        """Resume what an earlier coordinator left unfinished, before calls are served. For subclasses."""
+        yield 0
+
+    async def loaded(self) -> None:
+        """Wait until the replay has ended, successfully or not; returns immediately if none is running."""
+        if self.is_loading:
+            self._loads.append(asyncio.get_running_loop().create_future())
+            await self._loads[-1]
+
+    @property
+    def is_loading(self) -> bool:
+        return Stage.RESIGNED < self.stage < Stage.LEADING and self.partition.failure is None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.stage is Stage.LEADING and self.partition.failure is None
 
     def check_ready(self) -> None:
+        """Raises NotCoordinator, Loading or Offline unless the shard serves calls."""
+        if self.stage is Stage.LEADING and self.partition.failure is None:
+            return
+        if self.stage is Stage.RESIGNED:
+            raise NotCoordinator(f"{self.partition} is not coordinated here")
         self.partition.check_online()
-        if not self.is_ready:
-            raise Loading(f"{self.partition} is still being read")
+        raise Loading(f"{self.partition} is still being replayed")
 
-    def append(self, events: Sequence[EventT]) -> int:
-        """Write events as one batch, all or nothing; returns the offset that must be durable before they count.
+    def resign(self, why: str = "") -> None:
+        """Stop immediately: waiting callers get NotCoordinator, and the machine is discarded."""
+        if self.stage is Stage.RESIGNED:
+            return
+        self.stage = Stage.RESIGNED
+        self._term += 1
+        error = NotCoordinator(why or f"{self.partition} is no longer coordinated here")
+        waiting, self._waiting = self._waiting, {}
+        self._offsets.clear()
+        self.end_offset = 0
+        self._on_resign(error)
+        self.machine = self._make_machine()
+        for settled in waiting.values():
+            settled(error)
+        self._end_loads()
 
-        Raises when it cannot be appended, and then nothing has happened. Applying them is up to the caller.
+    def _on_resign(self, error: NotCoordinator) -> None:
+        """Answer every call that the subclass holds, and cancel its timers and tasks. For subclasses."""
+
+    def _end_loads(self) -> None:
+        loads, self._loads = self._loads, []
+        for load in loads:
+            if not load.done():
+                load.set_result(None)
+
+    # -- changes
+
+    def persist(self, events: Sequence[Any], *keys: str) -> int:
+        """Append the persistent events as one batch, then apply all events.
+
+        Returns the offset that must be durable before a caller is answered; `when_persisted` accepts it or any of the
+        keys. Raises, with nothing applied, if they cannot be appended.
         """
-        self.check_ready()
-        batch = build_batch(
-            [NewRecord(*self._encode(event)) for event in events], self._runtime.clock.now_ms()
-        )
-        return self.partition.append_own(batch).end_offset
+        end_offset = self._append(events, keys)
+        self._apply(events)
+        return end_offset
 
-    def record(self, events: Sequence[EventT], settled: Settled) -> None:
-        """Append and apply now; call back once it is durable. Raises, with nothing applied, when it cannot append."""
-        self.check_ready()
-        if not events:
+    def _append(self, events: Sequence[Any], keys: Iterable[str]) -> int:
+        self._check_whole()
+        encode = self._records.encode
+        stored = [NewRecord(*encode(event)) for event in events if self._records.is_persisted(event)]
+        if stored:
+            batch = build_batch(stored, self._runtime.clock.now_ms())
+            self.end_offset = self.partition.append_own(batch).end_offset
+            for key in keys:
+                self._offsets[key] = self.end_offset
+        return self.end_offset
+
+    def _check_whole(self) -> None:
+        """Raises unless the machine may be changed: only a shard that leads or resumes writes."""
+        if self.stage < Stage.RESUMING:
+            self.check_ready()
+        self.partition.check_online()
+
+    def _apply(self, events: Iterable[Any]) -> None:
+        apply = self.machine.apply
+        for event in events:
+            apply(event)
+
+    # -- waits
+
+    def when_persisted(self, what: str | int, settled: Settled) -> None:
+        """Call back once everything persisted under a key, or before an offset, is durable; immediately if it is."""
+        if self.stage is Stage.RESIGNED:
+            settled(NotCoordinator(f"{self.partition} is not coordinated here"))
+            return
+        offset = self._offsets.get(what) if isinstance(what, str) else what
+        if offset is None:
             settled(None)
             return
-        end_offset = self.append(events)
-        for event in events:
-            self._machine.apply(event)
-        self.partition.when_durable(end_offset, settled)
+        self._waits_made += 1
+        self._waiting[self._waits_made] = settled
+        self.partition.when_committed(offset, partial(self._settle, self._waits_made, what, offset))
+
+    def _settle(self, number: int, what: str | int, offset: int, error: BrokerError | None) -> None:
+        settled = self._waiting.pop(number, None)
+        if settled is None:
+            return  # already answered when the shard resigned
+        if error is None and isinstance(what, str) and self._offsets.get(what) == offset:
+            del self._offsets[what]
+        settled(error)
+
+    async def persisted(self, what: str | int) -> None:
+        """Like `when_persisted`, for coroutines; raises the error."""
+        done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
+        self.when_persisted(what, resolver(done))
+        error = await done
+        if error is not None:
+            raise error

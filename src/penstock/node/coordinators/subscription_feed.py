@@ -1,6 +1,7 @@
-"""One partition as a subscription reads it: the records ahead, those to be read again, what members claim. No deciding.
+"""One partition as read by a subscription: read-ahead, redelivery reads, and pending claims of members. Decides
+nothing.
 
-Members see what is committed. A message that was brought back for one subscription is a hole to all others.
+Members see committed records only. A message redriven for one subscription is skipped by all others.
 """
 
 from __future__ import annotations
@@ -9,54 +10,54 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from penstock.core.errors import NotHeld
-from penstock.core.machines.subscription import Available, Claim, Outcome, Subscription
-from penstock.core.machines.subscription_events import MarkState
+from penstock.core.machines.subscriptions.events import MarkState
+from penstock.core.machines.subscriptions.subscription import Available, Outcome, Settlement, Subscription
 from penstock.core.model import Record
-from penstock.node.committed_records import read_committed, read_opened
-from penstock.node.partition import Partition
+from penstock.node.replicas.committed_records import read_committed, read_opened
+from penstock.node.replicas.partition import Partition
 
 READ_BYTES = 256 << 10
-"""Bytes of the log that are read ahead at a time."""
+"""Bytes of the log read ahead at a time."""
 
 READ_AGAIN_BYTES = 64 << 10
-"""The same for messages that came back: their neighbours often came with them."""
+"""The same for returned messages: neighbouring messages are often returned together."""
 
 READ_AGAIN_COUNT = 64
 
 REDRIVEN_FOR = "penstock.redriven-for"
-"""The header that names the subscription a message was brought back for."""
+"""Header that names the subscription that a message was redriven for."""
 
 
 class SubscriptionFeed:
-    """The partition's side of one machine."""
+    """The records of one partition for one subscription machine."""
 
     def __init__(self, machine: Subscription, partition: Partition, wake: Callable[[], None]) -> None:
         self.machine = machine
         self.partition = partition
         self._wake = wake
-        """Called when a batch that had to be opened in a worker can be read."""
-        self.claims: dict[int, Claim] = {}
-        """What members said since the machine was last told."""
+        """Called when a batch that a worker had to decompress can be read."""
+        self.claims: dict[int, Settlement] = {}
+        """Claims of members that the machine has not decided yet, by offset."""
         self.complaints: dict[int, str] = {}
-        """Offset → the last words of a member that gave the message back."""
+        """Offset → the reason given by the last member that returned the message."""
         self.returned_upto = 0
-        """What must be durable on the subscriptions' topic before messages that came back are delivered again."""
+        """Offset on the subscriptions' topic that must be durable before returned messages are redelivered."""
         self._ahead: list[Record] = []
         self._again: dict[int, Record] = {}
-        """Messages that came back and were read again."""
+        """Returned messages that were read again."""
         self._read_upto = -1
 
     def claim(self, member_id: str, offset: int, outcome: Outcome, complaint: str | None) -> None:
-        """Note what a member says of a message. Raises NotHeld if it is not with that member."""
+        """Record a member's claim on a message. Raises NotHeld if the member does not hold it."""
         if offset in self.claims:
-            raise NotHeld(f"{self.machine.feed.name!r}: the message at {offset} was settled before")
+            raise NotHeld(f"{self.machine.feed.name!r}: the message at offset {offset} is already settled")
         self.machine.check_held(member_id, offset)
-        self.claims[offset] = Claim(member_id, outcome)
+        self.claims[offset] = Settlement(member_id, outcome)
         if complaint:
             self.complaints[offset] = complaint
 
     def take_claims(self) -> None:
-        """The machine knows them now."""
+        """Drop the claims: the machine has decided them."""
         if self.complaints:
             for offset, claim in self.claims.items():
                 if claim.outcome is Outcome.ACCEPT:
@@ -66,7 +67,7 @@ class SubscriptionFeed:
     # -- reading
 
     def available(self, count_max: int, bytes_max: int) -> Available:
-        """The next messages to deliver, up to so many or so large; settled ones on the way come with them."""
+        """The next messages to deliver, up to the limits; includes settled messages in between."""
         self._catch_up()
         marks = self.machine.marks
         offsets: list[int] = []
@@ -87,7 +88,7 @@ class SubscriptionFeed:
         return Available(offsets, self._read_upto if is_all else self._ahead[place - 1].offset + 1)
 
     def _catch_up(self) -> None:
-        """Let go of what is behind the machine's cursor."""
+        """Drop records before the machine's cursor."""
         cursor = self.machine.cursor
         if self._read_upto < cursor:
             self._ahead.clear()
@@ -110,7 +111,7 @@ class SubscriptionFeed:
         return True
 
     def can_read_again(self, count_max: int) -> bool:
-        """Read the messages that came back and are next; False while a batch of theirs is being opened."""
+        """Read the returned messages that are next; False while one of their batches is being decompressed."""
         self._catch_up()
         ready = list(islice(self.machine.ready, count_max))
         wanted = set(ready)
@@ -126,14 +127,14 @@ class SubscriptionFeed:
         return True
 
     def records(self, offsets: Sequence[int]) -> dict[int, Record]:
-        """The messages at offsets that were given to members just now, without those that cannot be read any more."""
+        """The messages at these offsets, without those that can no longer be read."""
         wanted = set(offsets)
         found = {record.offset: record for record in self._ahead if record.offset in wanted}
         found.update(self._again)
         return found
 
     async def read_again(self, offset: int) -> Record | None:
-        """One message; None when the log has let go of it or it cannot be opened."""
+        """One message; None if it was deleted or cannot be decoded."""
         if offset < self.partition.start_offset:
             return None
         found = await read_opened(self.partition, offset, 1, records_max=1)
@@ -141,7 +142,7 @@ class SubscriptionFeed:
 
 
 def is_for(subscription: str, record: Record) -> bool:
-    """Is this message for that subscription, or was it brought back for another?"""
+    """Whether this message is for the subscription: not redriven, or redriven for it."""
     return not record.headers or all(
         name != REDRIVEN_FOR or value == subscription.encode() for name, value in record.headers
     )

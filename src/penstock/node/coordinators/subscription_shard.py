@@ -1,66 +1,51 @@
-"""One partition of the subscriptions' topic and the book that lives on it. Keeps, applies, tells when; never decides.
+"""One partition of the subscriptions' topic and its book of subscriptions. Decides nothing.
 
-What members settle is appended many at a time and flushed with all else that waits; nobody is made to wait for it who
-did not ask to be told.
+Acknowledgements are appended in batches and share flushes; only members that request a confirmation wait for them.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.core.errors import BrokerError
-from penstock.core.machines.subscription_book import SubscriptionBook
-from penstock.core.machines.subscription_definitions import BOOK_RECORDS
+from penstock.core.errors import NotCoordinator
+from penstock.core.machines.subscriptions.book import SubscriptionBook
+from penstock.core.machines.subscriptions.definitions import BOOK_RECORDS, SubscriptionDefinition
 from penstock.node.coordinators.shard import Shard
-from penstock.node.partition import Partition, Settled
-from penstock.node.runtime import Runtime
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced
+
+REVIVE_UNITS = 24
+"""Cost of activating one subscription, see SLICE_UNITS."""
+
+Revive = Callable[["SubscriptionShard", SubscriptionDefinition], None]
+Close = Callable[["SubscriptionShard", NotCoordinator], None]
 
 
-class SubscriptionShard:
-    """Owns the subscriptions whose names hash to its partition."""
+class SubscriptionShard(Shard[SubscriptionBook]):
+    """Owns the subscriptions whose names hash to its partition. They are activated before it serves calls, and closed
+    when it resigns."""
 
-    def __init__(self, partition: Partition, runtime: Runtime) -> None:
-        self.partition = partition
-        self.book = SubscriptionBook()
-        self._shard: Shard[Any] = Shard(
-            partition, self.book, BOOK_RECORDS.encode, BOOK_RECORDS.decode, runtime
-        )
-        self._end_offset = 0
+    def __init__(self, partition: Partition, runtime: Runtime, revive: Revive, close: Close) -> None:
+        super().__init__(partition, SubscriptionBook, BOOK_RECORDS, runtime)
+        self._revive = revive
+        self._close = close
 
-    def recover(self) -> None:
-        self._shard.replay()
+    @property
+    def book(self) -> SubscriptionBook:
+        return self.machine
 
-    def check_ready(self) -> None:
-        self._shard.check_ready()
+    def _resume(self) -> Sliced[None]:
+        for name in [definition.name for definition in self.book.definitions]:
+            definition = self.book.find(name)
+            if definition is not None:  # otherwise its topic has just been deleted
+                self._revive(self, definition)
+            yield REVIVE_UNITS
 
-    def keep(self, events: Iterable[Any]) -> int:
-        """Append what is kept, then apply everything; returns the offset that must be durable before it counts.
-
-        Raises, with nothing applied, when it cannot append.
-        """
-        self._shard.check_ready()
-        events = list(events)
-        kept = [event for event in events if BOOK_RECORDS.keeps(event)]
-        if kept:
-            self._end_offset = self._shard.append(kept)
-        self.apply(events)
-        return self._end_offset
+    def _on_resign(self, error: NotCoordinator) -> None:
+        self._close(self, error)
 
     def apply(self, events: Iterable[Any]) -> None:
-        """Make events happen of which nothing is kept."""
-        for event in events:
-            self.book.apply(event)
-
-    def when_kept(self, settled: Settled) -> None:
-        """Call back once everything that was decided so far is durable; at once, if it is."""
-        self.partition.when_durable(self._end_offset, settled)
-
-    async def kept(self) -> None:
-        """Wait for the same; raises what went wrong."""
-        done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self.when_kept(done.set_result)
-        error = await done
-        if error is not None:
-            raise error
+        """Apply volatile events."""
+        self._apply(events)

@@ -1,8 +1,8 @@
-"""The subscriptions of a node: which there are, where each is kept, how one comes and goes. Speaks no protocol.
+"""The subscription coordinator of a node: creates, finds, activates and deletes subscriptions. Speaks no protocol.
 
 Subscriptions live on the partitions of the internal topic `__subscriptions`, by a hash of their names; the topic is
-made with the first of them. On start the partitions are replayed, and every subscription is at work again before
-anybody joins it.
+created with the first one. On start the partitions are replayed, and every subscription is active again before members
+can join it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 from penstock.core.errors import (
     BrokerError,
@@ -23,17 +22,19 @@ from penstock.core.errors import (
     UnknownTopic,
 )
 from penstock.core.limits import SUBSCRIPTION_NAME_CHARS_MAX
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Topic
-from penstock.core.machines.subscription_definitions import Definition, dead_letter_topic
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Topic
+from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition, dead_letter_topic
 from penstock.core.model import check_topic_name
 from penstock.node.coordinators.dead_letters import DeadLetters, redrive
 from penstock.node.coordinators.live_subscription import LiveSubscription
+from penstock.node.coordinators.shard import Stage
+from penstock.node.coordinators.shard_host import ShardHost
+from penstock.node.coordinators.subscription_settings import SubscriptionSettings
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
-from penstock.node.partition import Partition
-from penstock.node.runtime import Runtime
-from penstock.node.settings import Settings
-from penstock.node.tasks import Tasks
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.subscriptions")
 
@@ -46,15 +47,16 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "penstock.durability": "fsync",
 }
 
+STOPPING = "the broker is stopping"
 EARLIEST, LATEST = -2, -1
-"""Instead of an offset: from the first message that is there, or only what comes from now on."""
+"""Special start offsets: the first available message, or only new messages."""
 
 OpenTopic = Callable[[str, int, Mapping[str, str], bool], Awaitable[list[Partition]]]
-"""The partitions of a topic that the broker makes for itself if it is not there; the flag: it is internal."""
+"""Returns the partitions of a topic, which is created if it is missing; the flag makes it internal."""
 
 
-class Wish(NamedTuple):
-    """What a new subscription is asked to be; None: as the settings say."""
+class SubscriptionRequest(NamedTuple):
+    """A subscription to create; None means the default of the settings."""
 
     name: str
     topic: str
@@ -64,7 +66,7 @@ class Wish(NamedTuple):
 
 
 class PartitionProgress(NamedTuple):
-    """How far a subscription is with one partition."""
+    """Progress of a subscription in one partition."""
 
     partition: int
     settled_offset: int
@@ -76,11 +78,11 @@ class PartitionProgress(NamedTuple):
 
 
 class Subscriptions:
-    """Every subscription of this node. `open` before use."""
+    """Every subscription of this node. Call `open` before use."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SubscriptionSettings,
         runtime: Runtime,
         open_topic: OpenTopic,
         catalog: Catalog,
@@ -91,37 +93,36 @@ class Subscriptions:
         self._open_topic = open_topic
         self._catalog = catalog
         self._find_partition = find_partition
-        self._shards: list[SubscriptionShard] = []
+        self.host: ShardHost[SubscriptionShard] = ShardHost(
+            lambda: open_topic(TOPIC, TOPIC_PARTITIONS, TOPIC_CONFIG, True),
+            lambda partition: SubscriptionShard(partition, runtime, self._revive, self._close_all),
+        )
         self._live: dict[str, LiveSubscription] = {}
         self._redriving: dict[str, asyncio.Lock] = {}
         self._tasks = Tasks()
 
-    # -- life
+    # -- lifecycle
 
     async def open(self) -> None:
-        """Make the topic if it is not there, read it, and go on where it was left. Free when it is open."""
-        if self._shards:
-            return
-        partitions = await self._open_topic(TOPIC, TOPIC_PARTITIONS, TOPIC_CONFIG, True)
-        if self._shards:
-            return
-        self._shards = [SubscriptionShard(partition, self._runtime) for partition in partitions]
-        for shard in self._shards:
-            shard.recover()
-            if shard.partition.failure is None:
-                for definition in shard.book.definitions:
-                    self._revive(shard, definition)
+        """Create the topic if it is missing, replay it and activate its subscriptions. Does nothing if it is open."""
+        await self.host.open()
 
-    def _revive(self, shard: SubscriptionShard, definition: Definition) -> None:
-        """A subscription to a topic whose deletion was cut short goes now; all others are at work again."""
+    async def loaded(self) -> None:
+        """Wait until every running replay has ended."""
+        await self.host.loaded()
+
+    def _revive(self, shard: SubscriptionShard, definition: SubscriptionDefinition) -> None:
+        """Activate a replayed subscription, or remove it if its topic no longer exists."""
         topic = self._catalog.find(definition.topic)
         if topic is None or topic.id != definition.topic_id:
-            _keep_or_leave(shard, shard.book.decide_remove(definition.name))
+            _persist_or_leave(shard, shard.book.decide_remove(definition.name))
             return
-        _keep_or_leave(shard, shard.book.decide_extend(definition.name, topic.partition_count))
+        _persist_or_leave(shard, shard.book.decide_extend(definition.name, topic.partition_count))
         self._start(shard, definition, is_recovering=True)
 
-    def _start(self, shard: SubscriptionShard, definition: Definition, *, is_recovering: bool) -> None:
+    def _start(
+        self, shard: SubscriptionShard, definition: SubscriptionDefinition, *, is_recovering: bool
+    ) -> None:
         letters = DeadLetters(self._runtime, self._tasks, self._open_dead_letters)
         partitions = self._partitions_of(self._catalog.topic(definition.topic))
         live = LiveSubscription(
@@ -140,102 +141,113 @@ class Subscriptions:
 
     async def stop(self) -> None:
         self.release_members()
+        self.host.resign_all(STOPPING)
         await self._tasks.stop()
 
     def release_members(self) -> None:
-        """Tell every member that it ends here, because the broker is stopping."""
+        """End all members: the broker is stopping."""
         for live in self._live.values():
             if not live.is_closed:
-                live.retire(NotCoordinator("the broker is stopping"))
+                live.retire(NotCoordinator(STOPPING))
+
+    def _close_all(self, shard: SubscriptionShard, error: NotCoordinator) -> None:
+        """Close the subscriptions of a shard that has resigned."""
+        for name in [name for name, live in self._live.items() if live.shard is shard]:
+            self._close(name, error)
 
     def _shard_of(self, name: str) -> SubscriptionShard:
-        if not self._shards:
+        if not self.host.is_open:
             raise UnknownGroup(f"there is no subscription {name!r}; create it first")
-        shard = self._shards[crc32(name.encode()) % len(self._shards)]
-        shard.check_ready()
-        return shard
+        return self.host.of(name)
 
-    # -- coming and going
+    # -- create and delete
 
-    async def create(self, wish: Wish) -> bool:
-        """Make a subscription that outlives the node; False if there was the same already, which goes on as it was."""
-        check_subscription_name(wish.name)
-        topic = self._subscribable(wish.topic)
-        definition = self._defined(wish, topic)
+    async def create(self, request: SubscriptionRequest) -> bool:
+        """Create a durable subscription; False if an identical one exists, which is left unchanged."""
+        check_subscription_name(request.name)
+        topic = self._subscribable(request.topic)
+        definition = self._defined(request, topic)
         await self.open()
-        shard = self._shard_of(wish.name)
-        topic = self._subscribable(wish.topic)
-        known = shard.book.find(wish.name)
-        starts = [] if known else [_start(one, wish.start_offset) for one in self._partitions_of(topic)]
+        shard = self._shard_of(request.name)
+        topic = self._subscribable(request.topic)
+        known = shard.book.find(request.name)
+        starts = [] if known else [_start(one, request.start_offset) for one in self._partitions_of(topic)]
         events = shard.book.decide_create(definition, starts)
         if events:
-            shard.keep(events)
+            shard.persist(events)
             self._start(shard, definition, is_recovering=False)
-        await shard.kept()
+        await shard.persisted(shard.end_offset)
         return bool(events)
 
     def _subscribable(self, name: str) -> Topic:
         topic = self._catalog.topic(name)
         if topic.internal:
-            raise InvalidTopic(f"{name!r} belongs to the broker; nobody can subscribe to it")
+            raise InvalidTopic(f"{name!r} is an internal topic; it cannot be subscribed to")
         check_topic_name(dead_letter_topic(name))
         return topic
 
-    def _defined(self, wish: Wish, topic: Topic) -> Definition:
+    def _defined(self, request: SubscriptionRequest, topic: Topic) -> SubscriptionDefinition:
         settings = self._settings
-        hold_ms = settings.subscription_hold_ms if wish.hold_ms is None else wish.hold_ms
+        hold_ms = settings.subscription_hold_ms if request.hold_ms is None else request.hold_ms
         deliveries_max = (
-            settings.subscription_deliveries_max if wish.deliveries_max is None else wish.deliveries_max
+            settings.subscription_deliveries_max if request.deliveries_max is None else request.deliveries_max
         )
         for number, what in ((hold_ms, "time to hold a message"), (deliveries_max, "number of deliveries")):
             if not 0 < number < 2**31:
-                raise InvalidRequest(f"the {what} cannot be {number}; it is from 1 to {2**31 - 1}")
+                raise InvalidRequest(f"the {what} must be from 1 to {2**31 - 1}, not {number}")
         now_ms = self._runtime.clock.now_ms()
-        return Definition(wish.name, topic.name, topic.id, hold_ms, deliveries_max, now_ms)
+        return SubscriptionDefinition(request.name, topic.name, topic.id, hold_ms, deliveries_max, now_ms)
 
     async def remove(self, name: str) -> None:
-        """End a subscription; its members are told, nothing is left of it but its dead letters."""
+        """Delete a subscription and end its members; its dead letters remain."""
         shard = self._shard_of(name)
-        shard.keep(shard.book.decide_remove(name))
-        self._let_go(name, UnknownGroup(f"the subscription {name!r} was deleted"))
-        await shard.kept()
+        end_offset = shard.persist(shard.book.decide_remove(name))
+        self._close(name, UnknownGroup(f"the subscription {name!r} was deleted"))
+        await shard.persisted(end_offset)
 
-    def _let_go(self, name: str, error: BrokerError) -> None:
+    def _close(self, name: str, error: BrokerError) -> None:
         live = self._live.pop(name, None)
-        if live is not None:
+        if live is not None and not live.is_closed:
             live.close(error)
 
     def forget_topics(self, names: Container[str]) -> None:
-        """Topics were deleted, and with them the subscriptions to them."""
-        for shard in self._shards:
+        """Delete the subscriptions of deleted topics."""
+        for shard in self.host.shards:
+            if shard.stage < Stage.RESUMING:
+                continue  # it checks the topics itself after the replay
             for definition in shard.book.definitions:
                 if definition.topic in names:
-                    self._let_go(definition.name, UnknownTopic(f"topic {definition.topic!r} was deleted"))
-                    _keep_or_leave(shard, shard.book.decide_remove(definition.name))
+                    self._close(definition.name, UnknownTopic(f"topic {definition.topic!r} was deleted"))
+                    _persist_or_leave(shard, shard.book.decide_remove(definition.name))
 
     def follow_topic(self, topic: Topic) -> None:
-        """The topic may have more partitions now."""
+        """Extend subscriptions to new partitions of a topic."""
         for live in self._live.values():
             if live.definition.topic_id == topic.id and len(live.feeds) < topic.partition_count:
-                _keep_or_leave(live.shard, live.shard.book.decide_extend(live.name, topic.partition_count))
+                _persist_or_leave(live.shard, live.shard.book.decide_extend(live.name, topic.partition_count))
                 live.extend(self._partitions_of(topic))
 
-    # -- looking and delivering
+    # -- lookup and redrive
 
     def find(self, name: str) -> LiveSubscription:
-        """The subscription of that name, at work; raises UnknownGroup."""
+        """The active subscription of that name; raises UnknownGroup."""
         self._shard_of(name).book.get(name)
-        return self._live[name]
+        live = self._live.get(name)
+        if live is None:
+            raise UnknownGroup(
+                f"the topic of subscription {name!r} was deleted; the subscription is being removed"
+            )
+        return live
 
-    def list(self) -> list[Definition]:
-        """Every subscription there is, sorted by name."""
-        for shard in self._shards:
+    def list(self) -> list[SubscriptionDefinition]:
+        """Every subscription, sorted by name."""
+        for shard in self.host.shards:
             shard.check_ready()
-        found = [definition for shard in self._shards for definition in shard.book.definitions]
+        found = [definition for shard in self.host.shards for definition in shard.book.definitions]
         return sorted(found, key=lambda one: one.name)
 
     def progress(self, name: str) -> Sequence[PartitionProgress]:
-        """How far a subscription is, partition by partition. What is dying is not settled before it is buried."""
+        """Progress of a subscription by partition. Dying messages count as unsettled until they are dead letters."""
         found = []
         for feed in self.find(name).feeds:
             machine, end_offset = feed.machine, feed.partition.high_watermark
@@ -249,7 +261,7 @@ class Subscriptions:
         return found
 
     async def redrive(self, name: str, count_max: int | None = None) -> int:
-        """Bring dead letters back to their topic, for this subscription alone; returns how many."""
+        """Write dead letters back to their topic, for this subscription only; returns how many."""
         live = self.find(name)
         async with self._redriving.setdefault(name, asyncio.Lock()):
             letters = self._catalog.find(live.definition.dead_letter_topic)
@@ -259,28 +271,32 @@ class Subscriptions:
 
 
 def check_subscription_name(name: str) -> str:
-    """The rules for the names of subscriptions: some text on one line."""
+    """Check a subscription name: printable text of limited length."""
     if not name:
         raise InvalidRequest("a subscription needs a name")
     if len(name) > SUBSCRIPTION_NAME_CHARS_MAX:
         raise InvalidRequest(
-            f"the name of a subscription has at most {SUBSCRIPTION_NAME_CHARS_MAX} characters, not {len(name)}"
+            f"a subscription name has at most {SUBSCRIPTION_NAME_CHARS_MAX} characters, not {len(name)}"
         )
     if not name.isprintable():
-        raise InvalidRequest(f"the name of a subscription is printable text, {name!r} is not")
+        raise InvalidRequest(f"a subscription name must be printable text, {name!r} is not")
     return name
 
 
-def _keep_or_leave(shard: SubscriptionShard, events: Sequence[object]) -> None:
-    """Keep what follows from a change of topics. What cannot be kept now, the next start decides again."""
+def _persist_or_leave(shard: SubscriptionShard, events: Sequence[object]) -> None:
+    """Persist the consequences of a topic change. If that fails, the next replay decides them again."""
     try:
-        shard.keep(events)
+        shard.persist(events)
     except BrokerError as error:
-        logger.warning("a subscription follows its topic at the next start only: %s", error)
+        logger.warning(
+            "cannot persist a subscription change that follows its topic; the next start retries: %s",
+            error,
+            extra={"partition": str(shard.partition)},
+        )
 
 
 def _start(partition: Partition, offset: int) -> int:
-    """Where a new subscription starts in a partition."""
+    """The start offset of a new subscription in a partition."""
     partition.check_online()
     if offset == LATEST:
         return partition.high_watermark
@@ -288,7 +304,7 @@ def _start(partition: Partition, offset: int) -> int:
         return partition.start_offset
     if not 0 <= offset <= partition.high_watermark:
         raise OffsetOutOfRange(
-            f"{partition}: a subscription cannot start at {offset}, there are offsets from "
-            f"{partition.start_offset} up to {partition.high_watermark}; {EARLIEST} is the first, {LATEST} the end"
+            f"{partition}: start offset {offset} is outside of {partition.start_offset} to {partition.high_watermark};"
+            f" {EARLIEST} starts at the first message, {LATEST} at the end"
         )
     return max(offset, partition.start_offset)

@@ -1,1 +1,1 @@
-"""What a node measures of itself, and how it is shown to Prometheus. Never changes what the node does."""
+"""Metrics of a node and their Prometheus exposition. Read-only."""

@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text format, piece by piece. Never blocks for long: who renders may rest between pieces."""
+"""Metrics in Prometheus text format, in pieces, so that the caller can yield between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from penstock.core.printable import escape
 from penstock.node.broker import Broker
 from penstock.node.metrics.families import FAMILIES, Family
-from penstock.node.metrics.meters import Histogram
+from penstock.node.runtime.meters import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LINES_PER_PIECE = 500
@@ -16,7 +16,7 @@ _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def render(broker: Broker, families: Sequence[Family] = FAMILIES) -> Iterator[bytes]:
-    """All metrics as they are when each piece is taken. A topic that goes meanwhile is left out."""
+    """All metrics, read when each piece is rendered. A topic deleted meanwhile is left out."""
     lines: list[str] = []
     looked_at = 0
     for family in families:
@@ -63,7 +63,7 @@ def _braces(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def _label(value: str) -> str:
-    """The format escapes three characters; of the rest, what could control a terminal is written out before that."""
+    """Escapes a label value: unprintable characters first, then the three that the format reserves."""
     if not value.isprintable():
         value = "\n".join(map(escape, value.split("\n")))
     return value.translate(_ESCAPED)

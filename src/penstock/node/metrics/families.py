@@ -1,6 +1,6 @@
-"""Every metric there is: name, kind, labels, meaning, where its values come from. docs/metrics.md derives from here.
+"""The registry of metrics: name, kind, labels, meaning, and how to read the values. docs/metrics.md derives from it.
 
-Values are read when somebody asks; nothing here is on the path of a request.
+Values are read when metrics are scraped; nothing here is on the path of a request.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock import __version__
 from penstock.core.errors import BrokerError
 from penstock.core.limits import GROUP_SAMPLES_MAX
+from penstock.core.version import __version__
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
-from penstock.node.metrics.meters import ERRORS_TOLD, Histogram
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.meters import ERRORS_SENT, Histogram
 
 Value = int | float | Histogram | None
 Samples = Iterator[tuple[tuple[str, ...], Value]]
-"""The values of the labels, in the order in which the family names them, and the value; None where there is none."""
+"""Label values, in the order of the family's labels, and the sample; None if there is no value."""
 
 _STATM = Path("/proc/self/statm")
 
 
-class Kind(StrEnum):
-    """Prometheus' kinds of metrics."""
+class MetricKind(StrEnum):
+    """Prometheus metric types."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -40,7 +40,7 @@ class Family(NamedTuple):
     """One metric."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...]
     meaning: str
     samples: Callable[[Broker], Samples]
@@ -64,7 +64,7 @@ def _cpu(broker: Broker) -> Samples:
 
 
 def _resident(broker: Broker) -> Samples:
-    """Where the system does not say what is resident now, the most that ever was."""
+    """Current resident memory, or its peak where the system does not report the current value."""
     if _STATM.exists():
         yield (), int(_STATM.read_text().split()[1]) * resource.getpagesize()
     else:
@@ -74,7 +74,7 @@ def _resident(broker: Broker) -> Samples:
 def _per_topic(read: Callable[[Partition], int]) -> Callable[[Broker], Samples]:
     def samples(broker: Broker) -> Samples:
         for topic in broker.catalog.topics:
-            yield (topic.name,), sum(map(read, broker.row(topic.name)))
+            yield (topic.name,), sum(map(read, broker.partitions_of(topic.name)))
 
     return samples
 
@@ -82,17 +82,17 @@ def _per_topic(read: Callable[[Partition], int]) -> Callable[[Broker], Samples]:
 def _per_partition(read: Callable[[Partition], int]) -> Callable[[Broker], Samples]:
     def samples(broker: Broker) -> Samples:
         for topic in broker.catalog.topics:
-            for partition in broker.row(topic.name):
+            for partition in broker.partitions_of(topic.name):
                 yield (topic.name, str(partition.index)), read(partition)
 
     return samples
 
 
 def _groups(broker: Broker) -> Samples:
-    """A coordinator that is offline has nothing to say; its partitions are shown as offline."""
+    """Omitted while the coordinator is offline; its partitions are reported as offline."""
     counts: dict[tuple[str, ...], int] = {}
     try:
-        for group in broker.coordination.groups.list():
+        for group in broker.group_coordinator.groups.list():
             labels = (group.kind.value, group.state_name)
             counts[labels] = counts.get(labels, 0) + 1
     except BrokerError:
@@ -101,12 +101,12 @@ def _groups(broker: Broker) -> Samples:
 
 
 def _per_group(read: Callable[[Lag], int | None]) -> Callable[[Broker], Samples]:
-    """What a coordinator whose partition is offline would say is left out, as above, and what is beyond the limit:
-    groups times partitions may be far more than any scraper takes."""
+    """Omits groups of offline coordinators, as above, and samples beyond the limit: groups times partitions may be
+    more than a scraper can handle."""
 
     def samples(broker: Broker) -> Samples:
         left = GROUP_SAMPLES_MAX
-        for shard in broker.coordination.groups.shards:
+        for shard in broker.group_coordinator.groups.shards:
             for group_id in list(shard.roster.offsets.group_ids):
                 try:
                     for lag in lag_of(broker, group_id):
@@ -136,7 +136,7 @@ def _connections_refused(broker: Broker) -> Samples:
 
 
 def _requests(broker: Broker) -> Samples:
-    """Calls that nobody has made yet are left out: there are many, and each has many lines."""
+    """Calls that were never made are left out: there are many, and each has many lines."""
     for name, door in sorted(broker.runtime.meters.doors.items()):
         for call, histogram in sorted(door.calls.items()):
             if any(histogram.counts):
@@ -144,7 +144,7 @@ def _requests(broker: Broker) -> Samples:
 
 
 def _errors(broker: Broker) -> Samples:
-    yield from sorted(ERRORS_TOLD.items())
+    yield from sorted(ERRORS_SENT.items())
 
 
 def _fsyncs(broker: Broker) -> Samples:
@@ -159,123 +159,129 @@ _DOOR = ("door",)
 FAMILIES = (
     Family(
         "penstock_build_info",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         ("version", "python", "node"),
-        "Always 1; the labels say what runs.",
+        "Always 1; the labels are the versions in use and the node id.",
         _build,
     ),
-    Family("penstock_uptime_seconds", Kind.GAUGE, (), "Time since the node was made.", _uptime),
+    Family("penstock_uptime_seconds", MetricKind.GAUGE, (), "Time since the node was created.", _uptime),
     Family(
-        "process_start_time_seconds", Kind.GAUGE, (), "When the node was made, as Unix time.", _start_time
+        "process_start_time_seconds",
+        MetricKind.GAUGE,
+        (),
+        "When the node was created, as Unix time.",
+        _start_time,
     ),
-    Family("process_cpu_seconds_total", Kind.COUNTER, (), "Processor time used, user and system.", _cpu),
-    Family("process_resident_memory_bytes", Kind.GAUGE, (), "Memory held by the process.", _resident),
+    Family("process_cpu_seconds_total", MetricKind.COUNTER, (), "CPU time used, user and system.", _cpu),
+    Family(
+        "process_resident_memory_bytes", MetricKind.GAUGE, (), "Resident memory of the process.", _resident
+    ),
     Family(
         "penstock_topic_records_in_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _TOPIC,
-        "Records appended since the start; markers that end transactions count too.",
+        "Records appended since the start, including transaction markers.",
         _per_topic(lambda one: one.traffic.in_records),
     ),
     Family(
         "penstock_topic_bytes_in_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _TOPIC,
         "Bytes of batches appended since the start, as they are stored.",
         _per_topic(lambda one: one.traffic.in_bytes),
     ),
     Family(
         "penstock_topic_bytes_out_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _TOPIC,
-        "Bytes handed to readers since the start: batches as they are stored, or by doors that send messages, their"
-        " keys, values and headers.",
+        "Bytes sent to readers since the start: batches as they are stored, or keys, values and headers where a"
+        " protocol sends single messages.",
         _per_topic(lambda one: one.traffic.out_bytes),
     ),
     Family(
         "penstock_partition_start_offset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
-        "The first offset that is still there.",
+        "First offset that is still available.",
         _per_partition(lambda one: one.start_offset),
     ),
     Family(
         "penstock_partition_high_watermark",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
-        "Readers see everything before this offset.",
+        "High watermark: readers see everything before this offset.",
         _per_partition(lambda one: one.high_watermark),
     ),
     Family(
         "penstock_partition_end_offset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
-        "The offset that the next record will get.",
+        "Offset of the next record.",
         _per_partition(lambda one: one.end_offset),
     ),
     Family(
         "penstock_partition_size_bytes",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
-        "Bytes of all segments.",
+        "Size of all segments.",
         _per_partition(lambda one: one.log.size()),
     ),
     Family(
         "penstock_partition_online",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _PARTITION,
-        "1, or 0 after the disk failed it.",
+        "1 if online, 0 after a disk failure.",
         _per_partition(lambda one: int(one.failure is None)),
     ),
-    Family("penstock_groups", Kind.GAUGE, ("kind", "state"), "Groups by kind and state.", _groups),
+    Family("penstock_groups", MetricKind.GAUGE, ("kind", "state"), "Groups by kind and state.", _groups),
     Family(
         "penstock_group_committed_offset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _GROUP,
-        "The offset that a group has committed.",
+        "Committed offset of a group.",
         _per_group(lambda lag: lag.committed_offset),
     ),
     Family(
         "penstock_group_lag_records",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         _GROUP,
-        "Records that a group has still to read, in every partition of the topics that it has committed anything in.",
+        "Lag of a group, in every partition of the topics in which it has committed offsets.",
         _per_group(lambda lag: lag.records),
     ),
-    Family("penstock_connections", Kind.GAUGE, _DOOR, "Connections that are open.", _connections),
+    Family("penstock_connections", MetricKind.GAUGE, _DOOR, "Open connections.", _connections),
     Family(
         "penstock_connections_opened_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _DOOR,
-        "Connections that were taken in.",
+        "Connections accepted.",
         _connections_opened,
     ),
     Family(
         "penstock_connections_refused_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         _DOOR,
-        "Connections that were over a limit.",
+        "Connections closed because of a limit.",
         _connections_refused,
     ),
     Family(
         "penstock_request_seconds",
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         ("door", "call"),
-        "From the arrival of a request's last bytes to its answer, waits for the disk and for data included.",
+        "Time from the last byte of a request to its response, including waits for the disk and for data.",
         _requests,
     ),
     Family(
         "penstock_errors_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         ("door", "error"),
-        "Errors that clients were told of, by their name in Penstock's tree of errors.",
+        "Errors sent to clients, by Penstock's name of the error.",
         _errors,
     ),
     Family(
         "penstock_fsync_seconds",
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         (),
-        "What one flush of a partition took on the disk; everything that waited for it shares it.",
+        "Duration of one flush of a partition; all requests that wait for it share it.",
         _fsyncs,
     ),
 )

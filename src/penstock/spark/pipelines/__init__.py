@@ -1,11 +1,11 @@
-"""Pipelines from topics to tables and back, declared in a file or in Python. Never imports the node.
+"""Pipelines between topics and tables, declared in YAML or Python. Never imports the node.
 
 >>> from penstock.spark.pipelines import Workshop
 """
 
 from __future__ import annotations
 
-from penstock.spark.pipelines.loading import Workshop, load_project
-from penstock.spark.pipelines.problems import PipelineError, WrongDefinition
+from penstock.spark.errors import PipelineError, WrongDefinition
+from penstock.spark.pipelines.loader import Workshop, load_project
 
 __all__ = ["PipelineError", "Workshop", "WrongDefinition", "load_project"]

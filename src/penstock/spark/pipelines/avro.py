@@ -1,4 +1,4 @@
-"""Avro bytes to columns, by fastavro in Spark's Python workers. Never talks to a registry: the schema is a file."""
+"""Decodes Avro to columns, with fastavro in Spark's Python workers. Never calls a registry: the schema is a file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
+from penstock.spark.errors import ProjectProblem, WrongDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CONFLUENT_BYTES = 5
-"""A zero byte and a schema's number stand before values that went through a registry."""
+"""Values written through a registry start with a zero byte and a schema id."""
 
 _PLAIN = {
     "boolean": pa.bool_(),
@@ -39,7 +39,7 @@ _LOGICAL = {
 
 
 def arrow_type(schema: Any) -> pa.DataType:
-    """The type of a column for one Avro schema. Raises WrongDefinition for what has no column type."""
+    """The column type of an Avro schema. Raises WrongDefinition if there is none."""
     if isinstance(schema, list):
         rest = [one for one in schema if one != "null"]
         if len(rest) != 1:
@@ -63,16 +63,16 @@ def arrow_type(schema: Any) -> pa.DataType:
     return arrow_type(kind)
 
 
-def read_schema(text: str) -> tuple[Any, pa.StructType]:
-    """The schema of values: what fastavro wants, and the columns. Raises WrongDefinition."""
+def read_avro_schema(text: str) -> tuple[Any, pa.StructType]:
+    """The schema of values, parsed for fastavro, and its columns. Raises WrongDefinition."""
     parsed, columns = read_any_schema(text)
     if not pa.types.is_struct(columns):
-        raise _wrong("is no record: columns are the fields of a record.")
+        raise _wrong("is not a record: columns are the fields of a record.")
     return parsed, columns
 
 
 def read_any_schema(text: str) -> tuple[Any, pa.DataType]:
-    """The schema of keys, which may be single values: what fastavro wants, and the type. Raises WrongDefinition."""
+    """The schema of keys, which need not be records, parsed for fastavro, and its type. Raises WrongDefinition."""
     import fastavro
     from fastavro.schema import SchemaParseException, UnknownType
 
@@ -80,13 +80,13 @@ def read_any_schema(text: str) -> tuple[Any, pa.DataType]:
         plain = json.loads(text)
         parsed = fastavro.parse_schema(plain)
     except (json.JSONDecodeError, SchemaParseException, UnknownType) as error:
-        raise _wrong(f"is no Avro schema: {error}.") from error
+        raise _wrong(f"is not a valid Avro schema: {error}.") from error
     return parsed, arrow_type(plain)
 
 
 @dataclass(frozen=True)
 class AvroColumn:
-    """Bytes in `source` become `row`, and `error` says why where they do not."""
+    """Column names: bytes in `source` are decoded to `row`, or `error` holds the reason."""
 
     source: str
     row: str
@@ -94,7 +94,7 @@ class AvroColumn:
 
 
 def decode_avro(placed: DataFrame, column: AvroColumn, schema: str, framing: str) -> DataFrame:
-    """Adds the decoded row and, where it cannot be decoded, why."""
+    """Add the decoded row, and the reason where decoding fails."""
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -127,7 +127,7 @@ def _decoder(
 def decode_values(
     values: list[bytes | None], parsed: Any, skipped_bytes: int
 ) -> tuple[list[Any], list[str | None]]:
-    """For each value its row, or why there is none."""
+    """For each value, its row or the reason why it cannot be decoded."""
     import fastavro
 
     rows: list[Any] = []
@@ -138,17 +138,17 @@ def decode_values(
             try:
                 stream = io.BytesIO(value)
                 if skipped_bytes and (len(value) < skipped_bytes or value[0] != 0):
-                    raise ValueError("the value has no schema number in front")
+                    raise ValueError("the value does not start with a schema id")
                 stream.seek(skipped_bytes)
                 row = fastavro.schemaless_reader(stream, parsed, None)
                 if stream.tell() != len(value):
-                    raise ValueError(f"{len(value) - stream.tell()} bytes are left behind the record")
+                    raise ValueError(f"{len(value) - stream.tell()} bytes follow the record")
             except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
-                row, problem = None, f"no Avro of this schema: {str(error) or type(error).__name__}"
+                row, problem = None, f"not valid Avro for this schema: {str(error) or type(error).__name__}"
         rows.append(row)
         errors.append(problem)
     return rows, errors
 
 
 def _wrong(what: str) -> WrongDefinition:
-    return WrongDefinition([Problem("decode.schema_file", what, "See the Avro specification.")])
+    return WrongDefinition([ProjectProblem("decode.schema_file", what, "See the Avro specification.")])

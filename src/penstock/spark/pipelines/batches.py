@@ -1,6 +1,6 @@
-"""What happens to one batch of a pipeline: decode, steps, outputs. Runs again after a crash and changes nothing then.
+"""Processes one batch of a pipeline: decode, steps, outputs. Idempotent: a replayed batch changes nothing.
 
-The writer is handed to Spark (`foreachBatch`), over Spark Connect to another process, so it holds plain values only.
+Spark pickles the writer (`foreachBatch`) and with Spark Connect sends it to another process, so it holds plain values.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.spark.errors import BadRows
+from penstock.spark.lake.port import CommitMark
 from penstock.spark.pipelines import dead_letters, routes
 from penstock.spark.pipelines.conflicts import dead_target
 from penstock.spark.pipelines.ddl import split_columns
-from penstock.spark.pipelines.decode import ERROR, decode
+from penstock.spark.pipelines.decoder import ERROR, decode
 from penstock.spark.pipelines.definition import Pipeline, Window
 from penstock.spark.pipelines.keys import with_key_columns
-from penstock.spark.pipelines.lake.port import Mark
 from penstock.spark.pipelines.outputs import TableOutput, TopicOutput, to_records, to_table_rows
-from penstock.spark.pipelines.problems import BadRows
 from penstock.spark.pipelines.steps import apply_steps, last_end
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ BAD_ROWS_SHOWN_MAX = 5
 
 @dataclass(frozen=True)
 class BatchWriter:
-    """Everything a batch needs to know. `app` names the pipeline and its state: it is part of every mark."""
+    """Everything a batch needs. `app` identifies pipeline and state directory and is part of every mark."""
 
     pipeline: Pipeline
     home: Path
@@ -46,7 +46,7 @@ class BatchWriter:
             self.write_records(batch, batch_id)
 
     def write_records(self, records: DataFrame, batch_id: int) -> None:
-        """A batch as the source gives it."""
+        """Process a batch of source records."""
         from pyspark.sql import functions as F
         from pyspark.sql.observation import Observation
 
@@ -57,13 +57,13 @@ class BatchWriter:
         watched = decoded.observe(observation, F.count_if(is_bad).alias("bad"))
         good = apply_steps(watched.where(~is_bad), self.pipeline.steps, self.home)
         was_written = self._write_main(good, batch_id)
-        # A step may leave rows unread (a limit, a filter that is pushed down), so only without steps is the count sure.
-        is_sure = was_written and not self.pipeline.steps
-        if self.has_dead_letters and not (is_sure and observation.get.get("bad") == 0):
+        # A step may leave rows unread (a limit, a pushed-down filter), so the count is exact only without steps.
+        is_exact = was_written and not self.pipeline.steps
+        if self.has_dead_letters and not (is_exact and observation.get.get("bad") == 0):
             self._write_dead(decoded.where(is_bad), batch_id)
 
     def stream(self, records: DataFrame) -> DataFrame:
-        """The stream of a pipeline that keeps state: every step is part of it."""
+        """The stream of a stateful pipeline: every step is part of the streaming query."""
         from pyspark.sql import functions as F
 
         decoded = self.decoded(records)
@@ -76,14 +76,14 @@ class BatchWriter:
             if step.window and step.window.late:
                 before = apply_steps(good, self.pipeline.steps[:index], self.home)
                 found[routes.LATE] = before.withColumn(routes.LAST_END, last_end(step.window))
-        return routes.joined(found)
+        return routes.union_of(found)
 
     @property
     def has_dead_letters(self) -> bool:
         return dead_target(self.pipeline) is not None
 
     def decoded(self, records: DataFrame) -> DataFrame:
-        """Columns, places, bytes and errors."""
+        """Decoded columns, origin, raw bytes and errors."""
         sink, how = self.pipeline.sink, self.pipeline.decode
         is_upsert = sink.mode == "upsert"
         rows = decode(records, how, self.home, is_upsert, self._known(how.schema))
@@ -105,19 +105,19 @@ class BatchWriter:
         bad = dead_letters.explained(decoded.where(f"{ERROR} is not null"), self._columns())
         found = bad.select("_topic", "_partition", "_offset", ERROR).limit(BAD_ROWS_SHOWN_MAX).collect()
         if found:
-            told = "; ".join(f"{row[0]}-{row[1]} at offset {row[2]}: {row[3]}" for row in found)
+            shown = "; ".join(f"{row[0]}-{row[1]} at offset {row[2]}: {row[3]}" for row in found)
             raise BadRows(
-                f"{self.pipeline.name}: rows that cannot be used: {told}. "
-                "Repair what writes them, or let them pass with decode.bad_rows: dead_letter."
+                f"{self.pipeline.name}: rows cannot be decoded: {shown}. "
+                "Fix their producer, or send them to dead letters with decode.bad_rows: dead_letter."
             )
 
     def _columns(self) -> list[str]:
-        """`name type` of each column of the schema, for explanations."""
+        """`name type` of each column of the schema, for error messages."""
         schema = self.pipeline.decode.schema
         return [] if schema in (None, "infer") else [part.lower() for part in split_columns(schema or "")]
 
     def _write_main(self, rows: DataFrame, batch_id: int) -> bool:
-        sink, mark = self.pipeline.sink, Mark(self.app, batch_id)
+        sink, mark = self.pipeline.sink, CommitMark(self.app, batch_id)
         if sink.topic is not None:
             options = {**self.topic_options, **sink.options}
             TopicOutput(sink.topic, options).write(to_records(rows, sink), mark)
@@ -133,7 +133,7 @@ class BatchWriter:
     def _write_dead(self, bad: DataFrame, batch_id: int) -> None:
         how = self.pipeline.decode
         explained = dead_letters.explained(bad, self._columns()) if how.format == "json" else bad
-        mark = Mark(f"{self.app}:dead", batch_id)
+        mark = CommitMark(f"{self.app}:dead", batch_id)
         target = dead_target(self.pipeline)
         assert target is not None
         if target.table is not None:
@@ -145,10 +145,10 @@ class BatchWriter:
             TopicOutput(target.topic, self.topic_options).write(records, mark)
 
     def _write_routes(self, batch: DataFrame, batch_id: int) -> None:
-        kept = batch.persist()
+        cached = batch.persist()
         try:
             if routes.BAD in batch.columns:
-                bad = routes.taken(kept, routes.BAD)
+                bad = routes.taken(cached, routes.BAD)
                 self._refuse_bad(bad)
                 if self.has_dead_letters:
                     self._write_dead(bad, batch_id)
@@ -156,10 +156,10 @@ class BatchWriter:
                 (step.window for step in self.pipeline.steps if step.window and step.window.late), None
             )
             if late is not None:
-                self._write_late(routes.taken(kept, routes.LATE), late, batch_id)
-            self._write_main(routes.taken(kept, routes.MAIN), batch_id)
+                self._write_late(routes.taken(cached, routes.LATE), late, batch_id)
+            self._write_main(routes.taken(cached, routes.MAIN), batch_id)
         finally:
-            kept.unpersist()
+            cached.unpersist()
 
     def _write_late(self, rows: DataFrame, window: Window, batch_id: int) -> None:
         from pyspark.sql import functions as F
@@ -167,7 +167,7 @@ class BatchWriter:
         watermark_ms = watermark_before(self.checkpoint, batch_id)
         limit = F.timestamp_millis(F.lit(watermark_ms))
         late = rows.where(F.col(routes.LAST_END) <= limit).drop(routes.LAST_END)
-        mark, target = Mark(f"{self.app}:late", batch_id), window.late
+        mark, target = CommitMark(f"{self.app}:late", batch_id), window.late
         assert target is not None
         if target.table is not None:
             self._table(target.table, target.format).write(late, mark)
@@ -180,7 +180,7 @@ class BatchWriter:
 
 
 def watermark_before(checkpoint: Path, batch_id: int) -> int:
-    """The watermark by which Spark tells late rows of this batch: the one that the batch before it was planned with."""
+    """The watermark that Spark applies to late rows of this batch: the one the previous batch was planned with."""
     if batch_id == 0:
         return 0
     log = (checkpoint / "offsets" / str(batch_id - 1)).read_text("utf-8").splitlines()

@@ -1,6 +1,6 @@
-"""Which columns a pipeline has at each of its steps, as far as the definition tells. Never asks Spark.
+"""Derives the columns of a pipeline at each step from its definition, and reports unknown ones. Never starts Spark.
 
-SQL and Python steps may give any columns; behind them only Spark knows, and nothing is reported here.
+SQL and Python steps may produce any columns; after them only Spark knows, and nothing is reported here.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from penstock.spark.pipelines.ddl import split_columns
-from penstock.spark.pipelines.decode import DATE, PLACE, RAW
+from penstock.spark.pipelines.decoder import DATE, ORIGIN, RAW
 from penstock.spark.pipelines.definition import Decode, Pipeline, Step
 from penstock.spark.pipelines.problems import Problems, suggestion
 
 _COLUMN_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s:`]+))")
 
 Columns = list[str] | None
-"""Names, or None where only Spark knows them."""
+"""Names, or None if only Spark knows them."""
 
 
-def check_columns(pipeline: Pipeline, path: str, home: Path, problems: Problems) -> None:
-    """Report columns that are named and cannot be there."""
+def check_named_columns(pipeline: Pipeline, path: str, home: Path, problems: Problems) -> None:
+    """Report references to columns that cannot exist."""
     decoded = decoded_columns(pipeline.decode, home)
-    columns: Columns = None if decoded is None else [*decoded, *PLACE, *RAW]
+    columns: Columns = None if decoded is None else [*decoded, *ORIGIN, *RAW]
     _check(pipeline.decode.required, columns, f"{path}.decode.required", problems)
     for index, step in enumerate(pipeline.steps):
         _check_step(step, columns, f"{path}.steps[{index}]", problems)
@@ -42,7 +42,7 @@ def check_columns(pipeline: Pipeline, path: str, home: Path, problems: Problems)
 
 
 def decoded_columns(decode: Decode, home: Path) -> Columns:
-    """The columns of a value; None where they are found in the data, or the schema cannot be read."""
+    """The columns of a value; None if they are inferred from data or the schema is unreadable."""
     if decode.format == "raw":
         return []
     if decode.format == "json":
@@ -84,7 +84,7 @@ def _check_step(step: Step, columns: Columns, path: str, problems: Problems) -> 
 def _check(
     named: Iterable[str], columns: Columns, path: str, problems: Problems, *, is_exact: bool = False
 ) -> None:
-    """Spark ignores case, and takes `a.b` for a field of a; a table's key and directories do neither."""
+    """Spark ignores case and reads `a.b` as a field of `a`; keys and partition columns of tables are exact."""
     if columns is None:
         return
     known = columns if is_exact else [*map(str.lower, columns)]

@@ -1,4 +1,4 @@
-"""What pipelines of one project must not do to each other, or to themselves. Never asks the broker or Spark."""
+"""Detects pipelines that read their own output, or write to the same table. Never calls the broker or Spark."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from penstock.spark.pipelines.definition import Pipeline, Target
+from penstock.spark.pipelines.definition import Pipeline, SideTarget
 from penstock.spark.pipelines.problems import Problems
 
 
 def check_conflicts(pipelines: Sequence[Pipeline], home: Path, problems: Problems) -> None:
-    """Report pipelines that read what they write, and tables that two of them write to."""
+    """Report pipelines that read their own output, and tables with two writers."""
     for pipeline in pipelines:
         _check_loop(pipeline, problems)
     _check_tables(pipelines, home, problems)
 
 
-def dead_target(pipeline: Pipeline) -> Target | None:
-    """Where bad rows go: as told, else beside the first topic. None where there are no dead letters."""
+def dead_target(pipeline: Pipeline) -> SideTarget | None:
+    """Where bad rows go: as defined, else `<first topic>.dlq`. None without dead letters."""
     how = pipeline.decode
     if how.format == "raw" or how.bad_rows != "dead_letter":
         return None
     if how.dead_letters is None and not pipeline.source.topics:
         return None
-    return how.dead_letters or Target(topic=f"{pipeline.source.topics[0]}.dlq")
+    return how.dead_letters or SideTarget(topic=f"{pipeline.source.topics[0]}.dlq")
 
 
-def side_targets(pipeline: Pipeline) -> Iterator[tuple[str, Target]]:
-    """Targets beside the sink, for dead letters and late rows, with their path in the pipeline."""
+def side_targets(pipeline: Pipeline) -> Iterator[tuple[str, SideTarget]]:
+    """Targets for dead letters and late rows, with their path in the definition."""
     dead = dead_target(pipeline)
     if dead is not None:
         yield "decode.dead_letters", dead
@@ -47,13 +47,13 @@ def _check_loop(pipeline: Pipeline, problems: Problems) -> None:
         if topic in pipeline.source.topics:
             problems.add(
                 f"{path}.{where}.topic",
-                f"is {topic}, which this pipeline also reads: that never ends.",
+                f"is {topic}, which this pipeline also reads: an endless loop.",
                 "Write to another topic.",
             )
         if pipeline.source.pattern and _matches(pipeline.source.pattern, topic):
             problems.add(
                 f"{path}.source.pattern",
-                f"{pipeline.source.pattern!r} matches {topic}, which this pipeline writes ({where}): that never ends.",
+                f"{pipeline.source.pattern!r} matches {topic}, which this pipeline writes ({where}): an endless loop.",
                 "Narrow the pattern, or write to a topic that it does not match.",
             )
 
@@ -74,11 +74,13 @@ def _check_tables(pipelines: Sequence[Pipeline], home: Path, problems: Problems)
         place = (home / pipeline.sink.table).resolve()
         for there, owner in owners:
             if place == there or place in there.parents or there in place.parents:
-                said = "is also the table" if place == there else "lies in the same directory as the table"
+                relation = (
+                    "is also the table" if place == there else "overlaps with the directory of the table"
+                )
                 problems.add(
                     f"pipelines.{pipeline.name}.sink.table",
-                    f"{said} of {owner}.",
-                    "Give each its own directory.",
+                    f"{relation} of {owner}.",
+                    "Use a separate directory for each.",
                 )
         owners.append((place, pipeline.name))
     for pipeline in pipelines:
@@ -88,5 +90,5 @@ def _check_tables(pipelines: Sequence[Pipeline], home: Path, problems: Problems)
                     problems.add(
                         f"pipelines.{pipeline.name}.{where}.table",
                         f"is also the table of {owner}.",
-                        "Give it a directory of its own.",
+                        "Use a separate directory.",
                     )

@@ -1,4 +1,4 @@
-"""Lists of columns as DDL writes them. Never knows what a type means."""
+"""Splits DDL column lists. Does not interpret types."""
 
 from __future__ import annotations
 

@@ -1,27 +1,29 @@
-"""Rows that could not be used: why, where they stood, and their bytes as they came. Never drops one."""
+"""Dead letters: rows that could not be decoded, with reason, origin and original bytes. Never drops one."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines.decode import ERROR, HEADERS_TYPE, NOT_THE_SCHEMA
+from penstock.spark.pipelines.decoder import ERROR, HEADERS_TYPE, NOT_THE_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 PREFIX = "penstock.dlq."
-"""Headers of a dead letter that are ours; `redrive` takes them off again."""
+"""Prefix of the headers added to a dead letter; `redrive` removes them."""
 
 REASON_CHARS_MAX = 500
 
 
 def explained(bad: DataFrame, columns: list[str]) -> DataFrame:
-    """Bad rows with a reason that names the column. Only bad rows are looked at a second time."""
+    """Bad rows with a reason that names the column. Only bad rows are decoded a second time."""
     from pyspark.sql import functions as F
 
-    told = F.udf(lambda value: reason(value, columns), "string")(F.col("_value"))
-    return bad.withColumn(ERROR, F.when(F.col(ERROR) == NOT_THE_SCHEMA, told).otherwise(F.col(ERROR)))
+    explained_reason = F.udf(lambda value: reason(value, columns), "string")(F.col("_value"))
+    return bad.withColumn(
+        ERROR, F.when(F.col(ERROR) == NOT_THE_SCHEMA, explained_reason).otherwise(F.col(ERROR))
+    )
 
 
 def reason(value: bytes | None, columns: list[str]) -> str:
@@ -29,17 +31,17 @@ def reason(value: bytes | None, columns: list[str]) -> str:
     try:
         row = json.loads(value or b"")
     except UnicodeDecodeError:
-        return "the value is no UTF-8 text"
+        return "the value is not valid UTF-8"
     except ValueError as error:
-        return f"the value is no JSON: {error}"[:REASON_CHARS_MAX]
+        return f"the value is not valid JSON: {error}"[:REASON_CHARS_MAX]
     if not isinstance(row, dict):
-        return f"the value is no JSON object but {_kind(row)}"
+        return f"the value is not a JSON object but {_kind(row)}"
     wrong = []
     for column in columns:
         name, _, wanted = column.partition(" ")
         found = row.get(name)
         if found is not None and not _fits(found, wanted):
-            wrong.append(f"{name} should be {wanted} and is {json.dumps(found)[:60]}")
+            wrong.append(f"{name} should be {wanted} but is {json.dumps(found)[:60]}")
     return ("; ".join(wrong) or NOT_THE_SCHEMA)[:REASON_CHARS_MAX]
 
 
@@ -62,12 +64,12 @@ def _fits(found: Any, wanted: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    kinds = {list: "a list", str: "a text", bool: "a switch", int: "a number", float: "a number"}
+    kinds = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return kinds.get(type(value), "null")
 
 
 def as_records(bad: DataFrame, pipeline: str) -> DataFrame:
-    """Dead letters for a topic: key, value and headers as they came, with headers that say why and from where."""
+    """Dead letters for a topic: original key, value and headers, plus headers with reason and origin."""
     from pyspark.sql import functions as F
 
     ours = {
@@ -78,12 +80,12 @@ def as_records(bad: DataFrame, pipeline: str) -> DataFrame:
         "timestamp": F.unix_millis("_timestamp").cast("string"),
         "pipeline": F.lit(pipeline),
     }
-    told = F.array(*[_header(name, value) for name, value in ours.items()])
+    added = F.array(*[_header(name, value) for name, value in ours.items()])
     theirs = F.coalesce(F.col("_headers"), F.array().cast(HEADERS_TYPE))
     return bad.select(
         F.col("_key").alias("key"),
         F.col("_value").alias("value"),
-        F.concat(_without_ours(theirs), told).alias("headers"),
+        F.concat(_without_ours(theirs), added).alias("headers"),
     )
 
 
@@ -117,18 +119,18 @@ def as_rows(bad: DataFrame, pipeline: str) -> DataFrame:
 
 
 def without_our_headers(records: DataFrame) -> DataFrame:
-    """Dead letters of a topic as they were before: the place they came from in columns, our headers gone."""
+    """Original records of the dead letters in a topic: origin in columns, our headers removed."""
     from pyspark.sql import functions as F
 
-    def told(name: str) -> Column:
+    def header(name: str) -> Column:
         ours = F.filter(F.col("headers"), lambda header: header["key"] == PREFIX + name)
         return F.get(ours, F.lit(0))["value"].cast("string")
 
     return records.select(
-        told("reason").alias("reason"),
-        told("topic").alias("_topic"),
-        told("partition").cast("int").alias("_partition"),
-        told("offset").cast("bigint").alias("_offset"),
+        header("reason").alias("reason"),
+        header("topic").alias("_topic"),
+        header("partition").cast("int").alias("_partition"),
+        header("offset").cast("bigint").alias("_offset"),
         F.col("key"),
         F.col("value"),
         _without_ours(F.col("headers")).alias("headers"),

@@ -1,14 +1,14 @@
-"""Failures of Spark as one sentence with what to do about it. Never decides whether to try again."""
+"""Reduces a Spark failure to one sentence with a remedy. `supervision` decides whether to retry."""
 
 from __future__ import annotations
 
 import re
 
 
-def in_words(name: str, error: str) -> str:
-    """What Spark says, with what to do about it where that is known."""
-    said = error.partition(_OF_THE_QUERY)[0].rpartition(_ENDED_BY)[2]
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no words"]
+def describe_failure(name: str, error: str) -> str:
+    """The cause in Spark's error text, with a remedy if one is known."""
+    cause_text = error.partition(_OF_THE_QUERY)[0].rpartition(_ENDED_BY)[2]
+    lines = [line.strip() for line in cause_text.splitlines() if line.strip()] or ["no error message"]
     raised = [line for line in lines if _RAISED.match(line)]
     for sign, remedy in _REMEDIES.items():
         if telling := next((line for line in (*raised, *lines) if sign in line), None):
@@ -20,14 +20,14 @@ def in_words(name: str, error: str) -> str:
 
 _ENDED_BY = "terminated with exception: "
 _OF_THE_QUERY = "=== Streaming Query ==="
-"""Between these two Spark says why a query ended; then come its plan and its state, which is no cause of anything."""
+"""Spark puts the cause between these two; the query plan and state that follow are not part of it."""
 _RAISED = re.compile(r"([a-z_]+(\.[A-Za-z_]+)+|[A-Z]\w*(Error|Exception)): .")
-"""The last line of a traceback: the full name of an error, and what it says."""
+"""The last line of a traceback: the qualified name of an error, and its message."""
 _OUR_NAME = re.compile(r"penstock\.[A-Za-z_.]+: ")
 _REMEDIES = {
-    "No space left on device": "The disk is full: make space and run it again; it goes on where it stopped.",
-    "Unreachable": "Nobody answers there: start the broker and run it again; it goes on where it stopped.",
-    "failed to connect back": "This machine was too busy to start Python within Spark's ten seconds: let it do less at "
-    "once and run it again; it goes on where it stopped.",
-    "OutOfMemoryError": "Give Spark more memory (spark.conf: spark.driver.memory), or smaller batches.",
+    "No space left on device": "The disk is full: free some space and run it again; it continues where it stopped.",
+    "Unreachable": "Start the broker and run the pipeline again; it continues where it stopped.",
+    "failed to connect back": "This machine was too busy to start Python within Spark's ten seconds: reduce its load "
+    "and run it again; it continues where it stopped.",
+    "OutOfMemoryError": "Increase Spark's memory (spark.conf: spark.driver.memory), or reduce the batch size.",
 }

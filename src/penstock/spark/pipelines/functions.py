@@ -1,4 +1,4 @@
-"""Python functions that a definition names as `module:name`. Never runs one."""
+"""Imports the Python functions that a definition names as `module:name`. Never calls one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.spark.pipelines.problems import Problems, suggestion
 
 
 def find_function(word: str, path: str, home: Path, problems: Problems) -> Callable[..., Any] | None:
-    """The function of that name; modules beside the definition's file come first. Notes what is wrong."""
+    """Look up a function; modules next to the definition come first. Errors are added to `problems`."""
     module_name, _, name = word.partition(":")
     try:
         with extras():
@@ -24,10 +24,10 @@ def find_function(word: str, path: str, home: Path, problems: Problems) -> Calla
         raise
     except ImportError as error:
         is_missing = (error.name or "").partition(".")[0] == module_name.partition(".")[0]
-        remedy = f"Put {module_name}.py beside the definition." if is_missing else ""
+        remedy = f"Put {module_name}.py next to the definition." if is_missing else ""
         problems.add(path, f"cannot import {module_name}: {error}.", remedy)
         return None
-    except Exception as error:  # noqa: BLE001 - a module of the user may raise anything; it is reported with the rest
+    except Exception as error:  # noqa: BLE001 - user code may raise anything; it is reported with the other problems
         problems.add(path, f"{module_name} does not load: {type(error).__name__}: {error}.")
         return None
     found = getattr(module, name, None)
@@ -39,7 +39,7 @@ def find_function(word: str, path: str, home: Path, problems: Problems) -> Calla
 
 
 def _import(name: str, home: Path) -> ModuleType:
-    """A module; one beside the definition is that one, whatever else has its name, and travels to Spark's workers."""
+    """Import a module. One next to the definition shadows others of its name and is pickled to Spark's workers."""
     file = (home / name.replace(".", "/")).with_suffix(".py")
     if not file.is_file():
         return importlib.import_module(name)
@@ -59,7 +59,7 @@ def _import(name: str, home: Path) -> ModuleType:
 
 
 def get_function(word: str | Callable[..., Any], home: Path) -> Callable[..., Any]:
-    """The same for a definition that was checked."""
+    """Look up a function of a validated definition."""
     if not isinstance(word, str):
         return word
     problems = Problems()

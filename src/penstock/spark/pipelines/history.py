@@ -1,7 +1,7 @@
-"""Rows of a table as records again, piece by piece in the order of their offsets. Never reads a topic.
+"""Reads the rows of a table as records again, in numbered pieces by offset. Never reads a topic.
 
-Pieces are spans of offsets, fixed before the first one goes out: a run that was cut off goes on with the same pieces
-under the same numbers, and none goes out twice.
+The pieces are offset spans, persisted before the first one is processed: an interrupted run continues with the same
+pieces under the same numbers, so none is processed twice.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import LakeTable, Spans
+from penstock.spark.lake.tables import open_table
 from penstock.spark.pipelines.batches import BatchWriter
-from penstock.spark.pipelines.decode import HEADERS_TYPE, PLACE, RAW
+from penstock.spark.pipelines.decoder import HEADERS_TYPE, ORIGIN, RAW
 from penstock.spark.pipelines.definition import Pipeline
-from penstock.spark.pipelines.lake.port import LakeTable, Spans
-from penstock.spark.pipelines.lake.tables import open_table
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ def run_history(
     writer: BatchWriter,
     closing: threading.Event,
 ) -> Spans | None:
-    """Put a table's rows through the pipeline, and say at which offsets the topic takes over."""
+    """Process a table's rows; returns the offsets at which the topic continues."""
     history = pipeline.source.history
     if history is None:
         return None
     table = open_existing((home / history.table).resolve(), history.format, needs_raw=True)
-    plan = Plan.load(state, _FILE) or Plan.make(state, _FILE, table.spans(), history.rows_per_batch_max)
+    plan = ReplayPlan.load(state, _FILE) or ReplayPlan.make(
+        state, _FILE, table.spans(), history.rows_per_batch_max
+    )
     past = replace(writer, app=f"{writer.app}:history")
     for number, piece in plan.left():
         if closing.is_set():
@@ -50,25 +52,33 @@ def run_history(
 
 
 def open_existing(place: Path, format_name: str, *, needs_raw: bool) -> LakeTable:
-    """A table that can be read back as records. Raises WrongDefinition."""
+    """Open a table that can be read back as records. Raises WrongDefinition."""
     table = open_table(place, format_name)
     if not table.exists():
         raise WrongDefinition(
-            [Problem(str(place), f"there is no {format_name} table.", "Run the pipeline that writes it.")]
+            [
+                ProjectProblem(
+                    str(place), f"there is no {format_name} table.", "Run the pipeline that writes it."
+                )
+            ]
         )
-    needed = [*PLACE, *RAW] if needs_raw else list(PLACE)
+    needed = [*ORIGIN, *RAW] if needs_raw else list(ORIGIN)
     missing = [name for name in needed if name not in table.schema().names]
     if missing:
         what = f"the table has no {', '.join(missing)}."
         raise WrongDefinition(
-            [Problem(str(place), what, "Write it with sink.keep_raw: true to keep keys, values and headers.")]
+            [
+                ProjectProblem(
+                    str(place), what, "Write it with sink.keep_raw: true to store keys, values and headers."
+                )
+            ]
         )
     return table
 
 
 def as_source(spark: SparkSession, table: LakeTable, piece: Spans) -> DataFrame:
-    """Rows of the table with the columns of the topic source."""
-    rows = table.between(piece, [*PLACE, *RAW])
+    """Rows of the table, with the columns of the topic source."""
+    rows = table.between(piece, [*ORIGIN, *RAW])
     renamed = rows.rename_columns([name.removeprefix("_") for name in rows.column_names])
     schema = (
         "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
@@ -77,8 +87,8 @@ def as_source(spark: SparkSession, table: LakeTable, piece: Spans) -> DataFrame:
     return spark.createDataFrame(renamed, schema)
 
 
-class Plan:
-    """Which pieces there are, and which of them are done; kept in a file of the pipeline."""
+class ReplayPlan:
+    """The pieces of a replay and its progress, persisted in the pipeline's state directory."""
 
     def __init__(self, state: PipelineState, file: str, content: dict[str, Any]) -> None:
         self._state = state
@@ -89,19 +99,19 @@ class Plan:
         }
 
     @classmethod
-    def load(cls, state: PipelineState, file: str) -> Plan | None:
+    def load(cls, state: PipelineState, file: str) -> ReplayPlan | None:
         content = state.read(file)
         return None if content is None else cls(state, file, content)
 
     @classmethod
-    def make(cls, state: PipelineState, file: str, spans: Spans, rows_max: int) -> Plan:
+    def make(cls, state: PipelineState, file: str, spans: Spans, rows_max: int) -> ReplayPlan:
         flat = [[*place, *span] for place, span in spans.items()]
         plan = cls(state, file, {"spans": flat, "rows_max": rows_max, "next": 0})
         state.write(file, plan._content)
         return plan
 
     def left(self) -> Iterator[tuple[int, Spans]]:
-        """Numbered pieces that are still to do."""
+        """The remaining pieces, with their numbers."""
         for number, piece in enumerate(pieces(self.spans, self._content["rows_max"])):
             if number >= self._content["next"]:
                 yield number, piece
@@ -116,7 +126,7 @@ class Plan:
 
 
 def pieces(spans: Spans, rows_max: int) -> Iterator[Spans]:
-    """Spans cut so that no piece has more offsets than allowed; all partitions move on together."""
+    """Split spans into pieces of at most `rows_max` offsets; all partitions advance together."""
     step = max(1, rows_max // max(1, len(spans)))
     number = 0
     while True:

@@ -1,8 +1,8 @@
-"""Columns of an upsert's key, taken from the record's key where the value does not give them. Never raises on a row.
+"""Fills the key columns of an upsert from the record's key where the value lacks them. Never raises on a row.
 
-Every tombstone needs this: it has a key and no value. The record's key is read as an Avro record (with
-`decode.key_schema_file`), as a JSON object, as the `payload` of one that carries its schema, or, where one column is
-the key, as the plain text of that column. A key that cannot be read makes the row a dead letter.
+Every tombstone needs this: it has a key and no value. The record's key is decoded as an Avro record (with
+`decode.key_schema_file`), as a JSON object, as the `payload` of a JSON object with an embedded schema, or, for a single
+key column, as plain text. A key that cannot be decoded makes the row a dead letter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines.decode import ERROR, KEY_ERROR, KEY_ROW
+from penstock.spark.pipelines.decoder import ERROR, KEY_ERROR, KEY_ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,7 +20,7 @@ KEY_CHARS_SHOWN_MAX = 100
 
 
 def with_key_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Rows whose key columns are filled as far as value and key allow, and an error where one is still null."""
+    """Rows with key columns filled from value and key, and an error where one is still null."""
     from pyspark.sql import functions as F
 
     found = [name for name in names if name in rows.columns]
@@ -40,21 +40,21 @@ def with_key_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def _nameless(name: str, refusal: Column) -> Column:
-    """The error of a row of which this key column is null."""
+    """The error of a row whose key column is null."""
     from pyspark.sql import functions as F
 
     shown = F.substring(F.coalesce(_text(), F.hex("_key")), 1, KEY_CHARS_SHOWN_MAX)
     tombstone = F.concat(
-        F.lit(f"the record has no value, and its key gives no {name}: "),
-        F.coalesce(refusal, shown, F.lit("there is none")),
+        F.lit(f"the record has no value, and its key does not contain {name}: "),
+        F.coalesce(refusal, shown, F.lit("it has no key")),
     )
-    no_column = F.lit(f"{name} has no value, and it is the key")
-    said = F.when(F.col("_value").isNull(), tombstone).otherwise(no_column)
-    return F.when(F.col(f"`{name}`").isNull(), said)
+    no_column = F.lit(f"key column {name} has no value")
+    reason = F.when(F.col("_value").isNull(), tombstone).otherwise(no_column)
+    return F.when(F.col(f"`{name}`").isNull(), reason)
 
 
 def _text() -> Column:
-    """The key as text; null where it is none."""
+    """The key as text; null if it is not valid UTF-8."""
     from pyspark.sql import functions as F
 
     return F.try_validate_utf8(F.col("_key").cast("string"))
@@ -72,7 +72,7 @@ def _of_text(name: str, wanted: DataType, is_only: bool) -> Column:
 
 
 def _read_as(text: Column, wanted: DataType) -> Column:
-    """Text as a value of this type, or null: a key that is no number must not end the batch."""
+    """Parse text as this type, or null: a malformed key must not fail the batch."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -82,7 +82,7 @@ def _read_as(text: Column, wanted: DataType) -> Column:
 
 
 def _of_avro(rows: DataFrame, name: str, is_only: bool) -> Column:
-    """A field of the decoded key; a key that is a single value is the only key column."""
+    """A field of the decoded key; a scalar key fills the only key column."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 

@@ -1,4 +1,4 @@
-"""One start of one pipeline: topics, history, then its query. Never decides whether to start again."""
+"""Starts one pipeline once: creates topics, replays history, starts the query. `supervision` decides about restarts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from penstock.spark.pipelines.batches import BatchWriter
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import run_history
-from penstock.spark.pipelines.place import own_session
 from penstock.spark.pipelines.preparation import prepare_topics
-from penstock.spark.pipelines.state import Claim
+from penstock.spark.pipelines.session import own_session
+from penstock.spark.pipelines.state import PipelineClaim
 from penstock.spark.pipelines.steps import output_mode
 from penstock.spark.pipelines.topics import source_options, topic_options
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class StopAtBoundary(Exception):
-    """Raised at the start of a batch when the pipeline is to stop: everything before it is finished."""
+    """Raised at the start of a batch to stop the query: all earlier batches are complete."""
 
 
 @dataclass
-class Gate:
-    """What every batch passes first. Lives in the driver: over Spark Connect batches do not pass here."""
+class BatchGate:
+    """Wraps the batch writer to stop between batches. Works only in the driver, so not with Spark Connect."""
 
     writer: BatchWriter
     is_closing: threading.Event
@@ -45,10 +45,10 @@ class Gate:
 
 @dataclass(frozen=True)
 class Launched:
-    """A query that was started, and the session that is its own."""
+    """A started query and its own session."""
 
     query: StreamingQuery
-    gate: Gate | None
+    gate: BatchGate | None
     ends: ExitStack
 
     @property
@@ -62,17 +62,17 @@ class Launched:
 
 @dataclass(frozen=True)
 class Launcher:
-    """Starts pipelines of one project on one Spark. Called from threads, one for each pipeline."""
+    """Starts the pipelines of one project in one Spark. Called from one thread per pipeline."""
 
     spark: SparkSession
     project: Project
     closing: threading.Event
     is_once: bool
     turn: threading.Lock
-    """One query starts at a time: each brings up Python workers, and many at once are too slow for Spark's patience."""
+    """One query starts at a time: each starts Python workers, and many at once exceed Spark's start timeout."""
 
-    def launch(self, pipeline: Pipeline, claim: Claim) -> Launched:
-        """Blocks until the query runs. Raises whatever keeps it from that."""
+    def launch(self, pipeline: Pipeline, claim: PipelineClaim) -> Launched:
+        """Block until the query runs. Raises whatever prevents it."""
         prepare_topics(self.project, pipeline)
         with ExitStack() as ends:
             session = ends.enter_context(own_session(self.spark))
@@ -81,7 +81,7 @@ class Launcher:
             )
             live_from = run_history(session, pipeline, self.project.home, claim.state, writer, self.closing)
             options = source_options(self.project, pipeline, live_from)
-            gate = Gate(writer, self.closing) if self.project.spark.remote is None else None
+            gate = BatchGate(writer, self.closing) if self.project.spark.remote is None else None
             with self.turn:
                 records = session.readStream.format("penstock").options(**options).load()
                 rows = writer.stream(records) if pipeline.keeps_state else records
@@ -89,7 +89,7 @@ class Launcher:
             return Launched(query, gate, ends.pop_all())
 
     def _query(
-        self, rows: DataFrame, pipeline: Pipeline, claim: Claim, write: Gate | BatchWriter
+        self, rows: DataFrame, pipeline: Pipeline, claim: PipelineClaim, write: BatchGate | BatchWriter
     ) -> StreamingQuery:
         query = rows.writeStream.queryName(pipeline.name).outputMode(output_mode(pipeline.steps))
         query = query.option("checkpointLocation", str(claim.state.checkpoint)).foreachBatch(write)

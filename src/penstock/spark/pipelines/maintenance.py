@@ -1,20 +1,20 @@
-"""Tables of pipelines: files written together, old rows and old versions dropped. Never touches what is being read."""
+"""Compacts the table of a pipeline: merges small files, deletes expired rows and old versions. Safe while it runs."""
 
 from __future__ import annotations
 
 import time
 
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import Compacted
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import open_existing
-from penstock.spark.pipelines.lake.port import Compacted
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
 
 
-def compact(project: Project, pipeline: Pipeline, *, file_bytes: int, keep_ms: int) -> Compacted:
-    """Maintain the table of a pipeline, also while it runs. Needs no Spark."""
+def compact_table(project: Project, pipeline: Pipeline, *, file_bytes: int, keep_ms: int) -> Compacted:
+    """Compact the table of a pipeline, even while it runs. Needs no Spark."""
     sink = pipeline.sink
     if sink.table is None:
-        problem = Problem(
+        problem = ProjectProblem(
             pipeline.name, "writes to a topic.", "Topics are compacted by the broker (cleanup.policy)."
         )
         raise WrongDefinition([problem])

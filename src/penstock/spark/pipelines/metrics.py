@@ -1,4 +1,4 @@
-"""What Prometheus reads about running pipelines. Never measures by itself: it repeats the last progress."""
+"""Prometheus metrics of running pipelines, from their last progress report. Never measures anything itself."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class PipelineMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._is_up = self._gauge("up", "1 while the pipeline runs")
-        self._is_failed = self._gauge("failed", "1 when the pipeline was given up")
-        self._restarts = self._gauge("restarts", "restarts since it last ran steadily")
+        self._is_failed = self._gauge("failed", "1 when the pipeline has failed for good")
+        self._restarts = self._gauge("restarts", "consecutive restarts")
         self._batch = self._gauge("batch", "number of the last batch")
         self._rows = self._gauge("rows_total", "rows read since the process started")
-        self._pace = self._gauge("rows_per_second", "pace of the last batch")
+        self._pace = self._gauge("rows_per_second", "throughput of the last batch")
         self._duration = self._gauge("batch_seconds", "duration of the last batch")
-        self._state_rows = self._gauge("state_rows", "rows that windows and functions remember")
-        self._state_bytes = self._gauge("state_bytes", "memory of that state")
+        self._state_rows = self._gauge("state_rows", "rows in the state of windows and functions")
+        self._state_bytes = self._gauge("state_bytes", "memory used by that state")
         self._lag = self._gauge("lag_records", "records behind the end of the topic", "topic")
 
     def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
         return Gauge(f"penstock_pipeline_{name}", meaning, ["pipeline", *labels], registry=self.registry)
 
     def serve(self, host: str, port: int) -> int:
-        """Answer scrapes; returns the port (0 asks for a free one)."""
+        """Serve metrics; returns the port (0 picks a free one)."""
         server, _ = start_http_server(port, addr=host, registry=self.registry)
         return int(server.server_port)
 

@@ -1,4 +1,4 @@
-"""Rows of one batch to a topic or a table, once however often they come. Never looks at where rows are from."""
+"""Writes the rows of one batch to a topic or a table, exactly once however often the batch is replayed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.decode import DATE, ERROR, RAW
-from penstock.spark.pipelines.definition import Sink
-from penstock.spark.pipelines.lake.files import COPY_PREFIX, staged_files, staged_schema
-from penstock.spark.pipelines.lake.port import LakeTable, Mark, Merge
-from penstock.spark.pipelines.lake.tables import open_table
+from penstock.spark.lake.files import COPY_PREFIX, staged_files, staged_schema
+from penstock.spark.lake.port import CommitMark, LakeTable, Merge
+from penstock.spark.lake.tables import open_table
+from penstock.spark.pipelines.decoder import DATE, ERROR, RAW
+from penstock.spark.pipelines.definition import SinkDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,20 +24,20 @@ _RECORD = ("topic", "key", "value", "headers", "partition", "timestamp")
 
 @dataclass(frozen=True)
 class TopicOutput:
-    """A topic: the batch is one transaction, named after the pipeline and the batch."""
+    """A topic: the sink commits the batch under the name of the pipeline and the batch number."""
 
     topic: str
     options: Mapping[str, str]
 
-    def write(self, records: DataFrame, mark: Mark) -> None:
-        """Rows with `key`, `value` and what else a record has."""
+    def write(self, records: DataFrame, mark: CommitMark) -> None:
+        """Write rows with `key`, `value` and optionally the other columns of a record."""
         writer = records.write.format("penstock").options(**self.options)
         writer = writer.option("topic", self.topic)
         writer.option("txnAppId", mark.app).option("txnVersion", str(mark.batch)).mode("append").save()
 
 
-def to_records(rows: DataFrame, sink: Sink) -> DataFrame:
-    """Columns as a record: all but those that start with _ as JSON, or `value` as it is."""
+def to_records(rows: DataFrame, sink: SinkDefinition) -> DataFrame:
+    """Rows as records: all columns without leading _ as JSON, or `value` unchanged."""
     from pyspark.sql import functions as F
 
     if sink.value == "raw":
@@ -60,7 +60,7 @@ def to_records(rows: DataFrame, sink: Sink) -> DataFrame:
 
 @dataclass(frozen=True)
 class TableOutput:
-    """A table: Spark's tasks write the files, the driver commits them together with the batch's mark."""
+    """A table: Spark tasks write the files, the driver commits them together with the batch's mark."""
 
     place: Path
     format: str
@@ -69,8 +69,8 @@ class TableOutput:
     def table(self) -> LakeTable:
         return open_table(self.place, self.format)
 
-    def write(self, rows: DataFrame, mark: Mark) -> bool:
-        """Whether there was something to do: a batch that is in the table is left alone."""
+    def write(self, rows: DataFrame, mark: CommitMark) -> bool:
+        """Append the rows. False if the table already contains the batch."""
         table = self.table()
         if _is_done(table, mark):
             return False
@@ -82,8 +82,8 @@ class TableOutput:
             shutil.rmtree(directory, ignore_errors=True)
         return True
 
-    def merge(self, rows: DataFrame, sink: Sink, mark: Mark) -> None:
-        """Bring each key up to date with its last change in this batch."""
+    def merge(self, rows: DataFrame, sink: SinkDefinition, mark: CommitMark) -> None:
+        """Apply the last change of each key in this batch."""
         table = self.table()
         if _is_done(table, mark):
             return
@@ -97,8 +97,8 @@ class TableOutput:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _stage(self, table: LakeTable, rows: DataFrame, mark: Mark) -> Path:
-        """Write files that nobody sees yet. Each attempt has its own directory, so a dead one leaves no trace in it."""
+    def _stage(self, table: LakeTable, rows: DataFrame, mark: CommitMark) -> Path:
+        """Write uncommitted files. Each attempt has its own directory, so files of a failed one are never committed."""
         from pyspark.sql import functions as F
 
         directory = self.place / table.staging / f"batch-{mark.batch}-{uuid.uuid4().hex}"
@@ -110,13 +110,13 @@ class TableOutput:
         return directory
 
 
-def _is_done(table: LakeTable, mark: Mark) -> bool:
+def _is_done(table: LakeTable, mark: CommitMark) -> bool:
     done = table.recorded(mark.app)
     return done is not None and done >= mark.batch
 
 
-def to_table_rows(rows: DataFrame, sink: Sink, *, is_raw: bool) -> DataFrame:
-    """Columns as the table keeps them: places always, bytes if wanted, the day if the table is split by it."""
+def to_table_rows(rows: DataFrame, sink: SinkDefinition, *, is_raw: bool) -> DataFrame:
+    """Rows with the columns of the table: origin always, raw bytes if requested, the date if partitioned by it."""
     from pyspark.sql import functions as F
 
     dropped = [ERROR] if sink.keep_raw or is_raw else [ERROR, *RAW]
@@ -126,8 +126,8 @@ def to_table_rows(rows: DataFrame, sink: Sink, *, is_raw: bool) -> DataFrame:
     return rows
 
 
-def last_changes(rows: DataFrame, sink: Sink) -> DataFrame:
-    """One row per key: the last in its partition (where a key lives in one), and whether it removes the key's row."""
+def last_changes(rows: DataFrame, sink: SinkDefinition) -> DataFrame:
+    """The last change of each key, with a deletion flag. A key is in one partition: its highest offset wins."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

@@ -1,7 +1,7 @@
-"""Topics that pipelines need, looked up before anything runs: missing ones are reported, dead-letter topics created.
+"""Looks up the topics of pipelines before a run: reports missing ones, creates dead-letter topics.
 
-Without a dead-letter topic a pipeline would run until its first bad row, and stop there. Never touches a topic that
-exists.
+Without its dead-letter topic a pipeline would run until its first bad row, and fail there. Never changes an existing
+topic.
 """
 
 from __future__ import annotations
@@ -9,34 +9,33 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from penstock.client.access import nearest, read_access
-from penstock.client.cluster import Cluster
 from penstock.client.errors import Refused
+from penstock.client.raw.cluster import Cluster
+from penstock.spark.errors import ProjectProblem
 from penstock.spark.pipelines.conflicts import side_targets
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.problems import Problem
 from penstock.spark.pipelines.topics import topic_options
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 CREATE_MS_MAX = 30_000
 LOOKUP_MS_MAX = 10_000
-"""A start is repeated by those who supervise it, so one look need not be as patient as a consumer."""
+"""Shorter than a consumer's timeout, because a failed start is retried anyway."""
 BROKER_DECIDES = -1
 
 
 @dataclass
 class TopicsFound:
-    """What a look at the broker found: problems, side topics that a run would create, patterns without a topic."""
+    """Missing topics, side topics that a run would create, and patterns that match no topic."""
 
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ProjectProblem] = field(default_factory=list)
     to_create: list[str] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
 
 
 def find_topics(project: Project, pipelines: Sequence[Pipeline]) -> TopicsFound:
-    """Compare the topics of pipelines with those of the broker. Raises ClientError when it does not answer."""
+    """Compare the topics of pipelines with those of the broker. Raises ClientError if it does not answer."""
     found = TopicsFound()
     known: dict[tuple[tuple[str, str], ...], set[str]] = {}
 
@@ -79,20 +78,20 @@ def prepare_topics(project: Project, pipeline: Pipeline) -> None:
 
 def _access(project: Project, options: Mapping[str, str]) -> dict[str, str]:
     given = {**topic_options(project), **options}
-    told = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
-    return {"default.api.timeout.ms": str(LOOKUP_MS_MAX), **told}
+    kafka = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    return {"default.api.timeout.ms": str(LOOKUP_MS_MAX), **kafka}
 
 
 def _require(name: str, there: set[str], path: str, found: TopicsFound) -> None:
     if name not in there:
         near = nearest(name, there)
         remedy = near.strip() or f"Create it with: penstock topic create {name}"
-        found.problems.append(Problem(path, f"there is no topic {name!r}.", remedy))
+        found.problems.append(ProjectProblem(path, f"there is no topic {name!r}.", remedy))
 
 
 def _create(cluster: Cluster, name: str) -> None:
     request = messages.CreateTopicsRequest
-    wanted: Any = request.CreatableTopic(
+    wanted = request.CreatableTopic(
         name=name,
         num_partitions=BROKER_DECIDES,
         replication_factor=BROKER_DECIDES,
@@ -102,5 +101,5 @@ def _create(cluster: Cluster, name: str) -> None:
     answer = cluster.ask(ApiKey.CREATE_TOPICS, request(topics=[wanted], timeout_ms=CREATE_MS_MAX))
     for topic in answer.topics:
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            said = topic.error_message or ErrorCode(topic.error_code).name
-            raise Refused(f"the topic {name} for dead letters or late rows cannot be created: {said}")
+            reason = topic.error_message or ErrorCode(topic.error_code).name
+            raise Refused(f"cannot create topic {name} for dead letters or late rows: {reason}")

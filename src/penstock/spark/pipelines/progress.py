@@ -1,4 +1,4 @@
-"""How a running pipeline is doing, from what Spark tells about its batches. Never asks the broker, never prints."""
+"""Progress of a running pipeline, from Spark's progress reports. Never calls the broker, never prints."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 FROM = "#from"
-"""The source's own word inside an end offset."""
+"""Key of the source's start offsets inside an end offset."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One look at one pipeline."""
+    """A snapshot of one pipeline."""
 
     pipeline: str
     state: str
@@ -27,29 +27,29 @@ class Progress:
     state_bytes: int = 0
     watermark: str = ""
     error: str = ""
-    """Why it failed last; stays when it runs again."""
+    """Reason of the last failure; stays after a restart."""
     failed_at: str = ""
     restarts: int = 0
     since: str = ""
-    """When it came into its state."""
+    """When it entered its state."""
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def rows_in(told: Mapping[str, Any]) -> int:
-    """Offsets that the batch of a report covers. Spark's own count has rows twice that were read for two outputs."""
-    return sum(_covered(source) for source in _sources(told))
+def rows_in(report: Mapping[str, Any]) -> int:
+    """Number of offsets in the batch. Spark's own count includes rows twice that are read for two outputs."""
+    return sum(_covered(source) for source in _sources(report))
 
 
-def _sources(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What tells of the pipeline's one source. A stream whose rows go several ways reads it once for each of them, and
-    Spark reports every one: the first is that of the rows themselves."""
-    return list(told.get("sources") or [])[:1]
+def _sources(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The report of the pipeline's only source. A stream with several routes reads it once per route, and Spark reports
+    each of them: the first one is the main route."""
+    return list(report.get("sources") or [])[:1]
 
 
 def _covered(source: Mapping[str, Any]) -> int:
-    """None in a batch that only moves the watermark: it ends where it starts, whatever its end says of a beginning."""
+    """Zero for a batch that only advances the watermark: it ends where it starts, even if its end has start offsets."""
     if source.get("startOffset") is not None and source.get("startOffset") == source.get("endOffset"):
         return 0
     ends = _offsets(source.get("endOffset"))
@@ -61,36 +61,36 @@ def _covered(source: Mapping[str, Any]) -> int:
     return sum(end - begins[topic][number] for topic in ends for number, end in ends[topic].items())
 
 
-def _first_offsets(told: Any) -> Any:
-    """Where partitions begin that a batch is the first to read: the source notes it beside the end."""
-    plain = json.loads(told) if isinstance(told, str) and told.startswith("{") else told
+def _first_offsets(report: Any) -> Any:
+    """Start offsets of partitions that are new in this batch: the source stores them in the end offset."""
+    plain = json.loads(report) if isinstance(report, str) and report.startswith("{") else report
     return plain.get(FROM) if isinstance(plain, Mapping) else None
 
 
-def read_progress(pipeline: str, told: Mapping[str, Any] | None, rows_total: int, state: str) -> Progress:
-    """What the last progress report of Spark means; `rows_total` is the count of all batches so far."""
-    if told is None:
+def read_progress(pipeline: str, report: Mapping[str, Any] | None, rows_total: int, state: str) -> Progress:
+    """Translate Spark's last progress report; `rows_total` covers all batches so far."""
+    if report is None:
         return Progress(pipeline, state, rows_total=rows_total)
-    operators = told.get("stateOperators") or []
-    rows = rows_in(told)
-    batch_ms = int((told.get("durationMs") or {}).get("triggerExecution", 0))
+    operators = report.get("stateOperators") or []
+    rows = rows_in(report)
+    batch_ms = int((report.get("durationMs") or {}).get("triggerExecution", 0))
     return Progress(
         pipeline=pipeline,
         state=state,
-        batch=int(told.get("batchId", -1)),
+        batch=int(report.get("batchId", -1)),
         rows=rows,
         rows_total=rows_total,
         rows_per_s=round(rows * 1000 / batch_ms, 1) if batch_ms else 0.0,
         batch_ms=batch_ms,
-        lag=_lag(_sources(told)),
+        lag=_lag(_sources(report)),
         state_rows=sum(operator.get("numRowsTotal") or 0 for operator in operators),
         state_bytes=sum(operator.get("memoryUsedBytes") or 0 for operator in operators),
-        watermark=(told.get("eventTime") or {}).get("watermark", ""),
+        watermark=(report.get("eventTime") or {}).get("watermark", ""),
     )
 
 
 def _lag(sources: list[Mapping[str, Any]]) -> dict[str, int]:
-    """Records behind the end of each topic."""
+    """Unread records of each topic."""
     found: dict[str, int] = {}
     for source in sources:
         latest, done = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
@@ -102,17 +102,17 @@ def _lag(sources: list[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _offsets(told: Any) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition, from the text or the mapping that Spark hands on."""
-    if isinstance(told, str):
+def _offsets(report: Any) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition, from the JSON text or mapping that Spark reports."""
+    if isinstance(report, str):
         try:
-            told = json.loads(told)
+            report = json.loads(report)
         except ValueError:
             return {}
-    if not isinstance(told, Mapping):
+    if not isinstance(report, Mapping):
         return {}
     return {
         topic: {str(number): int(offset) for number, offset in partitions.items()}
-        for topic, partitions in told.items()
+        for topic, partitions in report.items()
         if isinstance(partitions, Mapping) and all(isinstance(one, int) for one in partitions.values())
     }

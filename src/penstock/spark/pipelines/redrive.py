@@ -1,4 +1,4 @@
-"""Dead letters back to the topics they came from, each once. Never removes one: it remembers how far it has come."""
+"""Sends dead letters back to their topics, each once. Never deletes one: the position is persisted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import CommitMark, Spans
 from penstock.spark.pipelines import dead_letters
 from penstock.spark.pipelines.conflicts import dead_target
 from penstock.spark.pipelines.definition import Pipeline, Project
 from penstock.spark.pipelines.history import as_source, open_existing
-from penstock.spark.pipelines.lake.port import Mark, Spans
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.topics import topic_options
 
@@ -23,40 +23,42 @@ _FILE = "redrive.json"
 
 @dataclass(frozen=True)
 class Redriven:
-    """What happened, or would happen."""
+    """Number of dead letters sent, in total and by reason."""
 
     rows: int
     by_reason: dict[str, int]
 
 
-def redrive(spark: SparkSession, project: Project, pipeline: Pipeline, *, is_dry: bool) -> Redriven:
-    """Send dead letters that were not sent before. What fails again becomes a dead letter again."""
+def redrive_letters(spark: SparkSession, project: Project, pipeline: Pipeline, *, is_dry: bool) -> Redriven:
+    """Send dead letters that were not sent before. A record that fails again becomes a new dead letter."""
     state = PipelineState(project.state_of(pipeline))
-    kept = state.read(_FILE) or {"id": uuid.uuid4().hex[:12], "number": 0, "from": [], "to": None}
+    saved = state.read(_FILE) or {"id": uuid.uuid4().hex[:12], "number": 0, "from": [], "to": None}
     letters = _Letters(spark, project, pipeline)
-    begin = _spans(kept["from"])
-    if kept["to"] is None:
+    begin = _spans(saved["from"])
+    # The end is persisted before anything is sent: after a crash the same span is sent under the same mark, and the
+    # sink skips it if it was committed.
+    if saved["to"] is None:
         end = letters.ends(begin)
         if not is_dry:
-            kept["to"] = [[*place, *span] for place, span in end.items()]
-            state.write(_FILE, kept)
+            saved["to"] = [[*place, *span] for place, span in end.items()]
+            state.write(_FILE, saved)
     else:
-        end = _spans(kept["to"])
+        end = _spans(saved["to"])
     if not end:
         return Redriven(0, {})
     records = letters.between(end)
     reasons = {str(row["reason"]): int(row["count"]) for row in records.groupBy("reason").count().collect()}
     if not is_dry:
-        mark = Mark(f"redrive-{pipeline.name}:{kept['id']}", kept["number"])
+        mark = CommitMark(f"redrive-{pipeline.name}:{saved['id']}", saved["number"])
         _send(records, topic_options(project), mark)
         done = {**begin, **{place: (low, high) for place, (low, high) in end.items()}}
         flat = [[*place, *span] for place, span in done.items()]
-        state.write(_FILE, {**kept, "number": kept["number"] + 1, "from": flat, "to": None})
+        state.write(_FILE, {**saved, "number": saved["number"] + 1, "from": flat, "to": None})
     return Redriven(sum(reasons.values()), dict(sorted(reasons.items())))
 
 
-def _send(records: DataFrame, options: dict[str, str], mark: Mark) -> None:
-    """Each to the topic that it names; the partition is left to the key, as when it was first written."""
+def _send(records: DataFrame, options: dict[str, str], mark: CommitMark) -> None:
+    """Each record goes to its original topic; the key chooses the partition, as for the first write."""
     ready = records.select("topic", "key", "value", "headers")
     writer = ready.write.format("penstock").options(**options).option("includeHeaders", "true")
     writer.option("txnAppId", mark.app).option("txnVersion", str(mark.batch)).mode("append").save()
@@ -74,12 +76,14 @@ class _Letters:
         self._project = project
         target = dead_target(pipeline)
         if target is None:
-            problem = Problem(pipeline.name, "has no dead letters.", "Give decode.bad_rows: dead_letter.")
+            problem = ProjectProblem(
+                pipeline.name, "has no dead letters.", "Set decode.bad_rows: dead_letter."
+            )
             raise WrongDefinition([problem])
         self._target = target
 
     def ends(self, begin: Spans) -> Spans:
-        """Spans of what is there and was not sent."""
+        """Spans of the dead letters that were not sent yet."""
         found = self._table().spans() if self._target.table else self._topic_spans()
         left = {
             place: (begin[place][1] if place in begin else low, high) for place, (low, high) in found.items()

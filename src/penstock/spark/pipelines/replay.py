@@ -1,4 +1,4 @@
-"""Rows of a table back into a topic: order, keys, headers, times kept, no faster than asked. Never changes a table."""
+"""Writes the rows of a table to a topic, with their order, keys, headers and timestamps. Never changes the table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.decode import PLACE, RAW
+from penstock.spark.errors import ProjectProblem, WrongDefinition
+from penstock.spark.lake.port import CommitMark, LakeTable, Spans
+from penstock.spark.pipelines.decoder import ORIGIN, RAW
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.history import Plan, as_source, open_existing
-from penstock.spark.pipelines.lake.port import LakeTable, Mark, Spans
+from penstock.spark.pipelines.history import ReplayPlan, as_source, open_existing
 from penstock.spark.pipelines.outputs import TopicOutput
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.pipelines.topics import topic_options
 
@@ -26,7 +26,7 @@ PIECE_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Replay:
-    """What is asked for."""
+    """Options of a replay."""
 
     topic: str
     rows_per_s_max: int | None = None
@@ -41,16 +41,18 @@ def replay(
     asked: Replay,
     show: Callable[[int, int, int], None],
 ) -> int:
-    """Write the rows of a pipeline's table to a topic. `show` is told pieces done, pieces in all, and rows so far.
+    """Write the rows of a pipeline's table to a topic. `show` receives pieces done, pieces in total, and rows so far.
 
-    A replay that was cut off goes on where it stopped; one that was finished starts again only when asked to.
+    An interrupted replay continues where it stopped; a finished one starts again only with `begin_again`.
     """
     table = _table(project, pipeline)
     state = PipelineState(project.state_of(pipeline))
     file = f"replay-{asked.topic}.json"
-    plan = None if asked.begin_again else Plan.load(state, file)
+    plan = None if asked.begin_again else ReplayPlan.load(state, file)
     if plan is None:
-        plan = Plan.make(state, file, table.spans(), min(PIECE_ROWS, asked.rows_per_s_max or PIECE_ROWS))
+        plan = ReplayPlan.make(
+            state, file, table.spans(), min(PIECE_ROWS, asked.rows_per_s_max or PIECE_ROWS)
+        )
         state.write(f"{file}.id", {"id": uuid.uuid4().hex[:12]})
     named = state.read(f"{file}.id")
     assert named is not None
@@ -58,7 +60,7 @@ def replay(
     began_s, rows, total = time.monotonic(), 0, plan.count
     for number, piece in plan.left():
         records = _records(spark, table, piece, asked.keep_partitions)
-        output.write(records, Mark(f"replay-{pipeline.name}:{named['id']}", number))
+        output.write(records, CommitMark(f"replay-{pipeline.name}:{named['id']}", number))
         plan.done(number)
         rows += sum(high - low for low, high in piece.values())
         show(number + 1, total, rows)
@@ -70,15 +72,19 @@ def replay(
 def _table(project: Project, pipeline: Pipeline) -> LakeTable:
     sink = pipeline.sink
     if sink.table is None or sink.mode == "upsert":
-        what = "has no table with the history of a topic."
+        what = "has no append-only table to replay."
         raise WrongDefinition(
-            [Problem(pipeline.name, what, "Replay a pipeline whose sink is a table with mode: append.")]
+            [
+                ProjectProblem(
+                    pipeline.name, what, "Replay a pipeline whose sink is a table with mode: append."
+                )
+            ]
         )
     return open_existing(project.place(sink.table), sink.format, needs_raw=False)
 
 
 def _records(spark: SparkSession, table: LakeTable, piece: Spans, keep_partitions: bool) -> DataFrame:
-    """Records in the order of their offsets. Values that were not kept are made of the columns again, as JSON."""
+    """Records in offset order. Without stored raw bytes, values are rebuilt from the columns as JSON."""
     if all(name in table.schema().names for name in RAW):
         records = as_source(spark, table, piece)
     else:
@@ -87,8 +93,8 @@ def _records(spark: SparkSession, table: LakeTable, piece: Spans, keep_partition
     ordered = records.repartition(partitions, "topic", "partition").sortWithinPartitions(
         "topic", "partition", "offset"
     )
-    kept = [name for name in ("key", "value", "headers", "timestamp") if name in ordered.columns]
-    return ordered.select(*kept, *(["partition"] if keep_partitions else []))
+    columns = [name for name in ("key", "value", "headers", "timestamp") if name in ordered.columns]
+    return ordered.select(*columns, *(["partition"] if keep_partitions else []))
 
 
 def _from_columns(spark: SparkSession, table: LakeTable, piece: Spans) -> DataFrame:
@@ -96,9 +102,9 @@ def _from_columns(spark: SparkSession, table: LakeTable, piece: Spans) -> DataFr
 
     names = table.schema().names
     own = [name for name in names if not name.startswith("_")]
-    rows = spark.createDataFrame(table.between(piece, [*own, *PLACE]))
+    rows = spark.createDataFrame(table.between(piece, [*own, *ORIGIN]))
     return rows.select(
         F.lit(None).cast("binary").alias("key"),
         F.to_json(F.struct(*own)).cast("binary").alias("value"),
-        *[F.col(name).alias(name.removeprefix("_")) for name in PLACE],
+        *[F.col(name).alias(name.removeprefix("_")) for name in ORIGIN],
     )

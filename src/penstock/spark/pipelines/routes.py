@@ -1,7 +1,7 @@
-"""Rows of one stream that go to different places: tagged inside the stream, told apart in the batch. Never writes.
+"""Routes rows of one stream to several outputs: tagged in the stream, separated in the batch. Never writes.
 
-Bad and late rows must leave the stream before what remembers (a window, a dedup), yet they belong to the same batch. So
-the stream carries one struct per route, and exactly one of them is filled in each row.
+Bad and late rows must leave the stream before a stateful step (window, dedup), but belong to the same batch. So the
+stream has one struct column per route, and exactly one of them is set in each row.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 MAIN, BAD, LATE = "main", "bad", "late"
 LAST_END = "_last_end"
-"""Column of possibly late rows: where the last window ends that they count in."""
+"""Column of possibly late rows: the end of the last window they count in."""
 
 
-def joined(routes: dict[str, DataFrame]) -> DataFrame:
+def union_of(routes: dict[str, DataFrame]) -> DataFrame:
     """One stream of all routes."""
     from pyspark.sql import functions as F
 
@@ -31,7 +31,7 @@ def joined(routes: dict[str, DataFrame]) -> DataFrame:
 
 
 def taken(batch: DataFrame, route: str) -> DataFrame:
-    """The rows of one route, with their own columns."""
+    """The rows of one route, with their original columns."""
     from pyspark.sql import functions as F
 
     return batch.where(F.col(route).isNotNull()).select(f"{route}.*")

@@ -1,6 +1,6 @@
-"""Reading plain values (from YAML or Python) into dataclasses, with every problem noted. Never knows a pipeline.
+"""Parses plain values (from YAML or Python) into dataclasses and collects every error. Knows nothing about pipelines.
 
-A key of a definition is a dataclass field made by `item`: its reader checks one value and says what is wrong with it.
+A key of a definition is a dataclass field declared with `item`: its reader validates one value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.spark.pipelines.problems import Problems
 
 Shape = TypeVar("Shape")
 Reader = Callable[[object, str, Problems], Any]
-"""Value as written, where it stands, where to note problems → typed value, or None after a problem."""
+"""(raw value, its path, problem collector) → typed value, or None after an error."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _MS_BY_UNIT = {
@@ -27,12 +27,12 @@ _MS_BY_UNIT = {
 
 
 def item(reader: Reader, meaning: str, **default: Any) -> Any:
-    """A field of a definition. Without a default it has to be given."""
+    """Declare a key of a definition. Without a default it is required."""
     return dataclasses.field(metadata={"reader": reader, "meaning": meaning}, **default)
 
 
 def read_shape(shape: type[Shape], raw: object, path: str, problems: Problems) -> Shape | None:
-    """A dataclass made of `item`s from a mapping. None when something in it was wrong."""
+    """Parse a mapping into a dataclass of `item`s. None if it has errors."""
     if not isinstance(raw, Mapping):
         problems.add(
             path,
@@ -50,7 +50,7 @@ def read_shape(shape: type[Shape], raw: object, path: str, problems: Problems) -
         if name in raw:
             values[name] = field.metadata["reader"](raw[name], joined(path, name), problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            problems.add(joined(path, name), "is missing.", f"It gives {field.metadata['meaning']}.")
+            problems.add(joined(path, name), "is missing.", f"It sets {field.metadata['meaning']}.")
     return shape(**values) if len(problems.found) == before else None
 
 
@@ -64,7 +64,7 @@ def _items(shape: Any) -> list[dataclasses.Field[Any]]:
 
 
 def nested(shape: type) -> Reader:
-    """A mapping of its own."""
+    """A nested mapping."""
     return lambda raw, path, problems: read_shape(shape, raw, path, problems)
 
 
@@ -96,12 +96,12 @@ def names(raw: object, path: str, problems: Problems) -> tuple[str, ...]:
     for index, one in enumerate(given):
         text(one, f"{path}[{index}]" if len(given) > 1 else path, problems)
     if len(set(map(str, given))) != len(given):
-        problems.add(path, "names something twice.")
+        problems.add(path, "contains a duplicate.")
     return tuple(str(one) for one in given)
 
 
 def pairs(raw: object, path: str, problems: Problems) -> dict[str, str]:
-    """Names with one text each; numbers and switches are taken as text."""
+    """A mapping of names to text; numbers and booleans are converted to text."""
     if not isinstance(raw, Mapping):
         problems.add(path, f"expected a mapping of names to text, found {_described(raw)}.")
         return {}
@@ -117,17 +117,17 @@ def pairs(raw: object, path: str, problems: Problems) -> dict[str, str]:
 def count(raw: object, path: str, problems: Problems) -> int | None:
     if isinstance(raw, int) and not isinstance(raw, bool) and raw > 0:
         return raw
-    problems.add(path, f"expected a whole number above 0, found {_described(raw)}.")
+    problems.add(path, f"expected an integer above 0, found {_described(raw)}.")
     return None
 
 
 def restarts(raw: object, path: str, problems: Problems) -> int | None:
-    """A whole number from 0, or `unlimited` → None."""
+    """An integer from 0, or `unlimited` → None."""
     if raw == "unlimited":
         return None
     if isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0:
         return raw
-    problems.add(path, f"expected a whole number from 0, found {_described(raw)}.", "Or write unlimited.")
+    problems.add(path, f"expected an integer from 0, found {_described(raw)}.", "Or write unlimited.")
     return None
 
 
@@ -139,7 +139,7 @@ def switch(raw: object, path: str, problems: Problems) -> bool | None:
 
 
 def one_of(*choices: str) -> Reader:
-    """One of a few words."""
+    """One of a few values."""
 
     def read(raw: object, path: str, problems: Problems) -> str | None:
         if raw in choices:
@@ -152,17 +152,17 @@ def one_of(*choices: str) -> Reader:
 
 def duration(raw: object, path: str, problems: Problems) -> int | None:
     """`10s`, `5 minutes`, `1h 30m` → milliseconds."""
-    words = str(raw).strip().lower()
-    parts = _DURATION.findall(words)
-    is_whole = isinstance(raw, str) and parts and not _DURATION.sub("", words).strip()
+    content = str(raw).strip().lower()
+    parts = _DURATION.findall(content)
+    is_whole = isinstance(raw, str) and parts and not _DURATION.sub("", content).strip()
     if is_whole and all(unit in _MS_BY_UNIT for _, unit in parts):
         return round(sum(float(number) * _MS_BY_UNIT[unit] for number, unit in parts))
-    problems.add(path, f"expected a time, found {_described(raw)}.", "Write 500ms, 10s, 5m, 2h or 7d.")
+    problems.add(path, f"expected a duration, found {_described(raw)}.", "Write 500ms, 10s, 5m, 2h or 7d.")
     return None
 
 
 def function(raw: object, path: str, problems: Problems) -> Any:
-    """A callable (from Python) or `module:name` (from a file), which is looked up later."""
+    """A callable (from Python) or `module:name` (from a file), which is imported later."""
     if callable(raw):
         return raw
     if isinstance(raw, str) and raw.count(":") == 1:
@@ -174,7 +174,7 @@ def function(raw: object, path: str, problems: Problems) -> Any:
 def _described(raw: object) -> str:
     if raw is None:
         return "nothing"
-    kinds = {bool: "a switch", int: "a number", float: "a number", list: "a list", dict: "a mapping"}
+    kinds = {bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "a mapping"}
     shown = repr(raw)
     return (
         shown

@@ -1,7 +1,7 @@
-"""The directory of a pipeline: whose it is, its lock, its status, its checkpoint. Never reads a record.
+"""The state directory of a pipeline: identity, lock, status, checkpoint. Never reads a record.
 
-`pipeline.json` is written once. It names the definition that the checkpoint belongs to, and an id that is part of every
-mark: a pipeline that is started from nothing has another id, so its batches are not taken for those of an older one.
+`pipeline.json` is written once. It identifies the definition that the checkpoint belongs to, and holds an id that is
+part of every mark: a pipeline that starts from scratch gets a new id, so its batches are not mistaken for older ones.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.spark.errors import AlreadyRunning, ForeignCheckpoint, PipelineError
 from penstock.spark.pipelines.definition import Pipeline
-from penstock.spark.pipelines.problems import AlreadyRunning, ForeignCheckpoint, PipelineError
 
 _IDENTITY = "pipeline.json"
 _STATUS = "status.json"
 
 
 class PipelineState:
-    """What is kept about one pipeline between its runs."""
+    """Persistent state of one pipeline."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.checkpoint = directory / "checkpoint"
 
     def claim(self, pipeline: Pipeline) -> str:
-        """The id of this pipeline; made at its first run. Raises ForeignCheckpoint."""
+        """The id of this pipeline, created at its first run. Raises ForeignCheckpoint."""
         wanted = belonging(pipeline)
         found = self.read(_IDENTITY)
         if found is None:
             if self.checkpoint.exists():
                 raise ForeignCheckpoint(
-                    f"{self.checkpoint} is there, but not {_IDENTITY} beside it: it belongs to something else. "
-                    "Give state_dir another directory."
+                    f"{self.checkpoint} exists without {_IDENTITY}: it does not belong to a pipeline. "
+                    "Set state_dir to another directory."
                 )
             found = {"id": uuid.uuid4().hex[:12], "belongs_to": wanted}
             self.write(_IDENTITY, found)
@@ -53,14 +53,14 @@ class PipelineState:
             if before.get(key) != now.get(key)
         ]
         return (
-            f"The checkpoint {self.directory} belongs to another definition of {name}: {'; '.join(changed)}. "
-            "Give the pipeline another name to start it beside the old one, change the definition back, "
-            f"or remove {self.directory} to start from nothing (rows that were written before stay)."
+            f"the checkpoint {self.directory} belongs to another definition of {name}: {'; '.join(changed)}. "
+            "Rename the pipeline to run it alongside the old one, revert the definition, "
+            f"or remove {self.directory} to start from scratch (rows already written stay)."
         )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else runs this pipeline meanwhile. The lock ends with the process, however that ends."""
+        """Lock the pipeline against other processes. The operating system releases the lock when the process dies."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "lock").open("a+") as lock:
             try:
@@ -68,8 +68,8 @@ class PipelineState:
             except BlockingIOError:
                 lock.seek(0)
                 raise AlreadyRunning(
-                    f"{self.directory.name} is run by process {lock.read().strip() or 'unknown'} already. "
-                    "Stop that one first, or give this one another name or state_dir."
+                    f"{self.directory.name} is already running in process {lock.read().strip() or 'unknown'}. "
+                    "Stop it first, or use another name or state_dir."
                 ) from None
             lock.truncate(0)
             lock.write(str(os.getpid()))
@@ -91,11 +91,11 @@ class PipelineState:
         return self.read(_STATUS)
 
     def put_status(self, status: dict[str, Any]) -> None:
-        """Whole or not at all. Not flushed to the disk: a crash may lose the last one, and nothing depends on it."""
+        """Replace atomically, without fsync: a crash may lose the last status, and nothing depends on it."""
         self._write(_STATUS, status, is_durable=False)
 
     def write(self, name: str, content: dict[str, Any]) -> None:
-        """Whole or not at all, and on the disk when this returns."""
+        """Replace atomically; durable when this returns."""
         self._write(name, content, is_durable=True)
 
     def _write(self, name: str, content: dict[str, Any], *, is_durable: bool) -> None:
@@ -109,30 +109,32 @@ class PipelineState:
         draft.rename(self.directory / name)
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """A small file of this pipeline, such as how far a redrive has come."""
+        """Read a state file, such as the position of a redrive."""
         file = self.directory / name
         if not file.exists():
             return None
         try:
             content = json.loads(file.read_text("utf-8"))
         except ValueError as error:
-            raise PipelineError(f"{file} cannot be read: {error}. Remove it if nothing runs here.") from error
+            raise PipelineError(
+                f"{file} is not valid JSON: {error}. Remove it if the pipeline is not running."
+            ) from error
         assert isinstance(content, dict)
         return content
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A locked pipeline: its state, and the name that is part of its marks."""
+class PipelineClaim:
+    """A locked pipeline: its state, and the name used in its marks."""
 
     state: PipelineState
     app: str
 
 
 def belonging(pipeline: Pipeline) -> dict[str, Any]:
-    """What a checkpoint is bound to: positions to the source, state to its steps, marks to the sink.
+    """The parts of a definition a checkpoint depends on: offsets on the source, state on the steps, marks on the sink.
 
-    All else may change between runs: triggers, limits, rules, columns that are added, steps without a memory.
+    Everything else may change between runs: triggers, limits, rules, added columns, stateless steps.
     """
     source, sink = pipeline.source, pipeline.sink
     return {

@@ -1,4 +1,4 @@
-"""Steps of a definition as DataFrame → DataFrame. Never reads or writes anything."""
+"""Applies the steps of a definition: DataFrame → DataFrame. Never reads or writes data."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.spark.errors import ProjectProblem, WrongDefinition
 from penstock.spark.pipelines.definition import Dedup, Stateful, Step, Window
 from penstock.spark.pipelines.functions import get_function
-from penstock.spark.pipelines.problems import Problem, WrongDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 INPUT = "input"
-"""The name under which a SQL step sees the rows."""
+"""The view name of the rows in a SQL step."""
 
 
 def apply_steps(rows: DataFrame, steps: Sequence[Step], home: Path) -> DataFrame:
@@ -43,8 +43,10 @@ def _call(rows: DataFrame, step: Step, home: Path) -> DataFrame:
     function = get_function(step.python, home)
     made = function(rows)
     if not isinstance(made, DataFrame):
-        what = f"{function.__name__} gave {type(made).__name__} and no DataFrame."
-        raise WrongDefinition([Problem("steps.python", what, "It takes a DataFrame and returns one.")])
+        what = f"{function.__name__} returned {type(made).__name__} instead of a DataFrame."
+        raise WrongDefinition(
+            [ProjectProblem("steps.python", what, "It must take a DataFrame and return one.")]
+        )
     return made
 
 
@@ -54,7 +56,7 @@ def _dedup(rows: DataFrame, dedup: Dedup) -> DataFrame:
 
 
 def window(rows: DataFrame, window: Window) -> DataFrame:
-    """One row for each window and each value of `by`: window_start, window_end, by…, compute…"""
+    """One row per window and value of `by`: window_start, window_end, by…, compute…"""
     from pyspark.sql import functions as F
 
     watched = rows.withWatermark(window.time, spark_ms(window.watermark))
@@ -69,7 +71,7 @@ def window(rows: DataFrame, window: Window) -> DataFrame:
 
 
 def window_of(window: Window) -> Column:
-    """The window that a row falls into; with slide, each of them."""
+    """The window or, with slide, the windows of a row."""
     from pyspark.sql import functions as F
 
     if window.gap is not None:
@@ -79,7 +81,7 @@ def window_of(window: Window) -> Column:
 
 
 def last_end(window: Window) -> Column:
-    """Where the last window ends that a row counts in: behind the watermark, the row has come too late."""
+    """The end of the last window of a row. If it is before the watermark, the row is late."""
     from pyspark.sql import functions as F
 
     if window.gap is not None:
@@ -98,7 +100,7 @@ def _stateful(rows: DataFrame, stateful: Stateful, home: Path) -> DataFrame:
 
 
 def output_mode(steps: Sequence[Step]) -> str:
-    """Functions with a memory and windows that tell of updates cannot promise that a row is final."""
+    """Update mode for stateful functions and windows that emit updates: their rows are not final."""
     if any(step.stateful or (step.window and step.window.emit == "updates") for step in steps):
         return "update"
     return "append"

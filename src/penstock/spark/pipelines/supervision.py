@@ -1,12 +1,7 @@
-"""When a pipeline that failed is started again, and when it is given up: a machine without a clock and without Spark.
+"""Decides when a failed pipeline is restarted and when it is given up. A state machine without clock and without Spark.
 
-    state      event   → next state
-    starting   started → running      failed → restarting | failed
-    running    ended   → stopped      failed → restarting | failed
-    restarting due     → starting     ended  → stopped
-
-Times are arguments. Each restart in a row waits twice as long as the one before; a pipeline that has run steadily for
-a while has its restarts forgotten.
+`NEXT` holds the transitions. Times are arguments. The backoff doubles with every consecutive restart; the restart count
+is reset once a pipeline has run without failure for `STEADY_MS`.
 """
 
 from __future__ import annotations
@@ -17,22 +12,46 @@ from enum import Enum
 
 STARTING, RUNNING, RESTARTING, STOPPED, FAILED = "starting", "running", "restarting", "stopped", "failed"
 ENDED = (STOPPED, FAILED)
-"""States that nothing follows."""
+"""Terminal states."""
+
+
+class PipelineMove(Enum):
+    """Triggers of a state transition. After a failure, the restart policy chooses RETRY or GIVE_UP."""
+
+    START = "start"
+    END = "end"
+    RETRY = "retry"
+    GIVE_UP = "give up"
+    RESTART = "restart"
+
+
+NEXT = {
+    (STARTING, PipelineMove.START): RUNNING,
+    (STARTING, PipelineMove.END): STOPPED,
+    (STARTING, PipelineMove.RETRY): RESTARTING,
+    (STARTING, PipelineMove.GIVE_UP): FAILED,
+    (RUNNING, PipelineMove.END): STOPPED,
+    (RUNNING, PipelineMove.RETRY): RESTARTING,
+    (RUNNING, PipelineMove.GIVE_UP): FAILED,
+    (RESTARTING, PipelineMove.RESTART): STARTING,
+    (RESTARTING, PipelineMove.END): STOPPED,
+}
+"""Every legal transition; any other is a defect."""
 
 BACKOFF_MS = 1_000
 BACKOFF_MS_MAX = 60_000
 ONCE_RESTARTS_MAX = 3
-"""Whoever started a run that is to end waits for it."""
+"""Someone is waiting for a `--once` run, so it gives up early."""
 STEADY_MS = 300_000
-"""After so long without a failure, the next one counts as the first."""
+"""After this long without a failure, the restart count starts again at 0."""
 
 
 class Fault(Enum):
-    """Whether the same start may succeed later."""
+    """Whether a retry can succeed."""
 
     FINAL = "the definition, the data or the table must change first"
-    TRANSIENT = "something around the pipeline was not there"
-    UNKNOWN = "nothing tells"
+    TRANSIENT = "a dependency was unavailable"
+    UNKNOWN = "the error text does not tell"
 
 
 _FINAL = re.compile(
@@ -47,7 +66,7 @@ _TRANSIENT = re.compile(
 
 
 def fault_of(error: str) -> Fault:
-    """What kind of failure a text of Spark tells of."""
+    """Classify an error by its text. A text that matches both patterns counts as transient."""
     if _TRANSIENT.search(error):
         return Fault.TRANSIENT
     return Fault.FINAL if _FINAL.search(error) else Fault.UNKNOWN
@@ -55,7 +74,7 @@ def fault_of(error: str) -> Fault:
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """How patient to be. A run that is to end by itself repeats only what is known to pass, and not for long."""
+    """How often to restart. A `--once` run retries transient faults only, at most `ONCE_RESTARTS_MAX` times."""
 
     restarts_max: int | None
     is_once: bool = False
@@ -70,7 +89,7 @@ class RestartPolicy:
 
 @dataclass
 class Supervision:
-    """One pipeline: its state, since when, how often it was restarted, and the last failure."""
+    """One pipeline: its state and since when, its restart count, and its last failure."""
 
     policy: RestartPolicy
     since_ms: int
@@ -81,32 +100,31 @@ class Supervision:
     failed_ms: int | None = None
 
     def started(self, now_ms: int) -> None:
-        assert self.state == STARTING, self.state
-        self._enter(RUNNING, now_ms)
+        self._move(PipelineMove.START, now_ms)
 
     def ended(self, now_ms: int) -> None:
-        """It has done what it was to do, or was stopped."""
+        """The query finished or was stopped."""
         if self.state not in ENDED:
-            self._enter(STOPPED, now_ms)
+            self._move(PipelineMove.END, now_ms)
 
     def failed(self, now_ms: int, fault: Fault, reason: str) -> None:
-        assert self.state in (STARTING, RUNNING), self.state
         if self.state == RUNNING and now_ms - self.since_ms >= STEADY_MS:
             self.restarts = 0
         self.error, self.failed_ms = reason, now_ms
         if not self.policy.allows(fault, self.restarts):
-            self._enter(FAILED, now_ms)
+            self._move(PipelineMove.GIVE_UP, now_ms)
             return
         self.due_ms = now_ms + min(BACKOFF_MS_MAX, BACKOFF_MS << min(self.restarts, 20))
         self.restarts += 1
-        self._enter(RESTARTING, now_ms)
+        self._move(PipelineMove.RETRY, now_ms)
 
     def is_due(self, now_ms: int) -> bool:
         return self.state == RESTARTING and now_ms >= self.due_ms
 
     def restarting(self, now_ms: int) -> None:
         assert self.is_due(now_ms)
-        self._enter(STARTING, now_ms)
+        self._move(PipelineMove.RESTART, now_ms)
 
-    def _enter(self, state: str, now_ms: int) -> None:
-        self.state, self.since_ms = state, now_ms
+    def _move(self, move: PipelineMove, now_ms: int) -> None:
+        assert (self.state, move) in NEXT, f"a pipeline that is {self.state} cannot {move.value}"
+        self.state, self.since_ms = NEXT[self.state, move], now_ms

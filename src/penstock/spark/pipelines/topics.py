@@ -1,4 +1,4 @@
-"""The options that a definition means for Spark's source and sink. Never reads a record."""
+"""Translates a definition to options of the Spark source and sink. Never reads a record."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import json
 from collections.abc import Iterable, Sequence
 
 from penstock.client.access import read_access
-from penstock.client.cluster import Cluster
-from penstock.client.offsets import EARLIEST
+from penstock.client.raw.cluster import Cluster
+from penstock.client.raw.offsets import EARLIEST
+from penstock.spark.lake.port import Spans
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.lake.port import Spans
 
 
 def topic_options(project: Project) -> dict[str, str]:
-    """What every connection needs: the broker, and how to be let in."""
+    """Options of every connection: broker address and authentication."""
     return {"kafka.bootstrap.servers": project.bootstrap, **project.options}
 
 
 def partitions_now(project: Project, topics: Sequence[str]) -> list[tuple[str, int]]:
-    """Every partition that the topics have at the broker."""
+    """All current partitions of the topics."""
     given = {name.removeprefix("kafka."): value for name, value in topic_options(project).items()}
     with Cluster(read_access(given)) as cluster:
         found = cluster.topics(topics)
@@ -26,7 +26,7 @@ def partitions_now(project: Project, topics: Sequence[str]) -> list[tuple[str, i
 
 
 def source_options(project: Project, pipeline: Pipeline, live_from: Spans | None) -> dict[str, str]:
-    """How the topics are read. `live_from` holds the offsets at which a table's history ends."""
+    """Source options of a pipeline. `live_from` holds the offsets at which its history ends."""
     source = pipeline.source
     options = {**topic_options(project), "includeHeaders": "true", "startingOffsets": source.start}
     if source.topics:
@@ -44,7 +44,7 @@ def source_options(project: Project, pipeline: Pipeline, live_from: Spans | None
 
 
 def starting_offsets(spans: Spans, partitions: Iterable[tuple[str, int]]) -> str:
-    """Behind what was read, and at the beginning of partitions of which nothing was: JSON by topic and partition."""
+    """JSON start offsets: after the spans, and at the beginning of partitions without one."""
     by_topic: dict[str, dict[str, int]] = {}
     for place in partitions:
         by_topic.setdefault(place[0], {})[str(place[1])] = spans[place][1] if place in spans else EARLIEST

@@ -1,1 +1,1 @@
-"""HTTP/1.1 as bytes and values: requests in, answers out, records as JSON, filters. Never touches a socket."""
+"""HTTP/1.1 codec: requests, responses, records as JSON, filters. No I/O."""

@@ -1,6 +1,6 @@
-"""Messages as JSON, both ways. Never loses a byte: what is no text goes as base64, under a name that says so.
+"""Messages to JSON and back, lossless: bytes that are not UTF-8 become base64 in a field of their own.
 
-A value that is text is its UTF-8 bytes, null is a tombstone, and every other JSON value is its compact JSON.
+A string value is its UTF-8 bytes, null is a tombstone, and any other JSON value is its compact JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.wire.json.bounds import check_values
 from penstock.wire.json.frames import finite
 
 TIMESTAMP_MS_MAX = 2**53 - 1
-"""Beyond it numbers of JSON are no longer exact everywhere."""
+"""Larger JSON numbers are not exact in all clients."""
 
 MESSAGE_FIELDS = ("key", "key_base64", "value", "value_base64", "headers", "timestamp_ms")
 
@@ -35,7 +35,7 @@ class Show(StrEnum):
 
 
 def read_object(body: bytes, fields: Collection[str]) -> dict[str, Any]:
-    """A body that is a JSON object with no other fields than these."""
+    """Decode a body that must be a JSON object with only these fields."""
     check_values(body, JSON_VALUES_MAX, "the body")
     try:
         found = json.loads(body, parse_constant=_refuse_constant, parse_float=finite)
@@ -49,41 +49,43 @@ def read_object(body: bytes, fields: Collection[str]) -> dict[str, Any]:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number that JSON knows")
+    raise ValueError(f"{word} is not a valid JSON number")
 
 
 def check_object(found: object, fields: Collection[str], where: str) -> dict[str, Any]:
-    """Refuse what is no object, and fields that nobody reads."""
+    """Reject anything but an object, and unknown fields."""
     if not isinstance(found, dict):
         raise InvalidRequest(f"{where} must be a JSON object")
     for name in found:
         if name not in fields:
-            raise InvalidRequest(f"{where} has a field {name[:100]!r}; known are {', '.join(fields)}")
+            raise InvalidRequest(
+                f"{where} has an unknown field {name[:100]!r}; known fields are {', '.join(fields)}"
+            )
     return found
 
 
 def read_text(found: Mapping[str, Any], name: str, where: str) -> str:
-    """A field that must be there and be text."""
+    """A required string field."""
     value = found.get(name)
     if not isinstance(value, str):
-        raise InvalidRequest(f"{where} needs a field {name!r} that is text")
+        raise InvalidRequest(f"{where} needs a string field {name!r}")
     return value
 
 
 def read_number(found: Mapping[str, Any], name: str, low: int, high: int, where: str) -> int | None:
-    """A whole number within bounds, `5.0` being one as well; None when it is not there."""
+    """An integer within bounds (`5.0` counts as one), or None if absent."""
     value = found.get(name)
     if value is None and name not in found:
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidRequest(f"{name!r} of {where} must be a whole number from {low} to {high}")
+        raise InvalidRequest(f"{name!r} of {where} must be an integer from {low} to {high}")
     return value
 
 
 def read_message(found: Mapping[str, Any], where: str) -> NewRecord:
-    """The record that a message stands for."""
+    """The record of a message."""
     if ("value" in found) == ("value_base64" in found):
         raise InvalidRequest(f"{where} needs either 'value' or 'value_base64'")
     value = found.get("value")
@@ -116,13 +118,13 @@ def _read_key(found: Mapping[str, Any], where: str) -> bytes | None:
     if key is None:
         return None
     if not isinstance(key, str):
-        raise InvalidRequest(f"'key' of {where} must be text or null")
+        raise InvalidRequest(f"'key' of {where} must be a string or null")
     return _utf8(key, "key", where)
 
 
 def _read_headers(found: object, where: str) -> tuple[Header, ...]:
     if not isinstance(found, dict):
-        raise InvalidRequest(f"'headers' of {where} must be an object of names and values")
+        raise InvalidRequest(f"'headers' of {where} must be an object")
     if sum(len(value) if isinstance(value, list) else 1 for value in found.values()) > DOOR_HEADERS_MAX:
         raise TooLarge(f"{where} has more than {DOOR_HEADERS_MAX} headers")
     headers = []
@@ -141,7 +143,7 @@ def _read_header(value: object, name: str, where: str) -> bytes | None:
     if isinstance(value, dict) and value.keys() == {"base64"}:
         return _base64(value["base64"], f"header {name[:100]!r}", where)
     raise InvalidRequest(
-        f'header {name[:100]!r} of {where} must be text, null, {{"base64": …}}, or a list of these'
+        f'header {name[:100]!r} of {where} must be a string, null, {{"base64": …}}, or a list of these'
     )
 
 
@@ -149,14 +151,16 @@ def _utf8(text: str, name: str, where: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise InvalidRequest(f"{name} of {where} holds half a character, which UTF-8 cannot say") from None
+        raise InvalidRequest(
+            f"{name} of {where} contains a lone surrogate, which UTF-8 cannot encode"
+        ) from None
 
 
 def _compact(value: object, where: str) -> bytes:
     try:
         return json_bytes(value)
     except ValueError:
-        raise InvalidRequest(f"'value' of {where} holds a number that is too large for JSON") from None
+        raise InvalidRequest(f"'value' of {where} contains a number that is too large for JSON") from None
     except RecursionError:
         raise InvalidRequest(f"'value' of {where} is nested too deeply") from None
 
@@ -168,11 +172,11 @@ def _base64(text: object, name: str, where: str) -> bytes:
     raise InvalidRequest(f"{name} of {where} is not base64")
 
 
-# -- the way back
+# -- records to JSON
 
 
 def show_message(record: Record, show: Show = Show.JSON) -> dict[str, Any]:
-    """A record as a client reads it."""
+    """A record as JSON."""
     shown: dict[str, Any] = {"offset": record.offset, "timestamp_ms": record.timestamp_ms}
     _show_bytes(shown, "key", record.key, Show.TEXT if show is Show.JSON else show)
     _show_bytes(shown, "value", record.value, show)
@@ -202,7 +206,7 @@ def _show_bytes(shown: dict[str, Any], name: str, content: bytes | None, show: S
 
 
 def _structure(text: str) -> Any:
-    """An object or a list, if that is what the text is; else the text."""
+    """The decoded object or list, if the text is one; else the text."""
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=finite)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""Bytes to requests: heads and bodies within their limits, however the bytes are cut. Never answers.
+"""Parses requests incrementally, with limits on heads and bodies. Never responds.
 
-The grammar is httptools'. What it does not judge is judged here: sizes, the version, what may be upgraded.
+httptools parses the grammar; this module checks sizes, version and upgrades.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from urllib.parse import parse_qsl, unquote
 import httptools
 
 from penstock.core.errors import BrokerError, Malformed, TooLarge
-from penstock.wire.foreign import foreign_line
+from penstock.wire.foreign_protocol import foreign_line
 
 HEAD_BYTES_MAX = 32 << 10
 """The request line and all headers together."""
 
 UNSEEN_BYTES_MAX = HEAD_BYTES_MAX + (1 << 18)
-"""What the parser may hold of a request without showing it: a header that never ends, or what stands around chunks."""
+"""Bytes that the parser may buffer without a callback: an endless header, or chunk framing."""
 
 CHUNK_OVERHEAD = 8
-"""Bytes around each byte of a body that is sent in chunks of one byte, and a little more."""
+"""Overhead per body byte, if the body is sent in chunks of one byte, with a margin."""
 
 START_BYTES = 8
-"""Enough to recognise a TLS handshake."""
+"""Enough to detect a TLS handshake."""
 
 HEADERS_MAX = 100
 QUERY_FIELDS_MAX = 100
@@ -32,12 +32,12 @@ QUERY_FIELDS_MAX = 100
 
 @dataclass(slots=True)
 class Request:
-    """One request. Names of headers are in lower case; of a header that repeats, the values are joined by commas."""
+    """One request. Header names are lower case; values of repeated headers are joined by commas."""
 
     method: str = ""
     target: bytes = b""
     authority: str = ""
-    """The host that the target itself names, as requests through a proxy do; mostly empty."""
+    """The host in the request target, as sent through a proxy; usually empty."""
     path: str = ""
     query: dict[str, list[str]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
@@ -48,12 +48,12 @@ class Request:
 
     @property
     def has_body(self) -> bool:
-        """Whether the client said that a body comes, even an empty one."""
+        """Whether the client announced a body, even an empty one."""
         return "content-length" in self.headers or "transfer-encoding" in self.headers
 
     @property
     def coding(self) -> str:
-        """How the body is packed; empty when it is not."""
+        """The content coding of the body; empty for identity."""
         coding = self.headers.get("content-encoding", "").strip().lower()
         return "" if coding == "identity" else coding
 
@@ -64,23 +64,23 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The client waits to be told that it may send the body."""
+    """The client waits for `100 Continue` before it sends the body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """A request that wants to go on as a WebSocket; `rest` is what came behind it already."""
+    """A request to upgrade to WebSocket; `rest` are the bytes received after it."""
 
     request: Request
     rest: bytes
 
 
 Event = Request | Continue | Upgrade | BrokerError
-"""An error is the last event: nothing that follows could be understood."""
+"""An error is the last event: the rest of the stream cannot be parsed."""
 
 
 class RequestReader:
-    """One connection's requests. `feed` gives what has become whole."""
+    """Parses the requests of one connection. `feed` returns completed events."""
 
     def __init__(self, body_bytes_max: int) -> None:
         self._body_bytes_max = body_bytes_max
@@ -98,11 +98,11 @@ class RequestReader:
 
     @property
     def is_midway(self) -> bool:
-        """A request has begun and is not complete."""
+        """Whether a request has begun and is not complete."""
         return self._request is not None
 
     def feed(self, content: bytes | memoryview) -> list[Event]:
-        """Take in bytes. Behind an error, an upgrade or the client's last request nothing is looked at."""
+        """Parse bytes. Data after an error, an upgrade or the client's last request is ignored."""
         if self._is_over:
             return []
         self._parse(content)
@@ -124,13 +124,13 @@ class RequestReader:
                 self._fail(TooLarge(f"the head of a request has at most {HEAD_BYTES_MAX} bytes"))
 
     def _fail(self, error: BrokerError) -> None:
-        """The first error counts; the parser goes on to the end of what it was given."""
+        """Record the first error; the parser continues to the end of its input."""
         if not self._is_over:
             self._is_over = True
             self._events.append(error)
 
     def _upgraded(self, rest: bytes) -> None:
-        """Only WebSocket is gone along with; other offers are ignored, as HTTP allows."""
+        """Only WebSocket upgrades are accepted; others are ignored, as HTTP allows."""
         if self._is_over:
             return
         last = self._events[-1]
@@ -140,7 +140,7 @@ class RequestReader:
             self._is_over = True
         elif last.has_body:
             self._events.pop()
-            self._fail(Malformed("only an upgrade to websocket is understood; send the body without one"))
+            self._fail(Malformed("only an upgrade to websocket is supported; send the body without one"))
         else:
             self._start()
             self._parse(rest)
@@ -166,7 +166,7 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         request = self._request
         if request is None or self._is_over or not self.is_in_head:
-            return  # what is said behind a body is not asked for
+            return  # trailers are ignored
         self._grow_head(len(name) + len(value) + 4)
         key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
         before = request.headers.get(key)
@@ -181,7 +181,7 @@ class RequestReader:
         self.is_in_head = False
         version = self._parser.get_http_version()
         if version not in ("1.0", "1.1"):
-            self._fail(Malformed(f"HTTP/{version} is not spoken here, HTTP/1.1 is"))
+            self._fail(Malformed(f"HTTP/{version} is not supported, use HTTP/1.1"))
             return
         request.is_old = version == "1.0"
         request.method = self._parser.get_method().decode("latin-1")
@@ -197,7 +197,7 @@ class RequestReader:
 
     def _check_head(self, request: Request) -> None:
         if not request.is_old and "host" not in request.headers:
-            raise Malformed("a request of HTTP/1.1 needs the header Host")
+            raise Malformed("an HTTP/1.1 request needs a Host header")
         length = request.headers.get("content-length", "0")
         if not length.isdecimal():
             raise Malformed("Content-Length is not a number")
@@ -210,7 +210,7 @@ class RequestReader:
         self.body_bytes += len(part)
         if self.body_bytes > self._body_bytes_max:
             self._body = []
-            self._fail(TooLarge(f"a body is over the limit of {self._body_bytes_max} bytes"))
+            self._fail(TooLarge(f"the body is over the limit of  {self._body_bytes_max} bytes"))
         else:
             self._body.append(part)
 
@@ -227,14 +227,14 @@ class RequestReader:
 
 
 def _read_target(request: Request) -> None:
-    """Path and query of the request's target, with their escapes undone."""
+    """Path and query of the request target, unescaped."""
     try:
         url = httptools.parse_url(request.target)
         path = (url.path or b"/").decode("ascii")
         query = (url.query or b"").decode("ascii")
         authority = (url.host or b"").decode("ascii")
     except (httptools.HttpParserError, UnicodeDecodeError) as error:
-        raise Malformed(f"the target of a request is not a URL: {error}") from None
+        raise Malformed(f"the request target is not a valid URL: {error}") from None
     request.path = path
     request.authority = f"[{authority}]" if ":" in authority else authority
     try:
@@ -242,13 +242,13 @@ def _read_target(request: Request) -> None:
             query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX, encoding="utf-8"
         )
     except ValueError as error:
-        raise Malformed(f"the query of a request cannot be read: {error}") from None
+        raise Malformed(f"the query is invalid: {error}") from None
     for name, value in pairs:
         request.query.setdefault(name, []).append(value)
 
 
 def segments_of(path: str) -> list[str] | None:
-    """The parts of a path with their escapes undone; None when they are not UTF-8."""
+    """The unescaped segments of a path; None if they are not UTF-8."""
     try:
         return [unquote(part, errors="strict") for part in path.split("/")[1:]]
     except UnicodeDecodeError:

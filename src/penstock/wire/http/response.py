@@ -1,4 +1,4 @@
-"""Answers to bytes: status line, headers, body. Never decides what to answer."""
+"""Encodes responses: status line, headers, body."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from penstock.wire.json.rows import encode_rows
+from penstock.wire.json.rows import encode_listing
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -20,18 +20,18 @@ _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow
 
 
 class Response(NamedTuple):
-    """One answer, before it is known how the connection goes on."""
+    """One response, independent of the connection's state."""
 
     status: int
     body: bytes = b""
     content_type: str = JSON
     headers: Sequence[tuple[str, str]] = ()
     pieces: Sequence[bytes] = ()
-    """A long body, instead of `body`; it is not copied."""
+    """A long body in chunks, instead of `body`; not copied."""
 
 
 def json_bytes(value: Any) -> bytes:
-    """Compact JSON. Half characters, which UTF-8 does not have, are written as escapes."""
+    """Compact JSON. Lone surrogates, which UTF-8 cannot encode, are escaped."""
     try:
         return _encode_json(value).encode()
     except UnicodeEncodeError:
@@ -45,22 +45,22 @@ def json_response(value: Any, status: int = 200, headers: Sequence[tuple[str, st
 def json_rows(
     head: Mapping[str, Any], name: str, rows: Iterable[Any], tail: Mapping[str, Any] | None = None
 ) -> Generator[int, None, Response]:
-    """An object with a long list in it, made in slices."""
-    content = yield from encode_rows(head, name, rows, json_bytes, tail)
+    """An object with a long list, encoded in slices."""
+    content = yield from encode_listing(head, name, rows, json_bytes, tail)
     return Response(HTTPStatus.OK, content)
 
 
 @lru_cache(maxsize=2)
 def _date(unix_s: int) -> str:
-    """Many answers go out in one second, and say the same of it."""
+    """Cached: many responses share the same second."""
     return formatdate(unix_s, usegmt=True)
 
 
-def encode_response(
+def encode_http_response(
     response: Response, *, unix_s: float, keeps_alive: bool, is_head: bool = False, is_old: bool = False
 ) -> bytes:
-    """The whole answer, or its head if the body is in pieces. One to HEAD says how long the body would be, and leaves
-    it out. JSON ends with a line break, so that a shell prompt does not follow on the same line."""
+    """The encoded response, or only its head if the body is in pieces. A response to HEAD has the body's length but
+    omits it. JSON ends with a line break, so that a shell prompt starts on its own line."""
     status = response.status
     end = b"\n" if response.body and response.content_type in (JSON, PROBLEM) else b""
     length = len(response.body) + len(end) + sum(map(len, response.pieces))

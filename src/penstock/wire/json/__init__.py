@@ -1,1 +1,1 @@
-"""The JSON door's frames: bytes to fields, answers to bytes. No I/O; docs/protocols/json.md tells all of it."""
+"""The codec of the JSON door's frames, specified in docs/protocols/json.md. No I/O."""

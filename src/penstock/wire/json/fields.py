@@ -1,4 +1,4 @@
-"""The fields of one JSON object, taken by name and kind. What is not taken is an error; never guesses."""
+"""Reads the typed fields of one JSON object. Unknown fields are errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _SHOWN_CHARS_MAX = 60
 
 
 class Fields:
-    """An object that is being read, and emptied by that."""
+    """A JSON object whose fields are removed as they are read."""
 
     __slots__ = ("_content", "_where")
 
     def __init__(self, content: object, where: str) -> None:
         if not isinstance(content, dict):
-            raise Malformed(f"{where} is a JSON object, not {shown(content)}")
+            raise Malformed(f"{where} must be a JSON object, not {shown(content)}")
         self._content: dict[str, Any] = content
         self._where = where
 
@@ -29,11 +29,11 @@ class Fields:
         return name in self._content
 
     def take(self, name: str, default: object = None) -> Any:
-        """Whatever stands there."""
+        """The raw value."""
         return self._content.pop(name, default)
 
     def text(self, name: str) -> str:
-        """A string that must be there."""
+        """A required string."""
         found = self.optional_text(name)
         if found is None:
             raise Malformed(f"{self._where} needs {name!r}, a string")
@@ -42,35 +42,35 @@ class Fields:
     def optional_text(self, name: str) -> str | None:
         found = self.take(name)
         if found is not None and not isinstance(found, str):
-            raise Malformed(f"{name!r} is a string, not {shown(found)}")
+            raise Malformed(f"{name!r} must be a string, not {shown(found)}")
         return found
 
     def number(self, name: str, default: int | None = None, *, high: int = INT64_MAX, low: int = 0) -> int:
-        """A whole number within bounds; without a default it must be there."""
+        """An integer within bounds; required if there is no default."""
         found = self.take(name, default)
         if not isinstance(found, int) or isinstance(found, bool) or not low <= found <= high:
-            raise Malformed(f"{name!r} is a whole number from {low} to {high}, not {shown(found)}")
+            raise Malformed(f"{name!r} must be an integer from {low} to {high}, not {shown(found)}")
         return found
 
     def choice(self, name: str, *allowed: str) -> str:
-        """One of some words, by default the first."""
+        """One of the allowed strings; the first is the default."""
         found = self.take(name, allowed[0])
         if found not in allowed:
-            words = " or ".join(repr(one) for one in allowed)
-            raise Malformed(f"{name!r} is {words}, not {shown(found)}")
+            choices = " or ".join(repr(one) for one in allowed)
+            raise Malformed(f"{name!r} must be {choices}, not {shown(found)}")
         return str(found)
 
     def listed(self, name: str) -> list[Any]:
-        """A list that must be there; it may be empty."""
+        """A required list, which may be empty."""
         found = self.take(name)
         if not isinstance(found, list):
             raise Malformed(f"{self._where} needs {name!r}, a list")
         return found
 
     def content(self, name: str) -> bytes | None:
-        """Bytes, given as text in `name` or as base64 in `name_base64`; None when neither is, or null."""
+        """Bytes, as text in `name` or base64 in `name_base64`; None if absent or null."""
         if name in self and name + _BASE64 in self:
-            raise Malformed(f"{name!r} and {name + _BASE64!r} cannot both be given")
+            raise Malformed(f"{name!r} and {name + _BASE64!r} are mutually exclusive")
         text, coded = self.take(name), self.take(name + _BASE64)
         if coded is not None:
             return _from_base64(name + _BASE64, coded)
@@ -78,17 +78,17 @@ class Fields:
             return None
         if not isinstance(text, str):
             raise Malformed(
-                f"{name!r} is a string, not {shown(text)}; send JSON as its text, and bytes as {name + _BASE64!r}"
+                f"{name!r} must be a string, not {shown(text)}; send JSON as its text, and bytes as {name + _BASE64!r}"
             )
         return text.encode()
 
     def check_empty(self) -> None:
         for name in self._content:
-            raise Malformed(f"{self._where} takes no {shown(name)}")
+            raise Malformed(f"{self._where} has no field {shown(name)}")
 
 
 def _from_base64(name: str, coded: object) -> bytes:
-    refusal = Malformed(f"{name!r} is a string of base64, not {shown(coded)}")
+    refusal = Malformed(f"{name!r} must be a base64 string, not  {shown(coded)}")
     if not isinstance(coded, str):
         raise refusal
     try:
@@ -98,6 +98,6 @@ def _from_base64(name: str, coded: object) -> bytes:
 
 
 def shown(value: object) -> str:
-    """Something of the client's in an error, not too long."""
-    words = ascii(value)
-    return words if len(words) <= _SHOWN_CHARS_MAX else f"{words[:_SHOWN_CHARS_MAX]}…"
+    """A client's value for an error message, truncated."""
+    text = ascii(value)
+    return text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}…"

@@ -1,4 +1,4 @@
-"""One frame of the JSON door: four bytes of length and a JSON object. Never trusts what is in it, never does I/O."""
+"""One frame of the JSON door: a four-byte length and a JSON object. Validates everything; no I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_CHARS_MAX = 60
 
 
 def decode_object(frame: bytes) -> dict[str, Any]:
-    """The object in a frame without its length. Malformed says why it is none, TooLarge that it holds too much."""
+    """Decode the object of a frame without its length. Raises Malformed, or TooLarge for too many values."""
     check_values(frame, JSON_FRAME_VALUES_MAX, "the frame")
     try:
         found = _DECODER.decode(frame.decode())
@@ -27,16 +27,16 @@ def decode_object(frame: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise Malformed(f"the frame is not UTF-8 (byte {error.start})") from None
     except UnicodeEncodeError:
-        raise Malformed("a string in the frame holds half of a character (a lone surrogate)") from None
+        raise Malformed("a string in the frame contains a lone surrogate") from None
     except ValueError as error:
         raise Malformed(f"the frame is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise Malformed('a frame holds one JSON object, such as {"command": "LIST_TOPICS"}')
+        raise Malformed('a frame must contain one JSON object, such as  {"command": "LIST_TOPICS"}')
     return found
 
 
 def encode_object(content: dict[str, Any]) -> bytes:
-    """A whole frame. What is not ASCII is escaped, so that every answer is valid whatever a record holds."""
+    """Encode a frame. Non-ASCII characters are escaped, so that any record content is valid."""
     body = encode_json(content)
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
@@ -47,23 +47,23 @@ def encode_json(content: Any) -> bytes:
 
 
 def frame_pieces(pieces: Sequence[bytes]) -> list[bytes]:
-    """A whole frame of an object that is encoded already."""
+    """A frame around an encoded object."""
     return [sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"), *pieces]
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Malformed("a name is written twice in one object")
+        raise Malformed("duplicate name in an object")
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise Malformed(f"the frame is not JSON: {name} is no number")
+    raise Malformed(f"the frame is not JSON: {name} is not a number")
 
 
 def finite(digits: str) -> float:
-    """A number for `parse_float`. ValueError for one that becomes infinite: JSON could not say it again."""
+    """A number for `parse_float`. Raises ValueError for one that overflows to infinity, which JSON cannot represent."""
     number = float(digits)
     if not isfinite(number):
         raise ValueError(f"the number {digits[:_SHOWN_CHARS_MAX]} is too large")

@@ -1,4 +1,4 @@
-"""A record as JSON, and back: text where it is text, base64 in a field of its own where it is not. No I/O."""
+"""Records to JSON and back: strings for UTF-8, base64 in a field of its own otherwise. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME, _VALUE = "name", "value"
 
 
 def decode_message(fields: Fields) -> NewRecord:
-    """Takes `message`, `key`, `headers` and `time`. A message must be there, though it may be null."""
+    """Reads `message`, `key`, `headers` and `time`. The message is required but may be null."""
     if MESSAGE not in fields and f"{MESSAGE}_base64" not in fields:
         raise Malformed(f"PRODUCE needs {MESSAGE!r}, a string, or '{MESSAGE}_base64'")
     value, key = fields.content(MESSAGE), fields.content(KEY)
@@ -24,7 +24,7 @@ def decode_message(fields: Fields) -> NewRecord:
 
 
 def _decode_headers(found: object) -> tuple[Header, ...]:
-    """An object of texts, or a list of objects with `name` and `value` or `value_base64`, in which names may repeat."""
+    """An object of strings, or a list of objects with `name` and `value` or `value_base64`; names may repeat."""
     if found is None:
         return ()
     if isinstance(found, dict | list) and len(found) > DOOR_HEADERS_MAX:
@@ -35,7 +35,7 @@ def _decode_headers(found: object) -> tuple[Header, ...]:
         )
     if isinstance(found, list):
         return tuple(_header(Fields(one, "a header")) for one in found)
-    raise Malformed(f"{HEADERS!r} is an object or a list of objects, not {shown(found)}")
+    raise Malformed(f"{HEADERS!r} must be an object or a list of objects, not {shown(found)}")
 
 
 def _header(fields: Fields) -> Header:
@@ -45,7 +45,7 @@ def _header(fields: Fields) -> Header:
 
 
 def encode_message(record: Record) -> dict[str, Any]:
-    """A record as its reader gets it. Key and headers are left out where there are none."""
+    """A record as JSON. A null key and empty headers are omitted."""
     answer: dict[str, Any] = {"offset": record.offset, TIME: record.timestamp_ms}
     if record.key is not None:
         _put(answer, KEY, record.key)

@@ -1,4 +1,4 @@
-"""Long lists as JSON, encoded row by row so that others may come in between. No I/O."""
+"""Encodes long JSON lists row by row, yielding in between. No I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 UNITS_PER_YIELD = 32
-"""A unit is about ten microseconds, as everywhere that long work is cut in slices."""
+"""A unit is about ten microseconds, as for all sliced work."""
 
 ROWS_PER_UNIT = 2
 BYTES_PER_UNIT = 1 << 10
@@ -15,7 +15,7 @@ Encode = Callable[[Any], bytes]
 
 
 def encode_list(rows: Iterable[Any], encode: Encode) -> Generator[int, None, bytes]:
-    """A list. Yields what it has cost."""
+    """A list. Yields the cost so far."""
     pieces: list[bytes] = []
     cost = 0
     for row in rows:
@@ -28,7 +28,7 @@ def encode_list(rows: Iterable[Any], encode: Encode) -> Generator[int, None, byt
     return b"".join((b"[", b",".join(pieces), b"]"))
 
 
-def encode_rows(
+def encode_listing(
     head: Mapping[str, Any],
     name: str,
     rows: Iterable[Any],

@@ -1,14 +1,13 @@
 """Kafka's wire protocol as data: field tables compiled into encoders and decoders.
 
-Never does I/O, and never decides which versions are offered.
+No I/O. The Kafka door decides which versions are advertised.
 """
 
 from penstock.wire.kafka import messages
 from penstock.wire.kafka.api import API, Api, ApiKey
+from penstock.wire.kafka.classes import Buffer, KafkaMessage, KafkaRequest, Part, ResponseT, StoredRecords
 from penstock.wire.kafka.codec import (
     UNSUPPORTED,
-    Part,
-    Payload,
     RequestHeader,
     decode_request,
     decode_request_header,
@@ -26,10 +25,14 @@ __all__ = [
     "UNSUPPORTED",
     "Api",
     "ApiKey",
+    "Buffer",
     "ErrorCode",
+    "KafkaMessage",
+    "KafkaRequest",
     "Part",
-    "Payload",
     "RequestHeader",
+    "ResponseT",
+    "StoredRecords",
     "decode_request",
     "decode_request_header",
     "decode_request_sliced",

@@ -1,4 +1,4 @@
-"""Which APIs Kafka has, and the versions of those we can encode. Never says which ones are advertised."""
+"""Kafka's APIs, and the versions that can be encoded. The Kafka door decides which ones are advertised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.wire.kafka.tables import TEXTS
 
 
 class ApiKey(IntEnum):
-    """Every API number that Kafka 4.3 has given out, also those without a table here."""
+    """All API keys of Kafka 4.3, including those without a table here."""
 
     PRODUCE = 0
     FETCH = 1
@@ -109,7 +109,7 @@ class ApiKey(IntEnum):
 
 
 class Api:
-    """The facts about one API: number, name, versions. Its schemas are read when asked for."""
+    """One API: key, name, versions. Its schemas are parsed on first use."""
 
     __slots__ = (
         "_request",
@@ -136,24 +136,24 @@ class Api:
 
     @property
     def request(self) -> Schema:
-        """What a client sends."""
+        """The request schema."""
         if self._request is None:
             self._request = self._read("request", f"{self.name}Request")
         return self._request
 
     @property
     def response(self) -> Schema:
-        """What a broker answers."""
+        """The response schema."""
         if self._response is None:
             self._response = self._read("response", f"{self.name}Response")
         return self._response
 
     def speaks(self, version: int) -> bool:
-        """Is this a version that can be encoded here?"""
+        """Whether this version is supported."""
         return self.version_min <= version <= self.version_max
 
     def is_flexible(self, version: int) -> bool:
-        """Does this version use compact lengths and tagged fields?"""
+        """Whether this version uses compact lengths and tagged fields."""
         return version >= self.flexible_from
 
     def _read(self, side: str, name: str) -> Schema:
@@ -175,4 +175,4 @@ def _read_apis(texts: Iterable[str]) -> Iterator[Api]:
 
 
 API: dict[int, Api] = {api.key: api for api in sorted(_read_apis(TEXTS), key=lambda api: api.key)}
-"""Every API that can be encoded and decoded here, by number, in order."""
+"""All supported APIs by key, in order."""

@@ -1,4 +1,4 @@
-"""How many elements a request of each API may have, all arrays together. Never refuses one: the decoders do."""
+"""The maximum number of array elements in a request of each API. The decoders enforce it."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _OWN_LIMITS = {
 
 
 def elements_max(api_key: int) -> int:
-    """The limit of one request of this API."""
+    """The limit for one request of this API."""
     return _OWN_LIMITS.get(ApiKey(api_key), REQUEST_ELEMENTS_MAX)

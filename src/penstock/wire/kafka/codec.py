@@ -1,44 +1,32 @@
-"""Frames to messages and back: headers, and the compiled codec of each API and version. Never does I/O.
+"""Frames to messages and back: headers, and the generated codec of each API and version. No I/O.
 
-A frame is what follows the four bytes of its size when read, and includes them when written.
+A frame excludes its four-byte size when read and includes it when written.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from penstock.core.errors import Malformed, UnsupportedVersion
 from penstock.core.limits import HEADER_TAGS_MAX
-from penstock.wire.kafka import fast, messages
+from penstock.wire.kafka import fast
 from penstock.wire.kafka.api import API, ApiKey
 from penstock.wire.kafka.bounds import elements_max
-from penstock.wire.kafka.decoding import Buffer, Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
-from penstock.wire.kafka.encoding import Encoder, SlicedEncoder, make_encoder, make_sliced_encoder
+from penstock.wire.kafka.classes import Buffer, KafkaMessage, Part, classes_of
+from penstock.wire.kafka.decoder import Decoder, SlicedDecoder, make_decoder, make_sliced_decoder
+from penstock.wire.kafka.encoder import Encoder, SlicedEncoder, make_encoder, make_sliced_encoder
 from penstock.wire.kafka.error_codes import ErrorCode
 from penstock.wire.kafka.notation import Schema
 from penstock.wire.kafka.primitives import overrun, read_varint, skip_tags, too_many, unexpected_null
 
-
-class Payload(Protocol):
-    """Record bytes that lie elsewhere, for instance a slice of a file: only their length matters here."""
-
-    @property
-    def length(self) -> int:
-        """How many bytes they are."""
-        ...
-
-
-Part = bytes | bytearray | memoryview | Payload
-"""A piece of a reply: bytes to write as they are, or a payload to send from where it lies."""
-
 UNSUPPORTED = -1
-"""The body position of a request whose API or version is not known here: its body cannot be read."""
+"""The body position of a request whose API or version is not supported."""
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what. `body_position` is UNSUPPORTED if this API or version is not known here."""
+    """The header of a request. `body_position` is UNSUPPORTED for unknown APIs and versions."""
 
     api_key: int
     version: int
@@ -48,7 +36,7 @@ class RequestHeader(NamedTuple):
 
 
 class _Reply(NamedTuple):
-    """How to write the response of one API and version."""
+    """How to encode the response of one API and version."""
 
     shortcut: fast.Shortcut | None
     encode: Encoder
@@ -77,7 +65,7 @@ _sliced_encoders: dict[tuple[int, int], SlicedEncoder] = {}
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """Read a request's header. For an API or version not known here only the body position is missing."""
+    """Decode a request header. For an unknown API or version only the body position is missing."""
     if type(frame) is not memoryview:
         frame = memoryview(frame)
     try:
@@ -97,20 +85,20 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
         elif version >= flexible_from:
             position = _after_tags(frame, position)
     except (struct.error, IndexError):
-        raise Malformed(f"a frame of {len(frame)} bytes is cut short in its header") from None
+        raise Malformed(f"a frame of {len(frame)} bytes has a truncated header") from None
     except UnicodeDecodeError as error:
         raise Malformed(f"client id: not UTF-8: {error}") from None
     return RequestHeader(api_key, version, correlation_id, client_id, position)
 
 
 def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> Any:
-    """The message from `position` to the end of the frame. Its payloads are slices of the frame."""
+    """Decode the message from `position` to the end of the frame. Its payloads are slices of the frame."""
     decode = _request_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "request")
-        decode = make_decoder(schema, version, messages.classes_of(schema), elements_max(api_key))
+        decode = make_decoder(schema, version, classes_of(schema), elements_max(api_key))
         if api_key == ApiKey.PRODUCE:
-            decode = fast.make_produce_decoder(version, messages.classes_of(schema), decode)
+            decode = fast.make_produce_decoder(version, classes_of(schema), decode)
         _request_decoders[api_key, version] = decode
     return decode(frame, position)
 
@@ -118,20 +106,20 @@ def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> 
 def decode_request_sliced(
     api_key: int, version: int, frame: Buffer, position: int
 ) -> Generator[int, None, Any]:
-    """The same in slices: yields what it has cost now and then, and returns the message."""
+    """The same in slices: yields the cost periodically, and returns the message."""
     decode = _sliced_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "request")
-        decode = make_sliced_decoder(schema, version, messages.classes_of(schema), elements_max(api_key))
+        decode = make_sliced_decoder(schema, version, classes_of(schema), elements_max(api_key))
         _sliced_decoders[api_key, version] = decode
     return decode(frame, position)
 
 
-def encode_response(api_key: int, version: int, correlation_id: int, body: Any) -> list[Part]:
-    """A whole reply, size and header included: one `bytes`, unless it carries records.
+def encode_response(api_key: int, version: int, correlation_id: int, body: KafkaMessage) -> list[Part]:
+    """Encode a response with size and header: a single `bytes`, unless it carries records.
 
-    Payloads, and record bytes longer than RECORDS_COPIED_BYTES_MAX, are elements of their own: in place,
-    untouched, with bytes (maybe empty) before and after each.
+    Stored payloads, and record data longer than RECORDS_COPIED_BYTES_MAX, are separate elements, uncopied, with bytes
+    (maybe empty) before and after each.
     """
     reply = _replies.get((api_key, version))
     if reply is None:
@@ -141,7 +129,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Any) 
         try:
             whole = shortcut(correlation_id, body)
         except (AttributeError, IndexError, TypeError, struct.error):
-            whole = None  # the generated code says what is wrong
+            whole = None  # the generated encoder raises the precise error
         if whole is not None:
             return whole
     parts: list[Any] = []
@@ -151,9 +139,9 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Any) 
 
 
 def encode_response_sliced(
-    api_key: int, version: int, correlation_id: int, body: Any
+    api_key: int, version: int, correlation_id: int, body: KafkaMessage
 ) -> Generator[int, None, list[Part]]:
-    """The same in slices: yields what it has cost now and then, and returns the reply."""
+    """The same in slices: yields the cost periodically, and returns the response."""
     encode = _sliced_encoders.get((api_key, version))
     if encode is None:
         encode = make_sliced_encoder(_schema(api_key, version, "response"), version)
@@ -165,7 +153,7 @@ def encode_response_sliced(
     cuts: list[int] = []
     joined = 0
     for cost in encode(body, parts, cuts):
-        # What a slice has added is joined with it: joining everything at the end would be one long turn.
+        # Each slice joins its own parts: joining everything at the end would block the event loop.
         joined = max(joined, cuts[-1] + 1 if cuts else 0)
         if len(parts) > joined:
             parts[joined:] = [b"".join(parts[joined:])]
@@ -175,7 +163,7 @@ def encode_response_sliced(
 
 
 def _assemble(reply: _Reply, correlation_id: int, parts: list[Any], cuts: list[int]) -> list[Part]:
-    """Join the parts between the payloads, behind a header with the size of it all."""
+    """Join the parts between the payloads, after a header with the total size."""
     _, _, header, header_bytes = reply
     if not cuts:
         content = b"".join(parts)
@@ -195,9 +183,9 @@ def _assemble(reply: _Reply, correlation_id: int, parts: list[Any], cuts: list[i
 
 
 def encode_request(
-    api_key: int, version: int, correlation_id: int, client_id: str | None, body: Any
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: KafkaMessage
 ) -> bytes:
-    """A whole request, size and header included."""
+    """Encode a request with size and header."""
     encode = _request_encoders.get((api_key, version))
     if encode is None:
         encode = make_encoder(_schema(api_key, version, "request"), version)
@@ -214,7 +202,7 @@ def encode_request(
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any]:
-    """The correlation id and message of a reply. ApiVersions refuses a version in version 0."""
+    """Decode the correlation id and message of a response. ApiVersions rejects a version with a version 0 response."""
     if type(frame) is not memoryview:
         frame = memoryview(frame)
     try:
@@ -226,11 +214,11 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any
         elif _response_is_tagged(api_key, version):
             position = _after_tags(frame, position)
     except (struct.error, IndexError):
-        raise Malformed(f"a frame of {len(frame)} bytes is cut short in its header") from None
+        raise Malformed(f"a frame of {len(frame)} bytes has a truncated header") from None
     decode = _response_decoders.get((api_key, version))
     if decode is None:
         schema = _schema(api_key, version, "response")
-        decode = make_decoder(schema, version, messages.classes_of(schema))
+        decode = make_decoder(schema, version, classes_of(schema))
         _response_decoders[api_key, version] = decode
     return correlation_id, decode(frame, position)
 
@@ -238,12 +226,12 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any
 def _schema(api_key: int, version: int, side: str) -> Schema:
     api = API.get(api_key)
     if api is None or not api.speaks(version):
-        raise UnsupportedVersion(f"API {api_key} version {version} is not known here")
+        raise UnsupportedVersion(f"API {api_key} version {version} is not supported")
     return api.request if side == "request" else api.response
 
 
 def _response_is_tagged(api_key: int, version: int) -> bool:
-    """Does the header end with tags? Never for ApiVersions: its reader may not know our versions yet."""
+    """Whether the header has tagged fields. Never for ApiVersions: its client may not know our versions yet."""
     return api_key != ApiKey.API_VERSIONS and version >= _VERSIONS.get(api_key, _UNKNOWN_API)[2]
 
 
@@ -255,7 +243,7 @@ def _make_reply(api_key: int, version: int) -> _Reply:
 
 
 def _after_tags(frame: memoryview, position: int) -> int:
-    """The position after a header's tagged fields."""
+    """Skip the tagged fields of a header."""
     count, position = read_varint(frame, position)
     if count:
         if count > HEADER_TAGS_MAX:

@@ -1,10 +1,10 @@
-"""Kafka's error codes: numbers and names. Never says which of our errors becomes which."""
+"""Kafka's error codes: numbers and names. The Kafka door maps errors to them."""
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Every error code of Kafka 4.3."""
+    """All error codes of Kafka 4.3."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -1,6 +1,6 @@
-"""Shortcuts by hand for the hottest shapes: one partition in Produce and in Fetch.
+"""Hand-written fast paths for the hottest shapes: one partition in Produce and in Fetch.
 
-They never differ from the generated code, which takes every other shape and words every refusal.
+Their results never differ from the generated code, which handles every other shape and raises all errors.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from penstock.core.limits import RECORDS_COPIED_BYTES_MAX
 from penstock.wire.kafka.api import ApiKey
-from penstock.wire.kafka.classes import Message
-from penstock.wire.kafka.decoding import Buffer, Decoder
+from penstock.wire.kafka.classes import Buffer, KafkaMessage
+from penstock.wire.kafka.decoder import Decoder
 from penstock.wire.kafka.notation import UUID_ZERO
 from penstock.wire.kafka.primitives import finish_varint, write_varint
 
@@ -25,12 +25,12 @@ Make = Callable[[int, int, str, bytes, int, memoryview], Any]
 
 
 def _ends(buf: memoryview, pos: int) -> bool:
-    """Are exactly three empty rows of tagged fields left: the partition's, the topic's, the request's?"""
+    """Whether exactly three empty tag sections are left: the partition's, the topic's, the request's."""
     return len(buf) - pos == len(_NO_TAGS) and buf[pos:].tobytes() == _NO_TAGS
 
 
-def _make_one(classes: dict[str, type[Message]]) -> Make:
-    """How to build a Produce request of one partition from what was read."""
+def _make_one(classes: dict[str, type[KafkaMessage]]) -> Make:
+    """Builds a Produce request of one partition."""
     new = object.__new__
     request_class: Any = classes["ProduceRequest"]
     topic_class: Any = classes["TopicProduceData"]
@@ -54,8 +54,8 @@ def _make_one(classes: dict[str, type[Message]]) -> Make:
     return make
 
 
-def make_produce_decoder(version: int, classes: dict[str, type[Message]], generated: Decoder) -> Decoder:
-    """A decoder for one partition outside a transaction, in two unpacks; the rest is left to `generated`."""
+def make_produce_decoder(version: int, classes: dict[str, type[KafkaMessage]], generated: Decoder) -> Decoder:
+    """A decoder for one non-transactional partition, in two unpacks; other requests go to `generated`."""
     make = _make_one(classes)
     if version >= 13:
         return _produce_by_id(make, generated)
@@ -72,7 +72,9 @@ def _produce_by_id(make: Make, generated: Decoder) -> Decoder:
             buf = memoryview(buf)
         try:
             null, acks, timeout_ms, topics, topic_id, partitions, index, size = unpack(buf, pos)
-            if null or topics != 2 or partitions != 2:  # the fields are somewhere else: what is `size` then?
+            if (
+                null or topics != 2 or partitions != 2
+            ):  # the fields are at other positions, so `size` is meaningless
                 return generated(buf, pos)
             start = pos + 30
             if size > 127:
@@ -143,7 +145,7 @@ def _produce_fixed(make: Make, generated: Decoder) -> Decoder:
 _BUFFERS = (bytes, bytearray, memoryview)
 _SIZE_BYTES = 4
 _NAME_BYTES_MAX = 126
-"""Longer names have a length of more than one byte in the flexible encodings."""
+"""Longer names have a multi-byte length in flexible encodings."""
 
 _PRODUCED_BY_ID = struct.Struct(">iixB16sBihqqqBxxxix")
 _PRODUCED_BY_ID_BYTES = _PRODUCED_BY_ID.size - _SIZE_BYTES
@@ -175,9 +177,9 @@ def encode_produced(
     error_code: int = 0,
     throttle_time_ms: int = 0,
 ) -> bytes | None:
-    """A whole Produce reply of one partition, without a message; None if this version has no shortcut.
+    """The Produce response of one partition, without a message object; None if this version has no fast path.
 
-    The topic is named by its name, or by its id from version 13 on.
+    The topic is given by name, or by id from version 13 on.
     """
     if version >= 13:
         if len(topic) != 16:
@@ -205,7 +207,7 @@ def encode_produced(
 
 
 def _produced(version: int) -> Shortcut:
-    """The same for a message that has just one partition and nothing out of the ordinary."""
+    """The same for a message with exactly one partition and no unusual fields."""
 
     def encode(correlation_id: int, body: Any) -> list[Any] | None:
         topic = body.responses[0]
@@ -339,7 +341,7 @@ def _fetched_fixed(correlation_id: int, body: Any) -> list[Any] | None:
 
 
 def shortcut_of(api_key: int, version: int) -> Shortcut | None:
-    """The shortcut for replies of this API and version, if there is one."""
+    """The fast path for responses of this API and version, if any."""
     if api_key == ApiKey.PRODUCE:
         return _produced(version)
     if api_key == ApiKey.FETCH:

@@ -1,4 +1,4 @@
-"""Our notation for messages, and its reader: text in, schemas out. Never makes code, knows no API by name.
+"""The notation of message schemas and its parser: text in, schemas out.
 
     api 1 Fetch 4-18 flexible 12+         number, name, versions, first flexible version (absent: never)
     request                               then `response`; one line per field, structs nested by indentation
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 NEVER = 32_767
-"""No version of Kafka's APIs reaches this number: the upper end of "from here on"."""
+"""Above all API versions of Kafka: the upper end of an open range."""
 
 FIXED: dict[str, tuple[str, int]] = {
     "bool": ("?", 1),
@@ -32,13 +32,13 @@ FIXED: dict[str, tuple[str, int]] = {
     "float64": ("d", 8),
     "uuid": ("16s", 16),
 }
-"""Types of one width: their struct format and bytes."""
+"""Fixed-width types: struct format and size."""
 
 VARIABLE = ("string", "bytes", "records")
-"""Types that start with a length."""
+"""Length-prefixed types."""
 
 UUID_ZERO = bytes(16)
-"""How Kafka writes "no id"."""
+"""Kafka's null UUID."""
 
 ZERO: dict[str, bool | float | str | bytes] = {
     "bool": False,
@@ -48,7 +48,7 @@ ZERO: dict[str, bool | float | str | bytes] = {
     "bytes": b"",
     "records": b"",
 }
-"""Defaults that are not the number 0."""
+"""Defaults other than the number 0."""
 
 Default = bool | int | float | str | bytes | None
 
@@ -59,7 +59,7 @@ _LINE = re.compile(
 )
 
 
-class Field(NamedTuple):
+class SchemaField(NamedTuple):
     """One field of a struct."""
 
     name: str
@@ -74,26 +74,26 @@ class Field(NamedTuple):
     is_ignorable: bool
 
     def present(self, version: int) -> bool:
-        """Is the field part of this version?"""
+        """Whether the field is part of this version."""
         return self.version_min <= version <= self.version_max
 
     def nullable(self, version: int) -> bool:
-        """May it be null in this version?"""
+        """Whether the field may be null in this version."""
         return version >= self.null_from
 
 
 class Struct:
-    """A named row of fields."""
+    """A named sequence of fields."""
 
     __slots__ = ("fields", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.fields: list[Field] = []
+        self.fields: list[SchemaField] = []
 
 
 class Schema:
-    """One message over all its versions. `structs` holds the nested ones, outer before inner."""
+    """One message with all its versions. `structs` are the nested ones, outer before inner."""
 
     __slots__ = ("flexible_from", "name", "root", "structs", "version_max", "version_min")
 
@@ -104,15 +104,15 @@ class Schema:
         self.root = Struct(name)
         self.structs: dict[str, Struct] = {}
 
-    def fields(self) -> Iterator[Field]:
-        """Every field, however deep, each once."""
+    def fields(self) -> Iterator[SchemaField]:
+        """All fields at all levels, each once."""
         yield from self.root.fields
         for struct in self.structs.values():
             yield from struct.fields
 
 
 def read_schema(name: str, lines: list[str], versions: tuple[int, int], flexible_from: int) -> Schema:
-    """Read the fields of one message."""
+    """Parse the fields of one message."""
     schema = Schema(name, versions, flexible_from)
     open_structs: list[tuple[int, Struct]] = [(0, schema.root)]
     for line in filter(None, lines):
@@ -128,12 +128,12 @@ def read_schema(name: str, lines: list[str], versions: tuple[int, int], flexible
     return schema
 
 
-def _read_field(match: re.Match[str], structs: dict[str, Struct]) -> Field:
+def _read_field(match: re.Match[str], structs: dict[str, Struct]) -> SchemaField:
     kind, null = match["item"] or match["type"], match["null"]
     struct = structs.setdefault(kind, Struct(kind)) if kind[0].isupper() else None
     low = int(match["low"] or 0)
     high = NEVER if match["on"] or not match["low"] else int(match["high"] or low)
-    return Field(
+    return SchemaField(
         name=match["name"],
         type=kind,
         is_array=match["item"] is not None,

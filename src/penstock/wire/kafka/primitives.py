@@ -1,4 +1,4 @@
-"""What generated code calls for rare cases: long varints, unknown tagged fields, refusals. No I/O."""
+"""Helpers that generated code calls in rare cases: long varints, unknown tagged fields, errors. No I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from penstock.core.errors import Malformed
 
 
 def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:
-    """An unsigned varint of 32 bits, and the position after it."""
+    """An unsigned 32-bit varint, and the next position."""
     first = buf[pos]
     if first < 128:
         return first, pos + 1
@@ -14,7 +14,7 @@ def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:
 
 
 def finish_varint(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte said that more follow. At most five bytes in all."""
+    """The rest of an unsigned varint after a first byte with the continuation bit set. At most five bytes in total."""
     byte = buf[pos]
     if byte < 128:
         return first & 127 | byte << 7, pos + 1
@@ -60,15 +60,15 @@ def skip_tags(buf: memoryview, pos: int, count: int) -> int:
 
 
 def overrun(what: str, count: int, pos: int) -> Malformed:
-    """A length or count that does not fit in what is left of the frame."""
+    """The error for a length or count that exceeds the rest of the frame."""
     return Malformed(f"{what}: a length of {count} at byte {pos} does not fit in the frame")
 
 
 def unexpected_null(what: str, pos: int) -> Malformed:
-    """A null, or another negative length, where none is allowed."""
+    """The error for a null or negative length where none is allowed."""
     return Malformed(f"{what}: null or negative length before byte {pos}")
 
 
 def too_many(what: str, pos: int, limit: int) -> Malformed:
-    """More array elements or tagged fields in one message than the limit."""
+    """The error for more array elements or tagged fields in one message than the limit."""
     return Malformed(f"{what}: more than {limit} elements in one message, at byte {pos}")

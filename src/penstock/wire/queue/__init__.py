@@ -1,1 +1,1 @@
-"""The queue door's frames and properties: bytes to values and back. No I/O; docs/protocols/queue.md tells all of it."""
+"""The codec of the queue door's frames and properties, specified in docs/protocols/queue.md. No I/O."""

@@ -1,4 +1,4 @@
-"""The frame of the queue door, field for field. Bytes in, values out; never trusts a length, never does I/O.
+"""The frame of the queue door. Validates every length; no I/O.
 
     [4 total_length][4 message_type][8 sequence_number][8 timestamp]
     [4 properties_length][properties][4 body_length][body]
@@ -14,7 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.core.errors import Malformed, TooLarge
-from penstock.wire.foreign import FOREIGN_LENGTH_MIN, foreign_length
+from penstock.wire.foreign_protocol import FOREIGN_LENGTH_MIN, foreign_length
 from penstock.wire.queue.properties import Properties, check_bounds, decode_properties, encode_properties
 
 LENGTH_BYTES = 4
@@ -34,7 +34,7 @@ assert _HEAD.size + _BODY_HEAD_BYTES == FRAME_BYTES_MIN
 
 
 class MessageType(IntEnum):
-    """What a frame is for. The last three are for tools."""
+    """Frame types. The last three are for admin tools."""
 
     CREATE_TOPIC = 1
     PUBLISH = 2
@@ -65,20 +65,20 @@ class Frame(NamedTuple):
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of a frame. Raises Malformed for a property that cannot be said."""
+    """Encode a frame. Raises Malformed for a property that cannot be encoded."""
     raw = encode_properties(frame.properties)
     return encode_parts(frame.type, frame.sequence, frame.timestamp_ms, raw, frame.body)
 
 
 def encode_parts(kind: int, sequence: int, timestamp_ms: int, properties: bytes, body: bytes) -> bytes:
-    """The same from properties that are encoded already."""
+    """The same with encoded properties."""
     total_bytes = FRAME_BYTES_MIN + len(properties) + len(body)
     head = _HEAD.pack(total_bytes, kind, sequence, timestamp_ms, len(properties))
     return b"".join((head, properties, _LENGTH.pack(len(body)), body))
 
 
 def frame_bytes(buffer: bytes | bytearray, position: int, bytes_max: int) -> int:
-    """How long the frame is that begins with the four bytes at `position`. Raises if it cannot be, or is too long."""
+    """The size of the frame at `position`. Raises if it is invalid or too large."""
     total_bytes: int = _LENGTH.unpack_from(buffer, position)[0]
     if total_bytes < FRAME_BYTES_MIN:
         raise Malformed(
@@ -92,9 +92,9 @@ def frame_bytes(buffer: bytes | bytearray, position: int, bytes_max: int) -> int
 
 
 def decode(raw: bytes | memoryview, *, is_bounded: bool = False) -> Frame:
-    """The message in one whole frame, its length included. Raises Malformed when the bytes contradict themselves.
+    """Decode one complete frame, including its length. Raises Malformed if it is inconsistent.
 
-    `is_bounded`: as the broker reads it, with limits on properties. What the broker sends is as long as the message.
+    `is_bounded` applies the broker's limits on properties, which do not apply to frames that the broker sends.
     """
     size = len(raw)
     if size < FRAME_BYTES_MIN:
@@ -105,7 +105,7 @@ def decode(raw: bytes | memoryview, *, is_bounded: bool = False) -> Frame:
     kind = _TYPES.get(number)
     if kind is None:
         known = ", ".join(f"{one.value} {one.name}" for one in MessageType)
-        raise Malformed(f"message type {number} is not known; there are {known}")
+        raise Malformed(f"unknown message type {number}; known types are {known}")
     body_at = FRAME_BYTES_MIN + properties_bytes
     if body_at > size:
         raise Malformed(
@@ -122,9 +122,9 @@ def decode(raw: bytes | memoryview, *, is_bounded: bool = False) -> Frame:
 
 
 def split_ack(raw: bytes | memoryview) -> tuple[int, bytes] | None:
-    """An ACK's sequence number and, undecoded, what stands behind its timestamp; None for every other frame.
+    """An ACK's sequence number and the undecoded bytes after its timestamp; None for other frames.
 
-    Acknowledgements repeat themselves but for that number: who has decoded one knows the next.
+    Acknowledgements of a member differ only in that number, so the decoded rest can be cached.
     """
     if len(raw) < FRAME_BYTES_MIN:
         return None
@@ -133,14 +133,14 @@ def split_ack(raw: bytes | memoryview) -> tuple[int, bytes] | None:
 
 
 class FrameStream:
-    """Frames out of bytes as they come, for whoever reads a socket."""
+    """Splits a byte stream into frames."""
 
     def __init__(self, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._waiting = bytearray()
 
     def feed(self, content: bytes) -> Iterator[Frame]:
-        """Every frame that is whole now. Raises once the bytes cannot be frames; then there is no going on."""
+        """The frames completed by these bytes. Raises if the stream is invalid, after which it is unusable."""
         self._waiting += content
         position = 0
         try:

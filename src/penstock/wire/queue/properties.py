@@ -1,7 +1,7 @@
-"""Properties: `key=value` with a zero byte after each, and how a record's headers are said in them. No I/O.
+"""Codec of properties (`key=value`, each with a trailing zero byte) and of record headers in them. No I/O.
 
-Names that start with `@` speak to the broker, or are said by it; all others are headers of the message. What cannot be
-said as plain text, such as a zero byte or a value of no text, travels as `@header`, so that no header is ever lost.
+Names that start with `@` belong to the protocol; all others are headers of the message. Headers that plain text cannot
+represent, such as a value with a zero byte or one that is not UTF-8, are sent as `@header`, so that none is lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.core.limits import DOOR_HEADERS_MAX, DOOR_PROPERTIES_BYTES_MAX
 from penstock.core.model import Header
 
 Properties = tuple[tuple[str, str], ...]
-"""In their order; names may repeat, as the names of headers may."""
+"""Ordered; names may repeat, as in record headers."""
 
 BROKERS_OWN = "@"
 HEADER = "@header"
@@ -28,7 +28,7 @@ _CACHED_COUNT = 1024
 
 
 def encode_properties(properties: Iterable[tuple[str, str]]) -> bytes:
-    """Raises Malformed, saying why, for what cannot be said."""
+    """Raises Malformed, with the reason, for a property that cannot be encoded."""
     return b"".join([_encode_one(name, value) for name, value in properties])
 
 
@@ -36,17 +36,19 @@ def _encode_one(name: str, value: str) -> bytes:
     if not name:
         raise Malformed("a property needs a name")
     if "=" in name or "\0" in name:
-        raise Malformed(f"the name of the property {name!r} may not hold '=' or a zero byte")
+        raise Malformed(f"the name of the property {name!r} may not contain '=' or a zero byte")
     if "\0" in value:
-        raise Malformed(f"the value of the property {name!r} holds a zero byte; send it as {HEADER} instead")
+        raise Malformed(
+            f"the value of the property {name!r} contains a zero byte; send it as {HEADER} instead"
+        )
     try:
         return f"{name}={value}\0".encode()
     except UnicodeEncodeError:
-        raise Malformed(f"the property {name!r} holds text that UTF-8 cannot say") from None
+        raise Malformed(f"the property {name!r} contains text that UTF-8 cannot encode") from None
 
 
 def check_bounds(raw: bytes) -> None:
-    """Raise TooLarge for more properties than one request may have."""
+    """Raise TooLarge if a request has too many properties."""
     if len(raw) > DOOR_PROPERTIES_BYTES_MAX:
         raise TooLarge(f"properties of {len(raw)} bytes are over the limit of {DOOR_PROPERTIES_BYTES_MAX}")
     if raw.count(0) > DOOR_HEADERS_MAX:
@@ -54,7 +56,7 @@ def check_bounds(raw: bytes) -> None:
 
 
 def decode_properties(raw: bytes) -> Properties:
-    """Raises Malformed for what is not `key=value` with a zero byte after each."""
+    """Decode properties. Raises Malformed unless each is `key=value` with a trailing zero byte."""
     return _decode_again(raw) if len(raw) <= _CACHED_BYTES_MAX else _decode(raw)
 
 
@@ -77,14 +79,14 @@ def _decode(raw: bytes) -> Properties:
 
 
 _decode_again = lru_cache(_CACHED_COUNT)(_decode)
-"""Acknowledgements of one member carry the same few bytes over and over."""
+"""Cached, because acknowledgements of one member repeat the same few bytes."""
 
 
-# -- what a record holds
+# -- records
 
 
 def properties_of(key: bytes | None, headers: Iterable[Header], *, is_null: bool) -> Properties:
-    """How key and headers of a record are said; `is_null`: it has no value, which an empty body does not tell."""
+    """Encode key and headers of a record; `is_null` tells a null value from an empty body."""
     pairs: list[tuple[str, str]] = []
     if key is not None:
         text = _plain(key)
@@ -115,7 +117,7 @@ def _packed(name: str, value: bytes | None) -> str:
 
 
 def headers_in(properties: Properties) -> tuple[Header, ...]:
-    """The message's own headers, in their order."""
+    """The message's headers, in order."""
     headers = []
     for name, value in properties:
         if name == HEADER:
@@ -147,6 +149,6 @@ def key_in(properties: Properties) -> bytes | None:
     for name, value in properties:
         if name in (KEY, KEY_BASE64):
             if key is not None:
-                raise Malformed("a message has one key, this one has two")
+                raise Malformed("a message has two keys")
             key = value.encode() if name == KEY else from_base64(value, KEY_BASE64)
     return key

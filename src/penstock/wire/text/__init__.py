@@ -1,1 +1,1 @@
-"""The text door's lines: bytes to commands, answers to bytes. No I/O; docs/protocols/text.md tells all of it."""
+"""The codec of the text door's commands and responses, specified in docs/protocols/text.md. No I/O."""

@@ -1,10 +1,10 @@
-"""One request of the text door: a line of words, and behind PUB its payload. Never trusts a length, never does I/O.
+"""Decodes requests of the text door: a line of words and, after PUB, a payload. Validates every length; no I/O.
 
     PUB <topic> <size> [partition=N] [key=K] [time=MS] [header.NAME=V] [value=none]
     FETCH <topic> <offset|first|next> [partition=N] [wait=MS] [isolation=uncommitted] [form=full]
     TOPICS    HELP    QUIT
 
-Keys, and the names and values of headers, are written as in a URL: `%20` is a blank.
+Keys and header names and values are URL-encoded: `%20` is a space.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from urllib.parse import unquote_to_bytes
 
 from penstock.core.errors import Malformed, TooLarge
 from penstock.core.model import NO_TIMESTAMP, Header, Isolation, NewRecord
-from penstock.wire.foreign import foreign_line
+from penstock.wire.foreign_protocol import foreign_line
 
 T = TypeVar("T")
 
 LINE_BYTES_MAX = 8_000
-"""The longest line of a request."""
+"""Maximum length of a request line."""
 
 START_BYTES = 8
-"""Enough of a line to recognise a TLS handshake, which may never end it."""
+"""Enough to detect a TLS handshake, which may never end the line."""
 
 _UNKNOWN = 0
 _NUMBER = re.compile(rb"[0-9]{1,19}")
@@ -35,7 +35,7 @@ FIRST, NEXT = "first", "next"
 
 
 class Pub(NamedTuple):
-    """Store one message; without a partition or a key it goes to partition 0."""
+    """Store one message; without a partition or key it goes to partition 0."""
 
     topic: str
     record: NewRecord
@@ -43,7 +43,7 @@ class Pub(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """Read one message: the one at `offset`, or the first behind it. `place` is given instead of a number."""
+    """Read one message: the first at or after `offset`. `place` is a named position instead of a number."""
 
     topic: str
     offset: int
@@ -54,38 +54,38 @@ class Fetch(NamedTuple):
     is_full: bool = False
 
 
-class Word(NamedTuple):
+class BareCommand(NamedTuple):
     """TOPICS, HELP or QUIT."""
 
     name: str
 
 
 class Unknown(NamedTuple):
-    """A line that is no command. Nothing behind it may be executed: a web page chooses the lines of the body that a
-    browser sends behind an HTTP request."""
+    """An unknown command. Nothing after it may be executed: a web page controls the body that a browser sends after an
+    HTTP request line."""
 
     shown: str
 
 
-Command = Pub | Fetch | Word
+Command = Pub | Fetch | BareCommand
 NAMES = ("PUB", "FETCH", "TOPICS", "HELP", "QUIT")
 _NAMES = frozenset(name.encode() for name in NAMES)
 
 
-def name_of(command: Command) -> str:
-    """The word that a request begins with."""
-    if isinstance(command, Word):
+def command_name(command: Command) -> str:
+    """The first word of a request."""
+    if isinstance(command, BareCommand):
         return command.name
     return "PUB" if isinstance(command, Pub) else "FETCH"
 
 
 class TextFraming:
-    """A frame is a line with its end, and behind PUB as many bytes as the line says."""
+    """A frame is a line with its terminator and, for PUB, the payload."""
 
     prefix_bytes = 0
 
     def size(self, buffer: bytearray, start: int, end: int, bytes_max: int) -> int:
-        """Bytes of the frame that begins at `start`; 0 while the line has not ended."""
+        """The size of the frame at `start`; 0 while the line is incomplete."""
         at = buffer.find(b"\n", start, min(end, start + LINE_BYTES_MAX))
         if at < 0:
             if (foreign := foreign_line(bytes(buffer[start : min(end, start + START_BYTES)]))) is not None:
@@ -106,14 +106,14 @@ class TextFraming:
 
 
 def _payload_bytes(words: list[bytes]) -> int:
-    """What must be right for the connection to go on: nobody knows where the next request begins otherwise."""
+    """The payload size. If it is invalid the connection must be closed: the start of the next request is unknown."""
     if len(words) < 3 or not _NUMBER.fullmatch(words[2]):
         raise Malformed("PUB needs a topic and the size of its payload: PUB <topic> <size>")
     return int(words[2])
 
 
 def decode_command(frame: bytes) -> Command | Unknown | None:
-    """One request, or None for an empty line. Malformed says what is wrong with its arguments."""
+    """Decode one request, or None for an empty line. Raises Malformed for invalid arguments."""
     line, _, payload = frame.partition(b"\n")
     words = line.split()
     if not words:
@@ -129,24 +129,24 @@ def decode_command(frame: bytes) -> Command | Unknown | None:
         return Unknown(_shown(words[0]))
     if len(words) > 1:
         raise Malformed(f"{name.decode()} takes no arguments")
-    return Word(name.decode())
+    return BareCommand(name.decode())
 
 
 def _decode_pub(words: list[bytes], payload: bytes) -> Pub:
     topic = _text(words[1])
     if len(words) == 3:
         return Pub(topic, NewRecord(None, payload), 0)
-    given = _Given(words[3:])
+    options = _RawOptions(words[3:])
     value: bytes | None = payload
-    if given.take("value", _choice("value", "none")) is not None:
+    if options.take("value", _choice("value", "none")) is not None:
         if payload:
-            raise Malformed("value=none goes with size 0")
+            raise Malformed("value=none requires size 0")
         value = None
-    key = given.take("key", unquote_to_bytes)
-    partition = given.take("partition", _number("partition", _INT32_MAX))
-    time_ms = given.take("time", _number("time", _INT64_MAX))
-    record = NewRecord(key, value, given.headers(), NO_TIMESTAMP if time_ms is None else time_ms)
-    given.check_empty("PUB")
+    key = options.take("key", unquote_to_bytes)
+    partition = options.take("partition", _number("partition", _INT32_MAX))
+    time_ms = options.take("time", _number("time", _INT64_MAX))
+    record = NewRecord(key, value, options.headers(), NO_TIMESTAMP if time_ms is None else time_ms)
+    options.check_empty("PUB")
     return Pub(topic, record, 0 if partition is None and key is None else partition)
 
 
@@ -161,18 +161,18 @@ def _decode_fetch(words: list[bytes]) -> Fetch:
         place, offset = "", _number("the offset", _INT64_MAX)(wanted)
     if len(words) == 3:
         return Fetch(topic, offset, place)
-    given = _Given(words[3:])
-    partition = given.take("partition", _number("partition", _INT32_MAX)) or 0
-    wait_ms = given.take("wait", _number("wait", _INT32_MAX)) or 0
-    isolation = given.take("isolation", _choice("isolation", "committed", "uncommitted"))
-    form = given.take("form", _choice("form", "short", "full"))
-    given.check_empty("FETCH")
+    options = _RawOptions(words[3:])
+    partition = options.take("partition", _number("partition", _INT32_MAX)) or 0
+    wait_ms = options.take("wait", _number("wait", _INT32_MAX)) or 0
+    isolation = options.take("isolation", _choice("isolation", "committed", "uncommitted"))
+    form = options.take("form", _choice("form", "short", "full"))
+    options.check_empty("FETCH")
     level = Isolation.READ_UNCOMMITTED if isolation == "uncommitted" else Isolation.READ_COMMITTED
     return Fetch(topic, offset, place, partition, wait_ms, level, form == "full")
 
 
-class _Given:
-    """The `name=value` arguments of one line, each taken once."""
+class _RawOptions:
+    """The `name=value` arguments of one line, removed as they are read."""
 
     def __init__(self, words: list[bytes]) -> None:
         self._values: dict[str, bytes] = {}
@@ -184,7 +184,7 @@ class _Given:
                 self._headers.append(Header(header, unquote_to_bytes(value) if equals else None))
                 continue
             if not equals:
-                raise Malformed(f"{_shown(word)}: arguments behind the second are written name=value")
+                raise Malformed(f"{_shown(word)}: arguments after the second must be name=value")
             if _text(name) in self._values:
                 raise Malformed(f"{_shown(name)} is given twice")
             self._values[_text(name)] = value
@@ -205,7 +205,7 @@ class _Given:
 def _number(name: str, high: int) -> Callable[[bytes], int]:
     def read(word: bytes) -> int:
         if not _NUMBER.fullmatch(word) or int(word) > high:
-            raise Malformed(f"{name} is a whole number from 0 to {high}, not {_shown(word)}")
+            raise Malformed(f"{name} must be an integer from 0 to {high}, not {_shown(word)}")
         return int(word)
 
     return read
@@ -214,7 +214,7 @@ def _number(name: str, high: int) -> Callable[[bytes], int]:
 def _choice(name: str, *allowed: str) -> Callable[[bytes], str]:
     def read(word: bytes) -> str:
         if (chosen := word.decode("ascii", "replace").lower()) not in allowed:
-            raise Malformed(f"{name} is {' or '.join(allowed)}, not {_shown(word)}")
+            raise Malformed(f"{name} must be {' or '.join(allowed)}, not {_shown(word)}")
         return chosen
 
     return read
@@ -228,5 +228,5 @@ def _text(word: bytes) -> str:
 
 
 def _shown(word: bytes) -> str:
-    """A word of the client's in an error: printable, and not too long."""
+    """A client's word for an error message: printable and truncated."""
     return ascii(word[:60].decode("utf-8", "backslashreplace"))

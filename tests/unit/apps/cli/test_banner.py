@@ -7,7 +7,7 @@ from dataclasses import replace
 from penstock.apps.cli.banner import banner_lines, warnings
 from penstock.apps.ready import ReadyInfo
 from penstock.core.model import Durability, Storage
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 
 LOCAL = ReadyInfo(
     host="127.0.0.1",
@@ -29,7 +29,7 @@ def test_local() -> None:
 
 def test_memory_says_what_a_restart_does() -> None:
     text = "\n".join(banner_lines(replace(LOCAL, storage=Storage.MEMORY), {}))
-    assert "a restart forgets everything" in text and "fsync" not in text
+    assert "lost on restart" in text and "fsync" not in text
 
 
 def test_open_to_the_world() -> None:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from penstock.apps.cli.formats import Shown, compile_template, json_line, unescape
+from penstock.apps.cli.formats import RecordView, compile_template, json_line, unescape
 
-RECORD = Shown("orders", 3, 42, 1_700_000_000_000, b"k", b"\xffv\n", (("a", b"1"), ("a", None)))
+RECORD = RecordView("orders", 3, 42, 1_700_000_000_000, b"k", b"\xffv\n", (("a", b"1"), ("a", None)))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from making import DIRECTORY, append, keyed_batch, reopen, sync
+from log_samples import DIRECTORY, append, keyed_batch, reopen, sync
 from penstock.apps.cli.log_files import log as log_command
-from penstock.node.disk import DiskFiles
+from penstock.node.runtime.disk import DiskFiles
 
 
 def data_directory(root: Path) -> Path:
@@ -51,7 +51,7 @@ def test_dump_shows_batches_and_records(tmp_path: Path) -> None:
 
 def test_a_directory_without_logs_is_a_usage_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(log_command, ["verify", str(tmp_path)])
-    assert done.exit_code == 2 and "no log" in done.output
+    assert done.exit_code == 2 and "No log found" in done.output
 
 
 def test_read_only_files_are_enough(tmp_path: Path) -> None:

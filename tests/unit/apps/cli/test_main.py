@@ -99,6 +99,7 @@ def test_explain(tmp_path: Path) -> None:
     assert (rows["data_dir"]["value"], rows["data_dir"]["source"]) == ("/data", f"file {file}: logDir")
     assert (rows["port"]["value"], rows["port"]["source"]) == (1, "environment PENSTOCK_PORT")
     assert (rows["segment_bytes"]["value"], rows["segment_bytes"]["unit"]) == (2**30, "bytes")
+    assert (rows["segment_bytes"]["scope"], rows["port"]["scope"]) == ("topic default", "node")
     table = run("config", "explain")
     assert table.exit_code == 0
     assert all(definition.name in table.output for definition in DEFINITIONS)
@@ -113,14 +114,14 @@ def test_completion(shell: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["sub", "--topic", "t", "--from", "begin"], "is no place to start"),
-        (["sub", "--topic", "t", "--format", "%q"], "is not known"),
-        (["sub", "--topic", "t", "--format", "%v", "--json"], "exclude each other"),
+        (["sub", "--topic", "t", "--from", "begin"], "is not a valid start position"),
+        (["sub", "--topic", "t", "--format", "%q"], "unknown token"),
+        (["sub", "--topic", "t", "--format", "%v", "--json"], "mutually exclusive"),
         (["sub", "--topic", "t", "--count", "0"], "--count"),
         (["topic", "alter", "t"], "Nothing to change"),
         (["topic", "alter", "t", "--config", "a=1", "--delete-config", "a"], "both set and deleted"),
         (["topic", "create", "t", "--config", "a"], "not of the form name=value"),
-        (["topic", "create", "t", "--config", "a=1", "--config", "a=2"], "given twice"),
+        (["topic", "create", "t", "--config", "a=1", "--config", "a=2"], "set twice"),
         (["topic", "create", "t", "--config", "retention.ms=soon"], "retention.ms"),
         (["topic", "create"], "NAME"),
     ],

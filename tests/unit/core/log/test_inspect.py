@@ -6,10 +6,10 @@ import copy
 
 import pytest
 
-from making import DIRECTORY, append, garbage, keyed_batch, reopen, sync
+from log_samples import DIRECTORY, append, garbage, keyed_batch, reopen, sync
 from penstock.core.log.inspect import Severity, dump, verify
 from penstock.core.log.segment import segment_bases
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def written() -> MemoryFiles:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from penstock.core.log.log import Log, LogLimits, Mark
+from penstock.core.log.log import BatchBoundary, Log, LogLimits
 from penstock.core.log.recovery import open_log
 from penstock.core.model import NO_TIMESTAMP, NewRecord
 from penstock.core.records.batch import decode_header
-from penstock.core.records.whole import build_batch
-from penstock.node.memory import MemoryFiles
+from penstock.core.records.build import build_batch
+from penstock.node.runtime.memory import MemoryFiles
 
 LIMITS = LogLimits(300, 2**60, 64)
 
 
-def log_of(*times_ms: int) -> tuple[Log, list[Mark]]:
+def log_of(*times_ms: int) -> tuple[Log, list[BatchBoundary]]:
     log = open_log(MemoryFiles(), "p", LIMITS, recovery_offset=0, now_ms=1, report=print)
     marks = [log.end_mark()]
     for time_ms in times_ms:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from making import opaque_batch
+from log_samples import opaque_batch
 from penstock.core.errors import OutOfOrder, StaleProducer
 from penstock.core.log.producers import Producers
-from penstock.core.log.transactions import Transactions
+from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.records.batch import BatchHeader, decode_header
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def header(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> BatchHeader:
@@ -19,7 +19,7 @@ def header(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 
 
 
 def producers_with(*headers: BatchHeader) -> Producers:
-    made = Producers(MemoryFiles(), "p", Transactions(MemoryFiles(), "p"))
+    made = Producers(MemoryFiles(), "p", PartitionTransactions(MemoryFiles(), "p"))
     for offset, one in enumerate(headers):
         assert made.check(one) is None
         made.observe(one, offset * 10, 1_000, b"")
@@ -66,15 +66,15 @@ def test_an_unknown_producer_may_start_anywhere() -> None:
 
 def test_snapshots_come_back_whole_and_damaged_ones_do_not_count() -> None:
     files = MemoryFiles()
-    made = Producers(files, "p", Transactions(files, "p"))
+    made = Producers(files, "p", PartitionTransactions(files, "p"))
     for number in range(3):
         made.observe(header(number), number, 1_000, b"")
-        made.save(number + 1)
+        made.save(number + 1, 0)
     assert files.names("p") == [f"{2:020d}.snapshot", f"{3:020d}.snapshot"]
     content = bytearray(files.read_whole(f"p/{3:020d}.snapshot") or b"")
     content[12] ^= 4
     files.write_whole(f"p/{3:020d}.snapshot", bytes(content))
-    again = Producers(files, "p", Transactions(files, "p"))
+    again = Producers(files, "p", PartitionTransactions(files, "p"))
     assert again.load(3) == 2 and again.has_dropped
     assert again.items()[0][1].batches[-1].first_sequence == 1
     assert again.load(1) == 0 and len(again) == 0
@@ -82,16 +82,16 @@ def test_snapshots_come_back_whole_and_damaged_ones_do_not_count() -> None:
 
 def test_an_unchanged_state_is_renamed_and_not_written_again() -> None:
     files = MemoryFiles()
-    made = Producers(files, "p", Transactions(files, "p"))
+    made = Producers(files, "p", PartitionTransactions(files, "p"))
     made.observe(header(0), 0, 1_000, b"")
-    made.save(1)
+    made.save(1, 0)
     inner = files._contents[f"p/{1:020d}.snapshot"]
-    made.save(100)
+    made.save(100, 0)
     assert files.names("p") == [f"{100:020d}.snapshot"]
     assert files._contents[f"p/{100:020d}.snapshot"] is inner
-    again = Producers(files, "p", Transactions(files, "p"))
+    again = Producers(files, "p", PartitionTransactions(files, "p"))
     assert again.load(100) == 100 and len(again) == 1
-    again.save(200)
+    again.save(200, 0)
     assert files._contents[f"p/{200:020d}.snapshot"] is inner
 
 

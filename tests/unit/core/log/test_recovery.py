@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from making import DIRECTORY, LIMITS, append, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, LIMITS, append, opaque_batch, reopen, sync
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.log.log import Log
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def written(count: int = 12, size: int = 240) -> tuple[MemoryFiles, Log]:
@@ -27,8 +27,8 @@ def path_of(base: int, suffix: str = ".log") -> str:
 def test_a_new_log_is_empty_and_has_no_files() -> None:
     files = MemoryFiles()
     log, words = reopen(files)
-    assert (log.start_offset, log.end_offset, log.visible.offset, words) == (0, 0, 0, [])
-    assert files.names("") == [] and log.read(0, 100, log.visible) is None
+    assert (log.start_offset, log.end_offset, log.high_watermark, words) == (0, 0, 0, [])
+    assert files.names("") == [] and log.read(0, 100, log.high_watermark_mark) is None
 
 
 def test_a_clean_start_reads_no_closed_segment() -> None:
@@ -40,16 +40,16 @@ def test_a_clean_start_reads_no_closed_segment() -> None:
     again, words = reopen(files, recovery_offset=12)
     assert again.end_offset == 12 and words == []
     with pytest.raises(CorruptBatch):
-        again.read(0, 100, again.visible)
-    assert again.read(4, 100, again.visible) is not None
+        again.read(0, 100, again.high_watermark_mark)
+    assert again.read(4, 100, again.high_watermark_mark) is not None
 
 
 def test_what_is_found_behind_the_recovery_point_is_not_visible_before_it_is_synced() -> None:
     files, _ = written()
     again, _ = reopen(files, recovery_offset=4)
-    assert again.end_offset == 12 and again.visible.offset == 0 and again.is_dirty
+    assert again.end_offset == 12 and again.high_watermark == 0 and again.is_dirty
     sync(again)
-    assert again.visible.offset == 12
+    assert again.high_watermark == 12
 
 
 def test_a_torn_tail_is_cut_and_told() -> None:
@@ -57,14 +57,14 @@ def test_a_torn_tail_is_cut_and_told() -> None:
     del files._contents[path_of(8)][-50:]
     again, words = reopen(files, recovery_offset=8)
     assert again.end_offset == 11
-    assert len(words) == 1 and "cut 190 bytes after offset 11" in words[0]
+    assert len(words) == 1 and "truncated 190 bytes after offset 11" in words[0]
 
 
-def test_whole_batches_behind_a_tear_are_kept_aside() -> None:
+def test_whole_batches_behind_a_tear_are_copied_first() -> None:
     files, _ = written()
     files._contents[path_of(8)][100] ^= 1
     again, words = reopen(files, recovery_offset=8)
-    assert again.end_offset == 8 and "kept in" in words[0]
+    assert again.end_offset == 8 and "copied to" in words[0]
     assert files.exists(f"{path_of(8)}.0.cut")
 
 
@@ -110,7 +110,7 @@ def test_a_closed_segment_that_lost_its_tail_is_found_out_when_it_is_read() -> N
             files.remove(path_of(4, ".index"))
         again, _ = reopen(files, recovery_offset=12)
         with pytest.raises(TornSegment):
-            again.read(4, 10_000, again.visible)
+            again.read(4, 10_000, again.high_watermark_mark)
 
 
 def test_a_missing_segment_in_the_middle_is_found_out() -> None:
@@ -119,7 +119,7 @@ def test_a_missing_segment_in_the_middle_is_found_out() -> None:
     files.remove(path_of(4))
     again, _ = reopen(files, recovery_offset=12)
     with pytest.raises(TornSegment):
-        again.read(5, 10_000, again.visible)
+        again.read(5, 10_000, again.high_watermark_mark)
 
 
 def test_a_tail_that_was_lost_between_two_unsynced_segments_ends_the_log_there() -> None:
@@ -141,8 +141,22 @@ def test_an_index_never_remembers_batches_that_were_replaced() -> None:
     assert words == [] and again.end_offset == 4
     sync(again)
     for offset in range(4):
-        found = again.read(offset, 1, again.visible)
+        found = again.read(offset, 1, again.high_watermark_mark)
         assert found is not None and int.from_bytes(found.read()[:8]) == offset
+
+
+def test_a_start_behind_the_end_does_not_hide_the_records_that_come_there_later() -> None:
+    """Records were deleted that were not on disk yet, and the power went."""
+    files, log = written(3)
+    log.persist_start(3)
+    log.advance_start(3)
+    del files._contents[path_of(0)][240:]
+    again, words = reopen(files)
+    assert (again.start_offset, again.end_offset) == (1, 1) and "deleted up to offset 3" in words[-1]
+    for _ in range(3):
+        append(again, opaque_batch(1))
+    sync(again)
+    assert reopen(files, recovery_offset=4)[0].start_offset == 1
 
 
 def test_an_epoch_that_only_the_batches_know_starts_where_it_did() -> None:
@@ -154,17 +168,6 @@ def test_an_epoch_that_only_the_batches_know_starts_where_it_did() -> None:
     files.remove(f"{DIRECTORY}/leader-epochs")
     again, _ = reopen(files, recovery_offset=5)
     assert again.epochs.end_of(0, 5) == (0, 2)
-
-
-def test_a_mark_from_before_a_cut_publishes_nothing() -> None:
-    _, log = written()
-    append(log, opaque_batch(1))
-    plan = log.take_dirty()
-    log.truncate(9, 1_000)
-    for _ in range(6):
-        append(log, opaque_batch(1))
-    log.publish(plan.mark)
-    assert log.visible.offset == 9
 
 
 def test_rolling_an_empty_segment_makes_no_other() -> None:
@@ -182,7 +185,7 @@ def test_a_batch_larger_than_a_segment_gets_its_own() -> None:
         append(log, opaque_batch(1, bytes(5 * LIMITS.segment_bytes)))
     sync(log)
     assert [one.base_offset for one in log.segments] == [0, 1, 2]
-    found = log.read(1, 10, log.visible)
+    found = log.read(1, 10, log.high_watermark_mark)
     assert found is not None and found.length > 5 * LIMITS.segment_bytes
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from making import append, opaque_batch, reopen, sync
+from log_samples import append, opaque_batch, reopen, sync
 from penstock.core.log.log import Log
 from penstock.core.log.retention import active_is_expired, expired_count
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def log_with(*times_ms: int) -> Log:

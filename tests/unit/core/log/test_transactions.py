@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from making import DIRECTORY, append, opaque_batch, reopen, sync
+from log_samples import DIRECTORY, append, opaque_batch, reopen, sync
 from penstock.core.errors import InvalidTransactionState, OutOfOrder, StaleCoordinator, StaleProducer
 from penstock.core.log.log import Log
 from penstock.core.log.transactions import FILE_NAME, Aborted
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.core.records.control import Marker, build_marker
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 def write(log: Log, producer_id: int, sequence: int = 0, *, epoch: int = 0, count: int = 1) -> int:
@@ -46,8 +46,8 @@ def test_the_earliest_open_transaction_holds_the_stable_offset(log: Log) -> None
     assert log.stable().offset == 1
     end(log, 2, commit=False)
     sync(log)
-    assert log.stable() == log.visible
-    assert log.visible.offset == 4
+    assert log.stable() == log.high_watermark_mark
+    assert log.high_watermark == 4
 
 
 def test_a_marker_that_readers_cannot_see_yet_ends_nothing_for_them(log: Log) -> None:
@@ -67,7 +67,7 @@ def test_a_stable_read_stops_at_the_batch_that_opens_a_transaction(log: Log) -> 
     found = log.read(0, 10_000, log.stable())
     assert found is not None and found.end_offset == 3
     assert log.read(3, 10_000, log.stable()) is None
-    everything = log.read(0, 10_000, log.visible)
+    everything = log.read(0, 10_000, log.high_watermark_mark)
     assert everything is not None and everything.end_offset == 6
 
 

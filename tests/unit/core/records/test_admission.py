@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from compat.bad_batches import CORRUPT, INVALID_RECORD, INVALID_TIMESTAMP, Case, cases, now_ms
-from making import keyed_batch, opaque_batch, with_header
+from log_samples import keyed_batch, opaque_batch, with_header
+from penstock.core.codecs import GZIP, NONE, ZSTD
 from penstock.core.errors import (
     BrokerError,
     CorruptBatch,
@@ -16,11 +17,10 @@ from penstock.core.errors import (
     TooLarge,
     UnsupportedCompression,
 )
-from penstock.core.limits import LOOP_PACKED_BYTES_MAX, LOOP_UNFOLDED_BYTES_MAX
+from penstock.core.limits import LOOP_COMPRESSED_BYTES_MAX, LOOP_DECOMPRESSED_BYTES_MAX
 from penstock.core.records.admission import admit, admit_now
 from penstock.core.records.batch import LOG_APPEND_TIME, check, check_produced
-from penstock.core.records.compression import GZIP, NONE, ZSTD
-from penstock.core.records.whole import open_batch
+from penstock.core.records.build import open_batch
 from penstock.core.topic_config import TopicConfig, resolve, validate
 
 NOW_MS = 1_000_000
@@ -128,13 +128,13 @@ def test_a_skippable_frame_buys_no_room() -> None:
 def test_what_takes_long_is_left_to_a_worker() -> None:
     small = keyed_batch([(b"k", b"v")], codec=GZIP)
     assert opens_on_the_loop(small)
-    bomb = keyed_batch([(b"k", b"z" * LOOP_UNFOLDED_BYTES_MAX)], codec=GZIP)
-    assert len(bomb) < LOOP_PACKED_BYTES_MAX and not opens_on_the_loop(bomb)
-    noise = bytes(range(256)) * (LOOP_PACKED_BYTES_MAX // 128)
+    bomb = keyed_batch([(b"k", b"z" * LOOP_DECOMPRESSED_BYTES_MAX)], codec=GZIP)
+    assert len(bomb) < LOOP_COMPRESSED_BYTES_MAX and not opens_on_the_loop(bomb)
+    noise = bytes(range(256)) * (LOOP_COMPRESSED_BYTES_MAX // 128)
     large = keyed_batch([(b"k", noise)])
     assert opens_on_the_loop(large), "what is not compressed costs next to nothing"
     assert not opens_on_the_loop(large, compression_type="gzip")
     stored = with_header(keyed_batch([(b"k", noise)]), attributes=0)
     packed = bytearray(admitted(stored, compression_type="lz4"))
-    assert opens_on_the_loop(packed) == (len(packed) <= LOOP_PACKED_BYTES_MAX)
+    assert opens_on_the_loop(packed) == (len(packed) <= LOOP_COMPRESSED_BYTES_MAX)
     assert opens_on_the_loop(bomb, penstock_validation="header")

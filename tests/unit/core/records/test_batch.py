@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from making import keyed_batch, opaque_batch, with_header
+from log_samples import keyed_batch, opaque_batch, with_header
 from penstock.core.errors import CorruptBatch, InvalidRecord, UnsupportedCompression
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.records.batch import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from making import garbage, keyed_batch
+from log_samples import garbage, keyed_batch
 from penstock.core.errors import CorruptBatch
 from penstock.core.records.batch import stamp
-from penstock.core.records.columns import Loops, Wanted, decode_columns
+from penstock.core.records.columns import ColumnLoops, WantedRows, decode_columns
 from penstock.core.records.loops import compiled_loops, plain_loops
 
 
@@ -15,10 +15,10 @@ from penstock.core.records.loops import compiled_loops, plain_loops
     "loops", [compiled_loops("columns"), plain_loops("columns")], ids=["compiled", "plain"]
 )
 @pytest.mark.parametrize("kind", [name for name, _ in garbage()])
-def test_a_batch_that_cannot_be_opened_is_named_by_its_offsets(kind: str, loops: Loops) -> None:
+def test_a_batch_that_cannot_be_opened_is_named_by_its_offsets(kind: str, loops: ColumnLoops) -> None:
     content = bytearray()
     for offset, batch in ((0, keyed_batch([(b"k", b"v")])), (1, dict(garbage())[kind])):
         stamp(batch, offset, 0)
         content += batch
     with pytest.raises(CorruptBatch, match=r"^the batch of offsets 1 to 3 cannot be read: .+$"):
-        decode_columns(bytes(content), Wanted("orders", 0, 0, 10), [], loops)
+        decode_columns(bytes(content), WantedRows("orders", 0, 0, 10), [], loops)

@@ -13,19 +13,10 @@ import kafka.codec
 import pytest
 
 from penstock.core import limits
+from penstock.core.codecs import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD
 from penstock.core.errors import CorruptBatch, TooLarge, UnsupportedCompression
 from penstock.core.records import compression
-from penstock.core.records.compression import (
-    CODEC_NAMES,
-    GZIP,
-    LZ4,
-    SNAPPY,
-    ZSTD,
-    check_codec,
-    compress,
-    decompress,
-    unfolded_bytes_max,
-)
+from penstock.core.records.compression import check_codec, compress, decompress, decompressed_bytes_max
 
 CODECS = (GZIP, SNAPPY, LZ4, ZSTD)
 PLENTY = 64 * 2**20
@@ -145,9 +136,9 @@ def test_a_bomb_costs_no_more_than_the_cap(codec: int) -> None:
 
 
 def test_room_goes_by_the_topic_and_not_by_the_batch() -> None:
-    assert unfolded_bytes_max(1_000) == limits.UNFOLDED_BYTES_MIN
-    assert unfolded_bytes_max(10**6) == limits.UNFOLDED_FACTOR_MAX * 10**6
-    assert unfolded_bytes_max(2**31) == limits.DECOMPRESSED_BYTES_MAX
+    assert decompressed_bytes_max(1_000) == limits.DECOMPRESSED_BYTES_MIN
+    assert decompressed_bytes_max(10**6) == limits.DECOMPRESSED_FACTOR_MAX * 10**6
+    assert decompressed_bytes_max(2**31) == limits.DECOMPRESSED_BYTES_MAX
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.record import MemoryRecords
 
-from making import opaque_batch
+from log_samples import opaque_batch
 from penstock.core.errors import CorruptBatch
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import (
@@ -16,8 +16,8 @@ from penstock.core.records.batch import (
     encode_header,
     stamp_checksum,
 )
+from penstock.core.records.build import build_batch
 from penstock.core.records.control import Marker, build_marker, read_marker
-from penstock.core.records.whole import build_batch
 
 
 @pytest.mark.parametrize(("is_commit", "kind"), [(True, 1), (False, 0)])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.codecs import GZIP
 from penstock.core.model import NewRecord
 from penstock.core.records.batch import check, stamp, stamp_append_time
-from penstock.core.records.compression import GZIP
+from penstock.core.records.build import build_batch
 from penstock.core.records.lookup import first_at_or_after
-from penstock.core.records.whole import build_batch
 
 
 def batch_of(*times_ms: int) -> bytearray:
@@ -48,11 +48,11 @@ def test_with_append_time_the_batch_has_one_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unfolded_bytes_max", "found"), [(10, (100, 40, False)), (1 << 20, (102, 40, True))]
+    ("decompressed_bytes_max", "found"), [(10, (100, 40, False)), (1 << 20, (102, 40, True))]
 )
 def test_a_batch_that_unfolds_to_too_much_is_found_as_a_whole(
-    unfolded_bytes_max: int, found: tuple[int, int, bool]
+    decompressed_bytes_max: int, found: tuple[int, int, bool]
 ) -> None:
     batch = build_batch([NewRecord(None, b"v" * 99, (), time_ms) for time_ms in (20, 10, 40)], 1, GZIP)
     stamp(batch, 100, 0)
-    assert first_at_or_after(batch, check(batch), 30, 0, unfolded_bytes_max) == found
+    assert first_at_or_after(batch, check(batch), 30, 0, decompressed_bytes_max) == found

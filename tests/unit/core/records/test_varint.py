@@ -55,7 +55,7 @@ def test_a_varint_that_never_ends_is_refused(width: int) -> None:
 
 @pytest.mark.parametrize("cut", ["", "80", "8080", "80808080"])
 def test_a_varint_cut_short_is_refused(cut: str) -> None:
-    with pytest.raises(CorruptBatch, match="at 0 is cut short"):
+    with pytest.raises(CorruptBatch, match="at 0 is truncated"):
         decode(bytes.fromhex(cut), 0)
 
 

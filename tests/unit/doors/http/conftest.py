@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from http_client import HttpClient
-from node_at_hand import SETTINGS, with_broker
+from memory_broker import SETTINGS, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.node.broker import Broker
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import BrokerError, MemberIdRequired, NotNow, leaves
 from penstock.doors.http.errors import STATUSES, problem_of
-from penstock.node.metrics.meters import ERRORS_TOLD
+from penstock.node.runtime.meters import ERRORS_SENT
 
 
 def test_the_table_is_the_tree() -> None:
@@ -20,11 +20,11 @@ def test_the_table_is_the_tree() -> None:
 )
 def test_a_problem_says_what_and_what_to_do(kind: type[BrokerError]) -> None:
     error = MemberIdRequired("m") if kind is MemberIdRequired else kind("words " * 1_000)
-    before = ERRORS_TOLD["http", error.code]
+    before = ERRORS_SENT["http", error.code]
     response = problem_of(error)
     assert response.content_type == "application/problem+json"
     body = json.loads(response.body)
     assert (body["status"], body["code"]) == (STATUSES[kind], error.code)
     assert body["detail"] and len(body["detail"]) < 1_100 and body["what_to_do"].endswith(".")
     assert (("Retry-After", "1") in response.headers) == issubclass(kind, NotNow)
-    assert ERRORS_TOLD["http", error.code] == before + 1
+    assert ERRORS_SENT["http", error.code] == before + 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from http_client import Answer, request
-from node_at_hand import SETTINGS, make_topic
+from memory_broker import SETTINGS, make_topic
 from penstock.doors.http.origins import Hosts
 from penstock.wire.http.request import Request
 
@@ -96,7 +96,7 @@ def test_a_rebound_name_reads_and_changes_nothing(play: Play) -> None:
             assert (answer.status, answer.json["code"]) == (421, "UnknownHost")
             assert "http_allowed_hosts" in answer.json["what_to_do"]
         assert stage.broker.catalog.find("orders") is not None
-        assert stage.broker.partition("orders", 0).log.visible.offset == 0
+        assert stage.broker.partition("orders", 0).log.high_watermark == 0
 
     play(test)
 
@@ -120,7 +120,7 @@ def test_pages_of_other_origins_change_nothing(play: Play, origin: str) -> None:
         assert (await client.ask("GET", TOPIC, origin=origin)).status == 200, (
             "the browser keeps the answer from the page"
         )
-        assert stage.broker.partition("orders", 0).log.visible.offset == 0
+        assert stage.broker.partition("orders", 0).log.high_watermark == 0
 
     play(test)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
 from http_client import request
-from node_at_hand import make_topic
+from manual_ports import turns
+from memory_broker import make_topic
 from penstock.doors.http.conversation import BODY_BYTES_MAX
 from penstock.doors.http.server import INFLATED_BYTES_AT_ONCE
 
@@ -61,11 +61,11 @@ def test_other_packings_are_refused_with_what_is_understood(play: Play, coding: 
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        (b"", 400, "ends in the middle"),
+        (b"", 400, "is truncated"),
         (b"no gzip", 400, "not valid gzip"),
-        (gzip.compress(b"{}" * 9_000)[:-20], 400, "ends in the middle"),
-        (gzip.compress(b"{}") + b"more", 400, "goes on behind the end"),
-        (gzip.compress(b"{}") * 2, 400, "goes on behind the end"),
+        (gzip.compress(b"{}" * 9_000)[:-20], 400, "is truncated"),
+        (gzip.compress(b"{}") + b"more", 400, "data after the end"),
+        (gzip.compress(b"{}") * 2, 400, "data after the end"),
         (gzip.compress(bytes(BODY_BYTES_MAX + 1)), 413, f"limit of {BODY_BYTES_MAX}"),
         (gzip.compress(bytes(8 * BODY_BYTES_MAX)), 413, f"limit of {BODY_BYTES_MAX}"),
     ],

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from handheld import PromptWorkers, turns
 from http_client import request
-from node_at_hand import make_topic
+from manual_ports import PromptWorkers, turns
+from memory_broker import make_topic
 from penstock.doors.http.conversation import BODY_BYTES_MAX
 from penstock.wire.http.request import HEAD_BYTES_MAX
 

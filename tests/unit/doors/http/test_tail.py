@@ -10,11 +10,12 @@ from wsproto.connection import Connection as Frames
 from wsproto.connection import ConnectionType
 from wsproto.events import CloseConnection, Event, Ping, Pong, TextMessage
 
-from handheld import turns
 from http_client import HttpClient, request
-from making import opaque_batch
-from node_at_hand import make_topic, until
-from penstock.core.records.compression import ZSTD, compress
+from log_samples import opaque_batch
+from manual_ports import turns
+from memory_broker import make_topic, until
+from penstock.core.codecs import ZSTD
+from penstock.core.records.compression import compress
 from penstock.doors.http import tail as tails
 from penstock.doors.http.tail import AHEAD_BYTES_MAX
 
@@ -170,7 +171,7 @@ def test_either_side_may_end_it(play: Play) -> None:
         await publish(stage, {"value": "x"})
         await leaving.client.hang_up()
         partition = stage.broker.partition("orders", 0)
-        assert len(partition._listeners) == 1, "who is gone is not listened for"
+        assert len(partition._watermark_listeners.listening) == 1, "who is gone is not listened for"
         topic = await stage.client().ask("DELETE", "/api/v1/topics/orders")
         assert topic.status == 204
         await turns(20)

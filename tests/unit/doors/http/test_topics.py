@@ -7,9 +7,9 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from node_at_hand import make_topic
+from memory_broker import make_topic
 from penstock.core.errors import DiskFailed
-from penstock.core.machines.offsets import Place
+from penstock.core.model import TopicPartition
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 
 from .conftest import Stage
@@ -62,12 +62,12 @@ def test_a_change_that_is_half_wrong_changes_nothing(play: Play) -> None:
 
 
 async def commit(stage: Stage, group: str, offset: int) -> None:
-    coordination = stage.broker.coordination
-    await coordination.open()
+    group_coordinator = stage.broker.group_coordinator
+    await group_coordinator.open()
     outcomes: list[Any] = []
-    new = NewOffset(Place("orders", 0), offset, -1, "")
-    coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-    await coordination.groups.shard_of(group).partition.flush()
+    new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
+    group_coordinator.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
+    await group_coordinator.groups.shard_of(group).partition.sync_dirty()
     assert outcomes == [[None]]
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
-from in_process import Line, receive
-from node_at_hand import SETTINGS, make_topic, until, with_broker
+from in_process_client import Line, receive
+from manual_ports import turns
+from memory_broker import SETTINGS, make_topic, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.core.errors import leaves
-from penstock.core.records.partitioner import partition_of
+from penstock.core.records.murmur2 import partition_of
 from penstock.doors.json.errors import CODES
 from penstock.node.broker import Broker
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
+from types import GeneratorType
 from typing import Any, TypeVar
 
 import pytest
 
-from in_process import KAFKA_ONLY, Caller, open_doors
+from in_process_client import KAFKA_ONLY, Caller, open_doors
 from penstock.core.model import NewRecord, Storage
-from penstock.core.records.whole import build_batch
+from penstock.core.records.build import build_batch
+from penstock.core.session import Session
 from penstock.doors.kafka.call import Call
 from penstock.node.broker import Broker, start_broker
-from penstock.node.clock import SystemClock, SystemRng
-from penstock.node.memory import MemoryFiles
-from penstock.node.runtime import Runtime
+from penstock.node.runtime.clock import SystemClock, SystemRng
+from penstock.node.runtime.memory import MemoryFiles
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.workers import ThreadWorkers
 from penstock.node.settings import Settings
-from penstock.node.workers import ThreadWorkers
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import (
     decode_request,
     decode_request_header,
@@ -82,6 +85,7 @@ class Node:
         self.workers = CountingWorkers(self._runner.get_loop(), 2)
         runtime = Runtime(SystemClock(), SystemRng(), files, self.workers)
         self.broker: Broker = self.run(start_broker(settings, runtime))
+        self.waist = Waist(self.broker)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
@@ -93,9 +97,12 @@ class Node:
             frame = encode_request(api_key, version, 7, "test", body)[SIZE_BYTES:]
             header = decode_request_header(frame)
             request = decode_request(api_key, version, frame, header.body_position)
-            call = Call(None, api_key, version, header.correlation_id, header.client_id)  # type: ignore[arg-type]
-            answer = handler(call, request)
-            if inspect.isgenerator(answer):
+            nowhere: Any = None
+            call = Call(
+                nowhere, api_key, version, header.correlation_id, Session("kafka", client_id=header.client_id)
+            )
+            answer: Any = handler(call, request)
+            if type(answer) is GeneratorType:
                 return await self.broker.runtime.slices.run(answer)
             return await answer if inspect.isawaitable(answer) else answer
 
@@ -125,7 +132,7 @@ class Node:
             for number in range(count):
                 batch = build_batch([NewRecord(None, b"%d" % number)], self.broker.runtime.clock.now_ms())
                 partition.append(memoryview(batch))
-            await partition.flush()
+            await partition.sync_dirty()
 
         self.run(write())
 
@@ -145,6 +152,7 @@ class Node:
         """Stop clean and start again on the same files."""
         self.run(self.broker.stop())
         self.broker = self.run(start_broker(settings, self.broker.runtime))
+        self.waist = Waist(self.broker)
 
     def close(self) -> None:
         self.run(self.broker.stop())

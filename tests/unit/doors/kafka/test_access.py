@@ -16,7 +16,7 @@ from .conftest import Node
 
 def ask(node: Node, key: ApiKey, version: int, **fields: Any) -> Any:
     body = getattr(messages, f"{API[key].name}Request")(**fields)
-    return node.ask(AccessHandlers().handlers()[key], key, version, body)
+    return node.ask(AccessHandlers(node.waist).handlers()[key], key, version, body)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.core.machines.catalog import ConfigOp
+from penstock.core.machines.catalog.catalog import ConfigOp
 from penstock.core.topic_config import BROKER_SETTINGS
 from penstock.core.topic_config import SETTINGS as TOPIC_SETTINGS
 from penstock.doors.kafka.admin_configs import ConfigHandlers
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 from penstock.node.settings import DEFINITIONS
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
@@ -34,8 +34,8 @@ def describe(
     resource = request.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=keys
     )
-    handlers = ConfigHandlers(node.broker)
-    handlers.advertised = Address("broker.example", 19092)
+    handlers = ConfigHandlers(node.waist)
+    node.waist.cluster.advertised = Address("broker.example", 19092)
     body = request(resources=[resource], **asked)
     (result,) = node.ask(handlers.describe_configs, ApiKey.DESCRIBE_CONFIGS, version, body).results
     assert (result.resource_type, result.resource_name) == (kind, name)
@@ -137,7 +137,7 @@ class TestDescribe:
     def test_what_has_no_settings_is_refused_in_words(
         self, node: Node, kind: int, name: str, code: ErrorCode
     ) -> None:
-        resource = (kind, name, [])
+        resource: Any = (kind, name, [])
         for result in (describe(node, kind, name), *alter(node, resource), *replace(node, resource)):
             assert result.error_code == code
             assert result.error_message
@@ -151,7 +151,7 @@ class TestDescribe:
             )
             for _ in range(2)
         ]
-        handler = ConfigHandlers(node.broker).describe_configs
+        handler = ConfigHandlers(node.waist).describe_configs
         results = node.ask(handler, ApiKey.DESCRIBE_CONFIGS, 4, request(resources=asked)).results
         assert [(one.error_code, one.configs) for one in results] == [(ErrorCode.INVALID_REQUEST, [])] * 2
 
@@ -172,7 +172,7 @@ def alter(node: Node, *resources: Any, version: int = 1, validate_only: bool = F
         ],
         validate_only=validate_only,
     )
-    handler = ConfigHandlers(node.broker).incremental_alter_configs
+    handler = ConfigHandlers(node.waist).incremental_alter_configs
     responses: list[Any] = node.ask(handler, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, body).responses
     assert [(one.resource_type, one.resource_name) for one in responses] == [one[:2] for one in resources]
     return responses
@@ -191,7 +191,7 @@ def replace(node: Node, *resources: Any, version: int = 2, validate_only: bool =
         ],
         validate_only=validate_only,
     )
-    handler = ConfigHandlers(node.broker).alter_configs
+    handler = ConfigHandlers(node.waist).alter_configs
     responses: list[Any] = node.ask(handler, ApiKey.ALTER_CONFIGS, version, body).responses
     return responses
 
@@ -375,7 +375,7 @@ class TestLoggers:
 
 def resources(node: Node, *kinds: int) -> list[str]:
     body = messages.ListConfigResourcesRequest(resource_types=list(kinds))
-    handler = ConfigHandlers(node.broker).list_config_resources
+    handler = ConfigHandlers(node.waist).list_config_resources
     answer = node.ask(handler, ApiKey.LIST_CONFIG_RESOURCES, 1, body)
     assert answer.error_code == 0
     return [one.resource_name for one in answer.config_resources]
@@ -388,6 +388,6 @@ class TestResources:
 
     def test_a_kind_that_has_no_settings(self, node: Node) -> None:
         body = messages.ListConfigResourcesRequest(resource_types=[TOPIC, 3])
-        handler = ConfigHandlers(node.broker).list_config_resources
+        handler = ConfigHandlers(node.waist).list_config_resources
         answer = node.ask(handler, ApiKey.LIST_CONFIG_RESOURCES, 1, body)
         assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

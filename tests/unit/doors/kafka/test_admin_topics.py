@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.machines.catalog_events import Topic
+from penstock.core.machines.catalog.events import Topic
 from penstock.doors.kafka.admin_topics import TopicHandlers
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
@@ -42,7 +42,7 @@ def create(
     body = messages.CreateTopicsRequest(
         topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only
     )
-    return node.ask(TopicHandlers(node.broker).create_topics, ApiKey.CREATE_TOPICS, version, body).topics
+    return node.ask(TopicHandlers(node.waist).create_topics, ApiKey.CREATE_TOPICS, version, body).topics
 
 
 def codes(answers: list[Any]) -> list[ErrorCode]:
@@ -191,7 +191,7 @@ def delete(node: Node, version: int, *names: str, ids: tuple[Any, ...] = (), tim
         body.topics += [state(name=name, topic_id=topic_id) for name, topic_id in ids]
     else:
         body.topic_names = list(names)
-    return node.ask(TopicHandlers(node.broker).delete_topics, ApiKey.DELETE_TOPICS, version, body).responses
+    return node.ask(TopicHandlers(node.waist).delete_topics, ApiKey.DELETE_TOPICS, version, body).responses
 
 
 class TestDelete:
@@ -260,7 +260,7 @@ def grow(
         validate_only=validate_only,
     )
     return node.ask(
-        TopicHandlers(node.broker).create_partitions, ApiKey.CREATE_PARTITIONS, version, body
+        TopicHandlers(node.waist).create_partitions, ApiKey.CREATE_PARTITIONS, version, body
     ).results
 
 
@@ -320,7 +320,7 @@ def cut(node: Node, *places: tuple[str, int, int], version: int = 2, timeout_ms:
         ],
         timeout_ms=timeout_ms,
     )
-    answer = node.ask(TopicHandlers(node.broker).delete_records, ApiKey.DELETE_RECORDS, version, body)
+    answer = node.ask(TopicHandlers(node.waist).delete_records, ApiKey.DELETE_RECORDS, version, body)
     return [one for each in answer.topics for one in each.partitions]
 
 

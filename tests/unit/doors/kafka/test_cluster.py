@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from asking import NO_ID, metadata
-from in_process import ADDRESS, Caller
+from in_process_client import ADDRESS, Caller
 from penstock.core.errors import DiskFailed
 from penstock.doors.kafka import cluster
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from request_builders import NO_ID, metadata
 
 from .conftest import Node
 

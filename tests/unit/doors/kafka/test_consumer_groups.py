@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from in_process import Caller
+from in_process_client import Caller
 from penstock.node.coordinators.consumer_groups import ConsumerGroups
 from penstock.wire.kafka import ApiKey, messages
 

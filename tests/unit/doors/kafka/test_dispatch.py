@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from asking import metadata
-from handheld import turns
-from in_process import Caller, Closed
+from in_process_client import Caller, Closed
+from manual_ports import turns
 from penstock.core.errors import InvalidRequest
 from penstock.doors.kafka.dispatch import Dispatch
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, ApiKey, ErrorCode, decode_response, encode_request, messages
+from request_builders import metadata
 
 from .conftest import Node
 
@@ -28,7 +29,7 @@ def test_api_versions_in_every_version(node: Node, version: int) -> None:
                 client_software_name="penstock-test", client_software_version="1.0"
             )
         answer = await caller.ask(ApiKey.API_VERSIONS, version, body)
-        assert caller.connection.software == ("penstock-test 1.0" if version >= 3 else "")
+        assert caller.connection.session.software == ("penstock-test 1.0" if version >= 3 else "")
         return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
     versions = node.talk(talk)
@@ -39,8 +40,25 @@ def test_api_versions_in_every_version(node: Node, version: int) -> None:
     assert versions.keys() == node.run(handlers_of(node)).keys() - FOR_BROKERS
 
 
+def test_every_handler_takes_the_request_and_gives_the_response_of_its_api(node: Node) -> None:
+    """The table maps numbers to handlers, where mypy cannot see a mix-up: the annotations must name the API."""
+    for key, handler in node.run(handlers_of(node)).items():
+        annotations = handler.__annotations__
+        assert annotations["request"] == f"messages.{API[key].name}Request", handler
+        given = annotations["return"]
+        answers_itself = given in ("None", "Sliced[None]")
+        assert answers_itself or f"messages.{API[key].name}Response" in given, (handler, given)
+
+
+def test_a_table_that_is_not_served_is_there_for_a_reason(node: Node) -> None:
+    """See `wire/kafka/tables`: what our own clients send, and what a cluster with security will serve."""
+    unserved = {API[key].name for key in API.keys() - node.run(handlers_of(node)).keys()}
+    sent = {"SaslHandshake", "SaslAuthenticate", "ShareGroupHeartbeat", "ShareFetch"}
+    assert unserved == sent | {"AlterClientQuotas", "AlterUserScramCredentials"}
+
+
 async def handlers_of(node: Node) -> dict[int, Any]:
-    return Dispatch(node.broker)._handlers
+    return Dispatch(Waist(node.broker))._handlers
 
 
 def test_a_version_of_api_versions_that_is_not_known_is_told_which_are(node: Node) -> None:
@@ -78,7 +96,7 @@ def test_what_is_not_spoken_ends_the_connection_loudly(
         assert caller.is_closed
 
     node.talk(talk)
-    assert "is not spoken here" in caplog.text and "'me'" in caplog.text
+    assert "is not supported" in caplog.text and "'me'" in caplog.text
 
 
 def test_bytes_that_are_no_request_end_the_connection(node: Node) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from asking import fetch
-from handheld import turns
-from in_process import Caller, Closed
-from making import filled_batch
+from in_process_client import Caller, Closed
+from log_samples import filled_batch
+from manual_ports import turns
 from penstock.core.errors import DiskFailed
 from penstock.core.records.batch import decode_header, size_at
 from penstock.node.connections.connection import Connection
-from penstock.node.partition import Partition
+from penstock.node.replicas.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode
+from request_builders import fetch
 
 from .conftest import Node
 
@@ -114,7 +114,7 @@ def test_it_waits_for_data(orders: Node) -> None:
         return only(await caller.answer())
 
     assert offsets(bytes(orders.talk(talk).records)) == [0]
-    assert not owner(orders)._listeners
+    assert not owner(orders)._watermark_listeners.listening
 
 
 def test_it_waits_for_enough_data(orders: Node) -> None:
@@ -175,9 +175,9 @@ def test_a_wait_ends_when_the_disk_fails(orders: Node) -> None:
 def test_a_client_that_leaves_takes_its_wait_along(orders: Node) -> None:
     async def talk(caller: Caller) -> None:
         caller.send(FETCH, 12, fetch(("orders", 0, 0), wait_ms=60_000))
-        assert owner(orders)._listeners
+        assert owner(orders)._watermark_listeners.listening
         await caller.hang_up()
-        assert not owner(orders)._listeners
+        assert not owner(orders)._watermark_listeners.listening
         timers = [handle for handle in asyncio.get_running_loop()._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
         assert not any("WaitingFetch" in repr(timer) for timer in timers)
 
@@ -254,14 +254,14 @@ def test_short_runs_of_many_partitions_are_one_piece(
 ) -> None:
     """Each would be pinned, read and sent by itself, all in one turn of the loop."""
     write(owner(orders), size=size)
-    kept: list[int] = []
-    keep = Connection.keep
+    retained: list[int] = []
+    retain = Connection.retain
 
     def counted(connection: Connection, pieces: Any) -> bool:
-        kept.append(len(pieces))
-        return keep(connection, pieces)
+        retained.append(len(pieces))
+        return retain(connection, pieces)
 
-    monkeypatch.setattr(Connection, "keep", counted)
+    monkeypatch.setattr(Connection, "retain", counted)
 
     async def talk(caller: Caller) -> Any:
         return await caller.ask(FETCH, 12, fetch(*[("orders", 0, 0)] * 200))
@@ -269,4 +269,4 @@ def test_short_runs_of_many_partitions_are_one_piece(
     answer = orders.talk(talk)
     found = [one for topic in answer.responses for one in topic.partitions]
     assert [offsets(bytes(one.records)) for one in found] == [[0]] * 200
-    assert max(kept) == pieces_max
+    assert max(retained) == pieces_max

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from asking import epoch_end, list_offsets
-from in_process import Caller
-from making import keyed_batch
+from in_process_client import Caller
+from log_samples import keyed_batch
+from penstock.core.codecs import ZSTD
 from penstock.core.errors import DiskFailed
-from penstock.core.limits import LOOKUP_UNFOLDED_BYTES_MAX
+from penstock.core.limits import LOOKUP_DECOMPRESSED_BYTES_MAX
 from penstock.core.model import NewRecord
-from penstock.core.records.compression import ZSTD
-from penstock.core.records.whole import build_batch
-from penstock.node.partition import Partition
+from penstock.core.records.build import build_batch
+from penstock.node.replicas.partition import Partition
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from request_builders import epoch_end, list_offsets
 
 from .conftest import Busiest, Node
 
@@ -102,7 +102,9 @@ def test_where_epochs_end(orders: Node) -> None:
 def test_a_record_in_a_batch_that_unfolds_to_much_is_found_exactly(node: Node, time_ms: int) -> None:
     """A worker looks for it; what the client sends next is answered behind it."""
     node.make_topic("orders", penstock_durability="os")
-    records = [NewRecord(None, bytes(LOOKUP_UNFOLDED_BYTES_MAX), (), 1_000 + number) for number in range(5)]
+    records = [
+        NewRecord(None, bytes(LOOKUP_DECOMPRESSED_BYTES_MAX), (), 1_000 + number) for number in range(5)
+    ]
 
     async def talk(caller: Caller) -> list[Any]:
         batch = build_batch(records, 1_000, ZSTD)

@@ -9,7 +9,7 @@ import pytest
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import ADMIN_ENTRIES_MAX
 from penstock.doors.kafka.placement import METADATA_TOPIC, PlacementHandlers
-from penstock.node.addresses import Address
+from penstock.node.connections.addresses import Address
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
 from .conftest import SETTINGS, Node
@@ -18,8 +18,8 @@ SELF = SETTINGS.node_id
 
 
 def ask(node: Node, key: ApiKey, version: int, **fields: Any) -> Any:
-    handlers = PlacementHandlers(node.broker)
-    handlers.advertised = Address("broker.example", 19092)
+    handlers = PlacementHandlers(node.waist)
+    node.waist.cluster.advertised = Address("broker.example", 19092)
     body = getattr(messages, f"{API[key].name}Request")(**fields)
     return node.ask(handlers.handlers()[key], key, version, body)
 

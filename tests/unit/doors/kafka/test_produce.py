@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from asking import produce
-from handheld import turns
-from in_process import Caller
-from making import filled_batch, keyed_batch, with_header
+from in_process_client import Caller
+from log_samples import filled_batch, keyed_batch, with_header
+from manual_ports import turns
+from penstock.core.codecs import GZIP, ZSTD
 from penstock.core.errors import DiskFailed
-from penstock.core.limits import LOOP_UNFOLDED_BYTES_MAX, SLICE_UNITS
+from penstock.core.limits import LOOP_DECOMPRESSED_BYTES_MAX, SLICE_UNITS
 from penstock.core.model import Durability, NewRecord, Storage
-from penstock.core.records.compression import GZIP, ZSTD
-from penstock.core.records.whole import build_batch
-from penstock.node.memory import MemoryFiles
-from penstock.node.partition import Partition
+from penstock.core.records.build import build_batch
+from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.replica import Replica
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from request_builders import produce
 
 from .conftest import Busiest, Node
 
@@ -88,7 +89,7 @@ def test_each_partition_has_its_own_outcome(quick_node: Node) -> None:
     quick_node.make_topic("orders", 2)
     request = produce("orders", batch())
     request.topic_data[0].partition_data += [
-        messages.ProduceRequest.PartitionProduceData(index=index, records=records)
+        messages.ProduceRequest.PartitionProduceData(index=index, records=memoryview(records))
         for index, records in ((7, bytes(batch())), (1, b""), (1, b"x" * 70), (1, bytes(batch())))
     ]
 
@@ -179,6 +180,71 @@ def test_a_partition_that_goes_offline_tells_those_who_wait(node: Node) -> None:
     assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
+@pytest.mark.parametrize("acks", [1, -1])
+def test_the_time_that_a_request_gives_ends_its_wait_and_not_the_record(node: Node, acks: int) -> None:
+    node.make_topic("orders")
+
+    async def talk(caller: Caller) -> Any:
+        node.workers.held = []
+        caller.send(PRODUCE, 9, produce("orders", batch(), acks=acks, timeout_ms=1))
+        answer = only(await caller.answer())
+        node.workers.release()
+        await node.broker.partition("orders", 0).sync_dirty()
+        return answer
+
+    answer = node.talk(talk)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert "may still be" in answer.error_message
+    assert node.broker.partition("orders", 0).high_watermark == 1
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_a_request_that_gives_no_time_waits_for_the_disk_all_the_same(node: Node, timeout_ms: int) -> None:
+    node.make_topic("orders")
+
+    async def talk(caller: Caller) -> Any:
+        node.workers.held = []
+        caller.send(PRODUCE, 9, produce("orders", batch(), timeout_ms=timeout_ms))
+        await turns(50)
+        assert caller.take() is None
+        node.workers.release()
+        return only(await caller.answer())
+
+    assert node.talk(talk).error_code == 0
+
+
+def test_only_the_partitions_that_are_late_time_out(node: Node) -> None:
+    node.make_topic("slow")
+    node.make_topic("quick", penstock_durability="os")
+    request = produce("slow", batch(), timeout_ms=1)
+    request.topic_data += produce("quick", batch()).topic_data
+
+    async def talk(caller: Caller) -> Any:
+        node.workers.held = []
+        caller.send(PRODUCE, 9, request)
+        answer = await caller.answer()
+        node.workers.release()
+        return answer
+
+    answers = [one.partition_responses[0] for one in node.talk(talk).responses]
+    assert [one.error_code for one in answers] == [ErrorCode.REQUEST_TIMED_OUT, 0]
+    assert [one.base_offset for one in answers] == [-1, 0]
+
+
+def test_acks_1_waits_for_the_flush_and_acks_all_for_the_watermark(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if other replicas were behind: nothing is committed by being flushed here."""
+    monkeypatch.setattr(Replica, "advance_high_watermark", lambda self, offset: None)
+    node.make_topic("orders")
+
+    async def talk(caller: Caller) -> list[int]:
+        asked = [produce("orders", batch(), acks=1), produce("orders", batch(), acks=-1, timeout_ms=1)]
+        return [only(await caller.ask(PRODUCE, 9, one)).error_code for one in asked]
+
+    assert node.talk(talk) == [0, ErrorCode.REQUEST_TIMED_OUT]
+
+
 def test_a_client_that_leaves_while_it_waits_harms_nobody(node: Node) -> None:
     node.make_topic("orders")
 
@@ -188,7 +254,7 @@ def test_a_client_that_leaves_while_it_waits_harms_nobody(node: Node) -> None:
         await turns()
         await caller.hang_up()
         node.workers.release()
-        await node.broker.partition("orders", 0).flush()
+        await node.broker.partition("orders", 0).sync_dirty()
         assert node.broker.partition("orders", 0).high_watermark == 1
 
     node.talk(talk)
@@ -196,7 +262,7 @@ def test_a_client_that_leaves_while_it_waits_harms_nobody(node: Node) -> None:
 
 def packed(value: bytes, sequence: int = -1) -> bytearray:
     """A batch that is too large to be unfolded on the loop."""
-    size = LOOP_UNFOLDED_BYTES_MAX + 1
+    size = LOOP_DECOMPRESSED_BYTES_MAX + 1
     made = build_batch([NewRecord(None, value * (size // len(value)))] * 2, 1_000, ZSTD)
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence} if sequence >= 0 else {}
     return with_header(made, **producer)
@@ -231,9 +297,11 @@ def test_many_partitions_of_which_some_are_opened_in_a_worker(quick_node: Node) 
     bad = with_header(packed(b"x"), attributes=GZIP)
     parts = [packed(b"a"), batch(), bad, bytearray(batch()[:-1])]
     request = messages.ProduceRequest
-    data = [request.PartitionProduceData(index=index, records=bytes(one)) for index, one in enumerate(parts)]
+    data = [
+        request.PartitionProduceData(index=index, records=memoryview(one)) for index, one in enumerate(parts)
+    ]
     topic = request.TopicProduceData(name="orders", partition_data=data)
-    asked = request(transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=[topic])
+    asked = request(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=[topic])
 
     async def talk(caller: Caller) -> Any:
         return await caller.ask(PRODUCE, 9, asked)
@@ -254,9 +322,9 @@ def test_acks_0_and_a_batch_that_is_opened_in_a_worker(quick_node: Node) -> None
 
 def _to_many(acks: int, codec: int = 0) -> Any:
     """The same batch so often that one turn of the loop is too short; a packed one makes a worker admit them all."""
-    large = build_batch([NewRecord(None, bytes(2 * LOOP_UNFOLDED_BYTES_MAX))], 1_000, codec)
+    large = build_batch([NewRecord(None, bytes(2 * LOOP_DECOMPRESSED_BYTES_MAX))], 1_000, codec)
     rows = [batch()] * (3 * SLICE_UNITS) + [large] * (codec != 0)
-    data = [messages.ProduceRequest.PartitionProduceData(index=0, records=bytes(one)) for one in rows]
+    data = [messages.ProduceRequest.PartitionProduceData(index=0, records=memoryview(one)) for one in rows]
     topic = messages.ProduceRequest.TopicProduceData(name="orders", partition_data=data)
     return messages.ProduceRequest(transactional_id=None, acks=acks, timeout_ms=1_000, topic_data=[topic])
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from asking import fetch, metadata
-from handheld import turns
-from in_process import Caller, open_doors
+from in_process_client import Caller, open_doors
+from manual_ports import turns
 from penstock.apps.doorways import KAFKA, Doorways
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 from penstock.wire.kafka import ApiKey
+from request_builders import fetch, metadata
 
 from .conftest import SETTINGS, Node
 

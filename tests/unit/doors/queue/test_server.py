@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from node_at_hand import make_topic, until
+from memory_broker import make_topic, until
 from penstock.apps.doorways import Doorways
 from penstock.core.model import Header
 from penstock.node.broker import Broker
-from penstock.node.committed_records import read_committed
+from penstock.node.replicas.committed_records import read_committed
 from penstock.wire.queue.frames import Frame, MessageType, encode
-from penstock.wire.queue.words import KNOWN
+from penstock.wire.queue.request_properties import KNOWN
 from queue_peer import Peer, at_the_queue_door
 
 M = MessageType
@@ -292,14 +292,14 @@ BAD: list[tuple[MessageType, tuple[str, ...], dict[str, Any], str, str]] = [
     (M.PUBLISH, (), {}, "INVALID_REQUEST", "PUBLISH needs @topic"),
     (M.PUBLISH, ("@topic=nowhere",), {}, "UNKNOWN_TOPIC", "auto_create_topics is off"),
     (M.PUBLISH, ("@topic=t", "@partition=9"), {}, "UNKNOWN_TOPIC", "no partition 9"),
-    (M.PUBLISH, ("@topic=t", "@partition=x"), {}, "INVALID_REQUEST", "a whole number, not 'x'"),
-    (M.PUBLISH, ("@topic=t", "@topic=t"), {}, "INVALID_REQUEST", "says @topic twice"),
+    (M.PUBLISH, ("@topic=t", "@partition=x"), {}, "INVALID_REQUEST", "an integer, not 'x'"),
+    (M.PUBLISH, ("@topic=t", "@topic=t"), {}, "INVALID_REQUEST", "has @topic twice"),
     (M.PUBLISH, ("@topic=t", "@null=yes"), {}, "INVALID_REQUEST", "true or false, not 'yes'"),
-    (M.PUBLISH, ("@topic=t", "@null=true"), {"body": b"x"}, "INVALID_REQUEST", "there is a body"),
+    (M.PUBLISH, ("@topic=t", "@null=true"), {"body": b"x"}, "INVALID_REQUEST", "the request has a body"),
     (M.PUBLISH, ("@topic=t", "@header=*"), {}, "MALFORMED", "not base64"),
     (M.PUBLISH, ("@topic=t",), {"body": bytes(2_000_000)}, "TOO_LARGE", "max.message.bytes"),
     (M.PUBLISH, ("@topic=__subscriptions",), {}, "INVALID_REQUEST", "internal topic"),
-    (M.CREATE_TOPIC, ("@topic=a b",), {}, "INVALID_REQUEST", "may hold only"),
+    (M.CREATE_TOPIC, ("@topic=a b",), {}, "INVALID_REQUEST", "may contain only"),
     (M.CREATE_TOPIC, ("@topic=t", "@partitions=0"), {}, "ALREADY_EXISTS", "1 partitions, not 0"),
     (M.CREATE_TOPIC, ("@topic=new", "@partitions=0"), {}, "INVALID_REQUEST", "partition"),
     (M.CREATE_SUBSCRIPTION, ("@subscription=x",), {}, "INVALID_REQUEST", "needs @topic"),
@@ -309,16 +309,16 @@ BAD: list[tuple[MessageType, tuple[str, ...], dict[str, Any], str, str]] = [
         ("@subscription=x", "@topic=t", "@start_offset=5"),
         {},
         "OFFSET_OUT_OF_RANGE",
-        "from 0 up to 0",
+        "outside of 0 to 0",
     ),
     (M.CREATE_SUBSCRIPTION, ("@subscription=s", "@topic=t", "@hold_ms=1"), {}, "INVALID_REQUEST", "already"),
     (M.SUBSCRIBE, ("@subscription=x",), {}, "UNKNOWN_SUBSCRIPTION", "create it first"),
     (M.SUBSCRIBE, ("@subscription=s", "@window=0"), {}, "INVALID_REQUEST", "from 1 to 1000"),
-    (M.SUBSCRIBE, ("@subscription=s", "colour=red"), {}, "INVALID_REQUEST", "knows no colour"),
+    (M.SUBSCRIBE, ("@subscription=s", "colour=red"), {}, "INVALID_REQUEST", "does not accept colour"),
     (M.UNSUBSCRIBE, ("@subscription=s",), {}, "INVALID_REQUEST", "send SUBSCRIBE first"),
     (M.DELETE_SUBSCRIPTION, ("@subscription=x",), {}, "UNKNOWN_SUBSCRIPTION", "no subscription 'x'"),
-    (M.HEARTBEAT, (), {"body": b"x"}, "INVALID_REQUEST", "has no body"),
-    (M.ACK, ("@subscription=s",), {}, "INVALID_REQUEST", "no member of 's'"),
+    (M.HEARTBEAT, (), {"body": b"x"}, "INVALID_REQUEST", "takes no body"),
+    (M.ACK, ("@subscription=s",), {}, "INVALID_REQUEST", "not a member of 's'"),
     (M.DATA, ("@subscription=s",), {}, "INVALID_REQUEST", "sent by the broker only"),
     (M.REDRIVE, ("@subscription=s", "@count=0"), {}, "INVALID_REQUEST", "at least 1"),
     (M.DESCRIBE_SUBSCRIPTION, ("@subscription=x",), {}, "UNKNOWN_SUBSCRIPTION", "'x'"),
@@ -356,7 +356,9 @@ def test_members_that_say_what_cannot_be_are_told(outcome: str, partition: int, 
         peer = Peer(doors)
         await prepare(peer)
         await peer.subscribe("s")
-        assert (await peer.refused(M.SUBSCRIBE, "@subscription=s"))[1].endswith("already")
+        assert (await peer.refused(M.SUBSCRIBE, "@subscription=s"))[
+            1
+        ] == "this connection is already a member of 's'"
         found = await peer.refused(
             M.ACK, "@subscription=s", f"@outcome={outcome}", f"@partition={partition}", sequence=0
         )

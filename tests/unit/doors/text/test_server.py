@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
-from in_process import Line, receive
-from node_at_hand import SETTINGS, make_topic, until, with_broker
+from in_process_client import Line, receive
+from manual_ports import turns
+from memory_broker import SETTINGS, make_topic, until, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.core.errors import leaves
 from penstock.core.limits import ERROR_CHARS_MAX
 from penstock.core.model import Header, NewRecord
 from penstock.doors.text.errors import CODES
 from penstock.node.broker import Broker
-from penstock.wire.foreign import HTTP_ANSWER
+from penstock.wire.foreign_protocol import HTTP_ANSWER
 from penstock.wire.text.commands import LINE_BYTES_MAX
 
 
@@ -119,9 +119,8 @@ def test_key_headers_time_and_no_value_go_in_and_out() -> None:
         publisher = doors.listeners["text"].dialect.publisher  # type: ignore[attr-defined]
         told: list[Any] = []
         headers = (Header("ü =", b"=%"), Header("n", None))
-        publisher.publish(
-            "orders", NewRecord(b"", b"v", headers, 13), told.append, None, person.connection.hold
-        )
+        connection, record = person.connection, NewRecord(b"", b"v", headers, 13)
+        publisher.publish(connection.session, "orders", record, told.append, None, connection.hold)
         await until(lambda: told)
         answer = await person.ask(b"FETCH orders 1 form=full\r\n", 2)
         assert answer == b"MSG 1 1 partition=0 time=13 key= header.%C3%BC%20%3D=%3D%25 header.n\r\nv\r\n"
@@ -177,7 +176,7 @@ def test_waiting_for_what_is_not_there_yet() -> None:
 def test_what_is_wrong_is_said_in_one_line_and_the_connection_goes_on(typed: bytes, code: bytes) -> None:
     async def talk(doors: Doorways, broker: Broker) -> None:
         await make_topic(broker, "orders", max_message_bytes="1000")
-        await broker.coordination.open()
+        await broker.group_coordinator.open()
         person = Person(doors)
         await person.ask(b"PUB orders 1\r\nx")
         answer = await person.ask(typed)

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
-from in_process import Line, receive
+from in_process_client import Line, receive
+from manual_ports import turns
 from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.crowd import CROWD_UNITS, Crowd
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.intake import Budget
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.connections.turns import UNITS_PER_TURN
-from penstock.node.disk import DiskFiles
+from penstock.node.runtime.disk import DiskFiles
 
 
 @dataclass
@@ -48,8 +48,8 @@ class Client:
         answers_after_end: bool = False,
     ) -> None:
         self.requests: list[bytes] = []
-        self.places: list[Place] = []
-        self.answer: Callable[[Connection, bytes], None] = lambda connection, frame: self.places.append(
+        self.slots: list[ReplySlot] = []
+        self.answer: Callable[[Connection, bytes], None] = lambda connection, frame: self.slots.append(
             connection.reserve()
         )
         self.forgotten = 0
@@ -70,7 +70,7 @@ class Client:
         self.requests.append(bytes(frame))
         self.answer(self.connection, bytes(frame))
 
-    def last_words(self, error: BrokerError) -> Sequence[bytes]:
+    def closing_reply(self, error: BrokerError) -> Sequence[bytes]:
         return self._words
 
     def release_waiting(self) -> None:
@@ -96,11 +96,11 @@ def test_answers_leave_in_the_order_of_the_requests() -> None:
     async def test() -> None:
         client = Client()
         client.send(b"1", b"2", b"3")
-        client.places[2].answer([b"third "])
-        client.places[1].answer([b"second "])
+        client.slots[2].answer([b"third "])
+        client.slots[1].answer([b"second "])
         await turns()
         assert client.line.sent == b""
-        client.places[0].answer([b"first "])
+        client.slots[0].answer([b"first "])
         client.answer = lambda connection, frame: connection.answer([b"at once"])
         client.send(b"4")
         await turns()
@@ -117,7 +117,7 @@ def test_an_answer_that_is_ready_waits_behind_one_that_is_not() -> None:
         client.connection.answer([b"second"])
         await turns()
         assert client.line.sent == b"" and not client.connection.is_quiet
-        client.places[0].answer([b"first "])
+        client.slots[0].answer([b"first "])
         await turns()
         assert client.line.sent == b"first second"
 
@@ -128,9 +128,9 @@ def test_answering_twice_is_our_bug() -> None:
     async def test() -> None:
         client = Client()
         client.send(b"1")
-        client.places[0].answer([b"x"])
+        client.slots[0].answer([b"x"])
         with pytest.raises(AssertionError, match="twice"):
-            client.places[0].answer([b"y"])
+            client.slots[0].answer([b"y"])
 
     connected(test)
 
@@ -140,17 +140,17 @@ def test_with_too_many_requests_in_flight_it_is_not_read_from() -> None:
         client = Client(Limits(requests_in_flight_max=3))
         client.send(*[b"%d" % number for number in range(7)])
         assert len(client.requests) == 3 and not client.line.is_reading
-        client.places[1].answer([b"b"])
+        client.slots[1].answer([b"b"])
         await turns()
         assert len(client.requests) == 3, "the first is still in line"
-        client.places[0].answer([b"a"])
+        client.slots[0].answer([b"a"])
         await turns()
         assert len(client.requests) == 5 and not client.line.is_reading
-        for place in client.places[2:]:
-            place.answer([b"."])
+        for slot in client.slots[2:]:
+            slot.answer([b"."])
         await turns()
-        for place in client.places[5:]:
-            place.answer([b"."])
+        for slot in client.slots[5:]:
+            slot.answer([b"."])
         await turns()
         assert client.requests == [b"%d" % number for number in range(7)]
         assert client.line.is_reading
@@ -179,7 +179,7 @@ def test_answers_that_wait_in_line_are_counted_too() -> None:
         client.answer = lambda connection, frame: connection.answer([b"x" * 6_000])
         client.send(b"1", b"2", b"3")
         assert len(client.requests) == 3 and not client.line.is_reading
-        client.places[0].answer([b"s"])
+        client.slots[0].answer([b"s"])
         await turns(20)
         assert len(client.requests) == 4 and client.line.is_reading
 
@@ -220,26 +220,26 @@ def test_requests_beside_each_other_wait_for_an_exclusive_one() -> None:
     async def test() -> None:
         client = Client()
         begun: list[bytes] = []
-        places: dict[bytes, Place] = {}
+        slots: dict[bytes, ReplySlot] = {}
 
         def handle(connection: Connection, frame: bytes) -> None:
-            def begin(place: Place) -> None:
+            def begin(slot: ReplySlot) -> None:
                 begun.append(frame)
-                places[frame] = place
+                slots[frame] = slot
 
             (connection.turns.in_turn if frame.startswith(b"turn") else connection.turns.beside)(begin)
 
         client.answer = handle
         client.send(b"1", b"2", b"turn3", b"4", b"5", b"turn6", b"7")
         assert begun == [b"1", b"2"]
-        places[b"2"].answer([b"2"])
-        places[b"1"].answer([b"1"])
+        slots[b"2"].answer([b"2"])
+        slots[b"1"].answer([b"1"])
         assert begun == [b"1", b"2", b"turn3"]
-        places[b"turn3"].answer([b"3"])
+        slots[b"turn3"].answer([b"3"])
         assert begun == [b"1", b"2", b"turn3", b"4", b"5"]
-        places[b"4"].answer([b"4"])
-        places[b"5"].answer([])
-        places[b"turn6"].answer([b"6"])
+        slots[b"4"].answer([b"4"])
+        slots[b"5"].answer([])
+        slots[b"turn6"].answer([b"6"])
         assert begun[-1] == b"7" and not client.connection.turns.has_exclusive
         await turns()
         assert client.line.sent == b"12346"
@@ -254,11 +254,11 @@ def test_a_hold_keeps_requests_in_line_from_being_started() -> None:
         holds = []
 
         def handle(connection: Connection, frame: bytes) -> None:
-            def begin(place: Place) -> None:
+            def begin(slot: ReplySlot) -> None:
                 begun.append(frame)
                 if frame == b"slow":
                     holds.append(connection.hold())
-                place.answer([frame])
+                slot.answer([frame])
 
             connection.turns.in_turn(begin) if frame == b"turn" else connection.turns.beside(begin)
 
@@ -276,7 +276,7 @@ def test_a_hold_keeps_requests_in_line_from_being_started() -> None:
 def test_a_long_line_of_requests_answered_at_once_does_not_recurse() -> None:
     async def test() -> None:
         client = Client()
-        client.answer = lambda connection, frame: connection.turns.in_turn(lambda place: place.answer([b"x"]))
+        client.answer = lambda connection, frame: connection.turns.in_turn(lambda slot: slot.answer([b"x"]))
         first = client.connection.reserve()
         client.send(*[b"%d" % number for number in range(990)])
         first.answer([b"first "])
@@ -406,7 +406,7 @@ def test_the_end_calls_back_once_and_forgets_everything() -> None:
         client.send(b"1")
         client.connection.connection_lost(None)
         assert calls == ["stays"] and client.forgotten == 1
-        client.places[0].answer([b"too late"])
+        client.slots[0].answer([b"too late"])
         await turns()
         assert client.line.sent == b""
 
@@ -425,10 +425,10 @@ def test_a_file_that_retention_removes_while_its_answer_waits_in_line_is_sent(tm
         files, file = log_file(tmp_path)
         client = Client()
         client.send(b"produce", b"fetch")
-        client.places[1].answer([b"<", Slice(file, 0, 7, 0), b">"])
+        client.slots[1].answer([b"<", Slice(file, 0, 7, 0), b">"])
         file.close()
         files.remove("a.log")
-        client.places[0].answer([b"done"])
+        client.slots[0].answer([b"done"])
         await turns()
         assert client.line.sent == b"done<records>"
         assert files.open_count() == 0
@@ -441,9 +441,9 @@ def test_the_end_gives_back_the_files_of_answers_that_were_never_sent(tmp_path: 
         files, file = log_file(tmp_path)
         client = Client()
         client.send(b"1", b"2")
-        client.places[1].answer([Slice(file, 0, 7, 0)])
+        client.slots[1].answer([Slice(file, 0, 7, 0)])
         client.connection.connection_lost(None)
-        client.places[0].answer([Slice(file, 0, 7, 0)])
+        client.slots[0].answer([Slice(file, 0, 7, 0)])
         ready = Client()
         ready.connection.answer([Slice(file, 0, 7, 0)])
         ready.connection.connection_lost(None)

@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
-from handheld import turns
-from in_process import Line
+from in_process_client import Line
+from manual_ports import turns
 from penstock.core.errors import BrokerError, Malformed
+from penstock.core.model import Address
 from penstock.node.connections import connection as connection_module
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.framing import Framing, LengthPrefixed, Unframed
 from penstock.node.connections.gate import Gate
 from penstock.node.connections.listener import Listener
-from penstock.node.connections.place import Place
+from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.settings import Settings
 
 SECONDS_MAX = 30
+ANY_PORT = Address("127.0.0.1", 0)
 
 
 class Echo:
@@ -32,7 +34,7 @@ class Echo:
     def __init__(self, framing: Framing | None = None) -> None:
         self.framing: Framing = framing or LengthPrefixed()
         self.connections: list[Connection] = []
-        self.places: list[Place] = []
+        self.slots: list[ReplySlot] = []
         self.seen: list[bytes] = []
         self.released = 0
 
@@ -45,9 +47,9 @@ class Echo:
         content = bytes(frame)
         self.seen.append(content)
         if content == b"later":
-            self.places.append(connection.reserve())
+            self.slots.append(connection.reserve())
         elif content == b"in turn":
-            connection.turns.in_turn(lambda place: place.answer([b"turn."]))
+            connection.turns.in_turn(lambda slot: slot.answer([b"turn."]))
         elif content == b"bad":
             raise Malformed("bad it is")
         elif content == b"bye":
@@ -56,7 +58,7 @@ class Echo:
         else:
             connection.answer([content])
 
-    def last_words(self, error: BrokerError) -> Sequence[bytes]:
+    def closing_reply(self, error: BrokerError) -> Sequence[bytes]:
         return [f"error: {error}.".encode()]
 
     def release_waiting(self) -> None:
@@ -72,7 +74,7 @@ class Wired:
 
     def __init__(self, echo: Echo) -> None:
         self.gate = Gate(Settings())
-        self.connection = Listener(self.gate, 0, lambda: echo).connect()
+        self.connection = Listener(self.gate, ANY_PORT, lambda: echo).connect()
         self.line = Line(self.connection)
         self.connection.connection_made(self.line)  # type: ignore[arg-type]
 
@@ -89,7 +91,7 @@ def test_last_words_come_behind_the_answers_that_are_due() -> None:
         wired.send(frames(b"later", b"bad", b"never"))
         await turns()
         assert wired.line.sent == b"" and not wired.line.has_ended
-        echo.places[0].answer([b"first."])
+        echo.slots[0].answer([b"first."])
         await turns()
         assert wired.line.sent == b"first.error: bad it is." and wired.line.has_ended
         wired.send(frames(b"never"))
@@ -121,7 +123,7 @@ def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
         assert wired.connection.eof_received() is True
         await turns()
         assert not wired.line.was_closed
-        echo.places[0].answer([b"at last."])
+        echo.slots[0].answer([b"at last."])
         await turns()
         assert wired.line.sent == b"at last." and wired.line.was_closed
 
@@ -145,7 +147,7 @@ def test_a_request_in_turn_begins_when_all_before_it_are_answered() -> None:
         wired.send(frames(b"in turn", b"later", b"in turn", b"in turn", b"x"))
         await turns()
         assert wired.line.sent == b"turn."
-        echo.places[0].answer([b"later."])
+        echo.slots[0].answer([b"later."])
         await turns()
         assert wired.line.sent == b"turn.later.turn.turn.x"
         assert wired.connection.is_quiet
@@ -213,7 +215,7 @@ def test_last_words_arrive_although_the_client_had_more_to_say() -> None:
     async def test() -> None:
         gate = Gate(Settings())
         made: list[Any] = []
-        listener = Listener(gate, 0, lambda: made.append(1) or Echo())  # type: ignore[func-returns-value]
+        listener = Listener(gate, ANY_PORT, lambda: made.append(1) or Echo())  # type: ignore[func-returns-value]
         address = await listener.open()
         await listener.serve()
         assert made == [], "nobody has come yet"
@@ -232,7 +234,7 @@ def test_last_words_arrive_although_the_client_had_more_to_say() -> None:
 def test_half_closed_over_a_real_socket() -> None:
     async def test() -> None:
         gate, echo = Gate(Settings()), Echo()
-        listener = Listener(gate, 0, lambda: echo)
+        listener = Listener(gate, ANY_PORT, lambda: echo)
         address = await listener.open()
         await listener.serve()
         reader, writer = await asyncio.open_connection(address.host, address.port)
@@ -242,7 +244,7 @@ def test_half_closed_over_a_real_socket() -> None:
             while len(echo.seen) < 2:
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
-            echo.places[0].answer([b"later."])
+            echo.slots[0].answer([b"later."])
             assert await reader.read() == b"later.x"
         writer.close()
         listener.close()
@@ -254,7 +256,7 @@ def test_half_closed_over_a_real_socket() -> None:
 def test_a_polite_end_over_a_real_socket() -> None:
     async def test() -> None:
         gate = Gate(Settings())
-        listener = Listener(gate, 0, Echo)
+        listener = Listener(gate, ANY_PORT, Echo)
         address = await listener.open()
         await listener.serve()
         with socket.create_connection(address) as client:

@@ -14,8 +14,8 @@ from penstock.core.log.segment import Slice
 from penstock.core.ports import File
 from penstock.node.connections import outbox as outbox_module
 from penstock.node.connections.outbox import SENDFILE_BYTES_MIN, TRANSPORT_CHUNK_BYTES, Outbox, Piece
-from penstock.node.disk import DiskFiles
-from penstock.node.memory import MemoryFiles
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.memory import MemoryFiles
 
 
 class Wire:

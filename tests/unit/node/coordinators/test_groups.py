@@ -18,7 +18,7 @@ from penstock.core.errors import (
     UnknownMember,
     UnstableOffset,
 )
-from penstock.core.machines.group_kinds import GroupKind
+from penstock.core.machine import GroupKind
 from penstock.node.coordinators.committed import Committer
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.coordinators.groups import ListedGroup
@@ -90,7 +90,7 @@ def test_groups_of_every_state_are_listed_and_only_empty_ones_removed() -> None:
     async def play(node: Node) -> None:
         await pair(node, "busy")
         await node.commit("simple", 5)
-        groups = node.coordination.groups
+        groups = node.group_coordinator.groups
         assert groups.list() == [
             ListedGroup("busy", GroupKind.CLASSIC, "consumer", "Stable"),
             ListedGroup("simple", GroupKind.CLASSIC, "", "Empty"),
@@ -133,9 +133,9 @@ def test_offsets_of_an_open_transaction_are_held_back() -> None:
         assert await node.pend("g", (9, 0), 50) == [None]
         assert await node.fetch("g") == 1
         assert isinstance(await node.fetch("g", require_stable=True), UnstableOffset)
-        assert await node.settle(9, is_commit=True) is None
+        assert await node.settle("g", 9, is_commit=True) is None
         assert await node.fetch("g", require_stable=True) == 50
-        assert await node.settle(9, is_commit=True) is None, "a second time does nothing"
+        assert await node.settle("g", 9, is_commit=True) is None, "a second time does nothing"
 
     on_a_node(play)
 
@@ -158,7 +158,7 @@ def test_unused_offsets_and_groups_go_after_their_retention() -> None:
             await asyncio.sleep(5)
             await node.beat("g", leader)
             await node.beat("g", other)
-        assert [one.group_id for one in node.coordination.groups.list()] == ["g"], (
+        assert [one.group_id for one in node.group_coordinator.groups.list()] == ["g"], (
             "members keep their offsets"
         )
         await node.leave("g", leader.member_id)
@@ -166,7 +166,7 @@ def test_unused_offsets_and_groups_go_after_their_retention() -> None:
         await asyncio.sleep(10)
         assert await node.fetch("g") == 5, "the retention counts from when the group became empty"
         await asyncio.sleep(60)
-        assert node.coordination.groups.list() == []
+        assert node.group_coordinator.groups.list() == []
 
     on_a_node(play, offsets_retention_ms=30_000, offsets_check_ms=1_000)
 
@@ -174,9 +174,9 @@ def test_unused_offsets_and_groups_go_after_their_retention() -> None:
 def test_ids_given_out_and_never_used_leave_nothing_behind() -> None:
     async def play(node: Node) -> None:
         await node.join("g", session_ms=6_000, comes_back=False)
-        assert [one.group_id for one in node.coordination.groups.list()] == ["g"]
+        assert [one.group_id for one in node.group_coordinator.groups.list()] == ["g"]
         await asyncio.sleep(7)
-        assert node.coordination.groups.list() == []
+        assert node.group_coordinator.groups.list() == []
 
     on_a_node(play)
 
@@ -186,7 +186,7 @@ def test_who_waits_when_the_node_stops_is_told() -> None:
         leader, _ = await pair(node)
         waiting = asyncio.ensure_future(node.join("g", leader.member_id))
         await asyncio.sleep(0.01)
-        node.coordination.release_waiting()
+        node.group_coordinator.release_waiting()
         assert isinstance(await waiting, NotCoordinator)
 
     on_a_node(play)
@@ -197,7 +197,7 @@ def test_before_anybody_looked_for_a_coordinator_there_is_none_and_no_topic() ->
         async def scene(machine: Machine) -> None:
             node = await start_node(machine)
             await node.broker.stop()
-            fresh = type(node.coordination)(
+            fresh = type(node.group_coordinator)(
                 node.broker.settings,
                 node.broker.runtime,
                 node.broker.internal_topic,
@@ -228,12 +228,12 @@ def test_a_full_disk_refuses_a_commit_and_nothing_changes_until_there_is_room() 
             )
             assert await node.fetch("g") == 5
             await asyncio.sleep(20)
-            assert node.coordination.groups.list()[0].state_name == "PreparingRebalance", (
+            assert node.group_coordinator.groups.list()[0].state_name == "PreparingRebalance", (
                 "emptiness must be kept first"
             )
             machine.disk.enlarge()
             await asyncio.sleep(2)
-            assert node.coordination.groups.list()[0].state_name == "Empty"
+            assert node.group_coordinator.groups.list()[0].state_name == "Empty"
             assert await node.commit("g", 7) == [None] and await node.fetch("g") == 7
 
         await Machine(loop, "node").boot(scene)
@@ -246,7 +246,7 @@ def test_fifty_members_agree_in_one_round_and_one_record() -> None:
         members = await asyncio.gather(*(node.join("g") for _ in range(50)))
         assert {one.generation for one in members} == {1}
         (leader,) = [one for one in members if one.members]
-        partition = node.coordination.groups.shard_of("g").partition
+        partition = node.group_coordinator.groups.shard_of("g").partition
         before = partition.end_offset
         shares = {one.member_id: b"ten partitions" for one in members}
         answers = await asyncio.gather(
@@ -306,7 +306,7 @@ def test_after_a_restart_members_and_offsets_are_still_there() -> None:
             assert await node.beat("g", seen["leader"]) is None
             again = await node.sync("g", seen["other"])
             assert again.assignment == b"p1"
-            assert await node.settle(9, is_commit=True) is None and await node.fetch("h") == 50
+            assert await node.settle("h", 9, is_commit=True) is None and await node.fetch("h") == 50
             for _ in range(3):
                 await asyncio.sleep(4)
                 outcome = await node.beat("g", seen["leader"])

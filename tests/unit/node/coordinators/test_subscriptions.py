@@ -20,10 +20,10 @@ from penstock.core.errors import (
     UnknownGroup,
     UnknownTopic,
 )
-from penstock.core.machines.subscription import Outcome
+from penstock.core.machines.subscriptions.subscription import Outcome
 from penstock.core.model import NewRecord
-from penstock.core.records.whole import build_batch
-from penstock.node.coordinators.subscriptions import EARLIEST, LATEST, Wish
+from penstock.core.records.build import build_batch
+from penstock.node.coordinators.subscriptions import EARLIEST, LATEST, SubscriptionRequest
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 from subscription_node import SUBSCRIPTION, Member, letters, publish, subscribe, turns
@@ -51,7 +51,7 @@ def test_messages_go_round_and_no_further_than_windows() -> None:
 def test_every_partition_is_served_and_a_window_counts_over_all_of_them() -> None:
     async def play(node: Node) -> None:
         await node.broker.own_topic("wide", 3, {}, False)
-        live = await subscribe(node.broker, Wish("wide", "wide"))
+        live = await subscribe(node.broker, SubscriptionRequest("wide", "wide"))
         member = Member(live, "one", 4)
         for partition in range(3):
             await publish(node.broker, b"a", b"b", topic="wide", partition=partition)
@@ -68,7 +68,7 @@ def test_every_partition_is_served_and_a_window_counts_over_all_of_them() -> Non
 
 def test_what_nobody_settles_in_time_goes_to_another_and_is_counted() -> None:
     async def play(node: Node) -> None:
-        live = await subscribe(node.broker, Wish(SUBSCRIPTION, "t", hold_ms=1_000))
+        live = await subscribe(node.broker, SubscriptionRequest(SUBSCRIPTION, "t", hold_ms=1_000))
         first = Member(live, "first", 1)
         await publish(node.broker, b"a")
         await turns()
@@ -121,7 +121,7 @@ def test_a_paused_member_is_passed_over() -> None:
 
 def test_what_comes_back_too_often_is_a_dead_letter_that_tells_its_story() -> None:
     async def play(node: Node) -> None:
-        live = await subscribe(node.broker, Wish(SUBSCRIPTION, "t", deliveries_max=2))
+        live = await subscribe(node.broker, SubscriptionRequest(SUBSCRIPTION, "t", deliveries_max=2))
         member = Member(live, "one")
         await publish(node.broker, b"bad", b"worse", b"good")
         await turns()
@@ -155,7 +155,7 @@ def test_what_comes_back_too_often_is_a_dead_letter_that_tells_its_story() -> No
 def test_redriven_letters_come_back_to_their_subscription_alone_and_once() -> None:
     async def play(node: Node) -> None:
         live = await subscribe(node.broker)
-        other = await subscribe(node.broker, Wish("other", "t"))
+        other = await subscribe(node.broker, SubscriptionRequest("other", "t"))
         member, bystander = Member(live, "one"), Member(other, "two")
         await publish(node.broker, b"a", b"b")
         await turns()
@@ -224,11 +224,11 @@ def test_a_subscription_starts_where_it_is_told() -> None:
     async def play(node: Node) -> None:
         await publish(node.broker, b"a", b"b", b"c")
         for name, offset, wanted in (("x", 0, 0), ("y", 2, 2), ("z", LATEST, 3), ("e", EARLIEST, 0)):
-            live = await subscribe(node.broker, Wish(name, "t", start_offset=offset))
+            live = await subscribe(node.broker, SubscriptionRequest(name, "t", start_offset=offset))
             assert live.feeds[0].machine.start_offset == wanted
         for offset in (4, -3):
-            with pytest.raises(OffsetOutOfRange, match="from 0 up to 3"):
-                await subscribe(node.broker, Wish("w", "t", start_offset=offset))
+            with pytest.raises(OffsetOutOfRange, match="outside of 0 to 3"):
+                await subscribe(node.broker, SubscriptionRequest("w", "t", start_offset=offset))
 
     on_a_node(play)
 
@@ -237,36 +237,41 @@ def test_the_same_wish_again_changes_nothing_and_another_is_refused() -> None:
     async def play(node: Node) -> None:
         create = node.broker.subscriptions.create
         await node.broker.auto_create_topic("u")
-        assert await create(Wish(SUBSCRIPTION, "t"))
-        assert not await create(Wish(SUBSCRIPTION, "t", start_offset=99))
-        for wish in (Wish(SUBSCRIPTION, "u"), Wish(SUBSCRIPTION, "t", hold_ms=5)):
+        assert await create(SubscriptionRequest(SUBSCRIPTION, "t"))
+        assert not await create(SubscriptionRequest(SUBSCRIPTION, "t", start_offset=99))
+        for request in (
+            SubscriptionRequest(SUBSCRIPTION, "u"),
+            SubscriptionRequest(SUBSCRIPTION, "t", hold_ms=5),
+        ):
             with pytest.raises(InvalidRequest, match="already"):
-                await create(wish)
+                await create(request)
         await node.broker.subscriptions.remove(SUBSCRIPTION)
-        assert await create(Wish(SUBSCRIPTION, "u"))
+        assert await create(SubscriptionRequest(SUBSCRIPTION, "u"))
 
     on_a_node(play)
 
 
-BAD_WISHES: list[tuple[Wish, type[BrokerError]]] = [
-    (Wish("", "t"), InvalidRequest),
-    (Wish("a\nb", "t"), InvalidRequest),
-    (Wish("n" * 250, "t"), InvalidRequest),
-    (Wish("w", "nowhere"), UnknownTopic),
-    (Wish("w", "__subscriptions"), InvalidTopic),
-    (Wish("w", "t" * 247), InvalidTopic),
-    (Wish("w", "t", hold_ms=0), InvalidRequest),
-    (Wish("w", "t", deliveries_max=-1), InvalidRequest),
+BAD_REQUESTS: list[tuple[SubscriptionRequest, type[BrokerError]]] = [
+    (SubscriptionRequest("", "t"), InvalidRequest),
+    (SubscriptionRequest("a\nb", "t"), InvalidRequest),
+    (SubscriptionRequest("n" * 250, "t"), InvalidRequest),
+    (SubscriptionRequest("w", "nowhere"), UnknownTopic),
+    (SubscriptionRequest("w", "__subscriptions"), InvalidTopic),
+    (SubscriptionRequest("w", "t" * 247), InvalidTopic),
+    (SubscriptionRequest("w", "t", hold_ms=0), InvalidRequest),
+    (SubscriptionRequest("w", "t", deliveries_max=-1), InvalidRequest),
 ]
 
 
-@pytest.mark.parametrize(("wish", "error"), BAD_WISHES)
-def test_wishes_that_cannot_be_are_refused(wish: Wish, error: type[BrokerError]) -> None:
+@pytest.mark.parametrize(("wanted", "error"), BAD_REQUESTS)
+def test_invalid_subscription_requests_are_refused(
+    wanted: SubscriptionRequest, error: type[BrokerError]
+) -> None:
     async def play(node: Node) -> None:
         await node.broker.auto_create_topic("t" * 247)
         await node.broker.subscriptions.open()
         with pytest.raises(error):
-            await node.broker.subscriptions.create(wish)
+            await node.broker.subscriptions.create(wanted)
         assert node.broker.subscriptions.list() == []
 
     on_a_node(play)
@@ -309,7 +314,7 @@ def test_a_partition_that_cannot_be_read_does_not_hold_up_the_others() -> None:
     async def play(node: Node) -> None:
         broker = node.broker
         await broker.own_topic("wide", 2, {}, False)
-        live = await subscribe(broker, Wish("wide", "wide"))
+        live = await subscribe(broker, SubscriptionRequest("wide", "wide"))
         for partition in range(2):
             await publish(broker, b"a", topic="wide", partition=partition)
         broker.partition("wide", 0).fail(DiskFailed("broken"))
@@ -372,7 +377,7 @@ def test_what_members_said_before_a_clean_stop_is_kept() -> None:
 
 def test_a_member_takes_its_time_if_it_says_so() -> None:
     async def play(node: Node) -> None:
-        live = await subscribe(node.broker, Wish(SUBSCRIPTION, "t", hold_ms=1_000))
+        live = await subscribe(node.broker, SubscriptionRequest(SUBSCRIPTION, "t", hold_ms=1_000))
         member = Member(live, "one")
         await publish(node.broker, b"a")
         for _ in range(5):
@@ -412,7 +417,7 @@ def test_what_came_back_waits_for_its_own_flush_and_for_no_other() -> None:
         await turns()
         member.say(member.given[0], Outcome.RELEASE)
         for number in range(200):
-            live.shard.keep(live.shard.book.decide_redriven(SUBSCRIPTION, number))
+            live.shard.persist(live.shard.book.decide_redriven(SUBSCRIPTION, number))
             await asyncio.sleep(0.0005)
             if len(member.given) == 2:
                 break

@@ -19,23 +19,23 @@ from penstock.core.errors import (
     UnknownTransaction,
     WrongProducer,
 )
-from penstock.core.machines.catalog import Catalog
-from penstock.core.machines.catalog_events import Event, TopicSaved
-from penstock.core.machines.offsets import Place
-from penstock.core.machines.transaction_values import Enlisted, State, TransactionSaved
-from penstock.core.machines.transactions import Claim
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event, TopicSaved
+from penstock.core.machines.transactions.transactions import Claim
+from penstock.core.machines.transactions.values import Enlisted, TransactionSaved, TransactionState
+from penstock.core.model import TopicPartition
 from sim.loop import SimLoop, run
 from sim.machine import Machine
 from transaction_node import Writer, committed_values, transactional_batch
 
-T = Place("t", 0)
+T = TopicPartition("t", 0)
 
 
-def state(node: Node, name: str = "pay") -> State:
+def state(node: Node, name: str = "pay") -> TransactionState:
     return node.broker.transactions.get(name).state
 
 
-async def until(node: Node, wanted: State) -> None:
+async def until(node: Node, wanted: TransactionState) -> None:
     while state(node) is not wanted:
         await asyncio.sleep(0.05)
 
@@ -61,9 +61,9 @@ def test_what_takes_too_long_is_aborted_by_itself() -> None:
         await writer.begin()
         await writer.write(T, b"slow")
         await asyncio.sleep(4)
-        assert state(node) is State.ONGOING
+        assert state(node) is TransactionState.ONGOING
         await asyncio.sleep(3)
-        assert state(node) is State.COMPLETE_ABORT
+        assert state(node) is TransactionState.COMPLETE_ABORT
         assert committed_values(node.broker.partition(*T)) == []
         with pytest.raises(FencedProducer):
             await writer.end(commit=True)
@@ -107,17 +107,17 @@ def test_a_partition_that_is_offline_holds_up_the_end_but_not_the_decision() -> 
         writer = Writer(node.broker, "pay")
         await writer.begin()
         await writer.write(T, b"a")
-        await writer.write(Place("u", 0), b"a")
+        await writer.write(TopicPartition("u", 0), b"a")
         node.broker.partition("u", 0).fail(DiskFailed("the disk is gone"))
         await writer.end(commit=True)
-        assert state(node) is State.PREPARE_COMMIT
+        assert state(node) is TransactionState.PREPARE_COMMIT
         assert committed_values(node.broker.partition(*T)) == [b"a"], "the others are not held up"
         with pytest.raises(TransactionBusy):
             await writer.end(commit=True)
         with pytest.raises(TransactionBusy):
             await Writer(node.broker, "pay").begin()
         await node.broker.change(lambda catalog: catalog.decide_delete_topic("u"))
-        await until(node, State.COMPLETE_COMMIT)
+        await until(node, TransactionState.COMPLETE_COMMIT)
         await Writer(node.broker, "pay").begin()
 
     on_a_node(play)
@@ -128,11 +128,11 @@ def test_a_topic_that_is_deleted_in_between_needs_no_marker() -> None:
         await node.broker.auto_create_topic("u")
         writer = Writer(node.broker, "pay")
         await writer.begin()
-        await writer.write(Place("u", 0), b"a")
+        await writer.write(TopicPartition("u", 0), b"a")
         await writer.write(T, b"a")
         await node.broker.change(lambda catalog: catalog.decide_delete_topic("u"))
         await writer.end(commit=True)
-        assert state(node) is State.COMPLETE_COMMIT
+        assert state(node) is TransactionState.COMPLETE_COMMIT
         assert committed_values(node.broker.partition(*T)) == [b"a"]
 
     on_a_node(play)
@@ -160,7 +160,7 @@ def test_no_marker_goes_to_a_topic_that_was_created_again(is_v2: bool, commit: b
         await writer.write(T, b"gone", b"too")
         await create_again(node, "t")
         await writer.end(commit=commit)
-        assert state(node) in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        assert state(node) in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
         partition = node.broker.partition(*T)
         assert partition.end_offset == 0
         await writer.write(T, b"next")
@@ -234,9 +234,11 @@ def test_what_an_earlier_version_stored_without_ids_gets_its_marker_by_name() ->
         writer = Writer(node.broker, "pay")
         await writer.begin()
         await writer.write(T, b"a")
-        (shard,) = [one for one in node.broker.transactions._shards if one.machine.find("pay") is not None]
+        (shard,) = [
+            one for one in node.broker.transactions.host.shards if one.machine.find("pay") is not None
+        ]
         stored = shard.machine.get("pay")
-        shard.machine.apply(TransactionSaved(replace(stored, places=(Enlisted(*T),))))
+        shard.machine.apply(TransactionSaved(replace(stored, partitions=(Enlisted(*T),))))
         await writer.end(commit=True)
         assert committed_values(node.broker.partition(*T)) == [b"a"]
 
@@ -299,11 +301,11 @@ def test_the_settings_of_a_topic_do_not_weaken_its_markers() -> None:
         )
         writer = Writer(node.broker, "pay")
         await writer.begin()
-        await writer.write(Place("lazy", 0), b"a")
+        await writer.write(TopicPartition("lazy", 0), b"a")
         partition = node.broker.partition("lazy", 0)
-        assert partition.durable_offset == 0
+        assert partition.recovery_point == 0
         await writer.end(commit=True)
-        assert partition.durable_offset == 2
+        assert partition.recovery_point == 2
 
     on_a_node(play)
 
@@ -316,7 +318,7 @@ def test_a_batch_that_waited_while_its_transaction_timed_out_is_refused() -> Non
         outcome: list[object] = []
         node.broker.transactions.admit("pay", writer.by, [T], outcome.append, may_add=True)
         assert outcome == [], "the partition is not durably in the transaction yet"
-        shard.keep(shard.machine.decide_fence("pay", 99))
+        shard.persist(shard.machine.decide_fence("pay", 99), "pay")
         while not outcome:
             await asyncio.sleep(0.01)
         assert isinstance(outcome[0], FencedProducer | TransactionAbortable)

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from handheld import Hand, PromptWorkers, run
-from penstock.core.machines.offsets import Place
-from penstock.core.model import NewRecord, Storage
-from penstock.core.records.whole import build_batch
+from manual_ports import Hand, PromptWorkers, run
+from penstock.core.model import NewRecord, Storage, TopicPartition
+from penstock.core.records.build import build_batch
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.lag import lag_of
-from penstock.node.memory import MemoryFiles
 from penstock.node.metrics.exposition import LINES_PER_PIECE, render
-from penstock.node.metrics.families import FAMILIES, Kind
+from penstock.node.metrics.families import FAMILIES, MetricKind
+from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 
 Parsed = dict[str, Any]
@@ -47,17 +46,17 @@ async def make_broker() -> Broker:
     )
     partition = broker.partition("orders", 0)
     partition.append(memoryview(build_batch([NewRecord(None, b"x")] * 5, broker.runtime.clock.now_ms())))
-    await partition.flush()
+    await partition.sync_dirty()
     return broker
 
 
 def commit(broker: Broker, group: str, offset: int) -> Coroutine[Any, Any, None]:
     async def commit() -> None:
-        await broker.coordination.open()
+        await broker.group_coordinator.open()
         outcomes: list[Any] = []
-        new = NewOffset(Place("orders", 0), offset, -1, "")
-        broker.coordination.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
-        await broker.coordination.groups.shard_of(group).partition.flush()
+        new = NewOffset(TopicPartition("orders", 0), offset, -1, "")
+        broker.group_coordinator.committed.commit(group, Committer(), [new], NO_RETENTION, outcomes.append)
+        await broker.group_coordinator.groups.shard_of(group).partition.sync_dirty()
         assert outcomes == [[None]]
 
     return commit()
@@ -69,7 +68,7 @@ def test_every_family_is_read_back_with_its_kind() -> None:
         broker.runtime.meters.door("kafka").call("Fetch").observe(0.002)
         families = parsed(broker)
         for family in FAMILIES:
-            name = family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
+            name = family.name.removesuffix("_total") if family.kind is MetricKind.COUNTER else family.name
             assert families[name].type == family.kind.value
             assert families[name].documentation == family.meaning
         await broker.stop()
@@ -141,8 +140,8 @@ def test_lag_counts_what_was_never_committed_and_never_goes_below_the_start() ->
         await commit(broker, "g", 1)
         await broker.partition("orders", 0).delete_records(3)
         assert [tuple(lag) for lag in lag_of(broker, "g")] == [
-            (Place("orders", 0), 1, 5, 2),
-            (Place("orders", 1), None, 0, 0),
+            (TopicPartition("orders", 0), 1, 5, 2),
+            (TopicPartition("orders", 1), None, 0, 0),
         ]
         assert list(lag_of(broker, "nobody")) == []
         await broker.stop()
@@ -153,5 +152,5 @@ def test_lag_counts_what_was_never_committed_and_never_goes_below_the_start() ->
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_names_follow_the_custom(family: Any) -> None:
     assert family.name.startswith(("penstock_", "process_"))
-    assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
+    assert family.name.endswith("_total") == (family.kind is MetricKind.COUNTER)
     assert family.meaning.endswith(".")

@@ -11,7 +11,7 @@ import pytest
 from penstock.spark.pipelines import WrongDefinition, load_project
 from penstock.spark.pipelines.analysis import spark_message
 from penstock.spark.pipelines.columns import column_names
-from penstock.spark.pipelines.loading import read_project
+from penstock.spark.pipelines.loader import read_project
 from penstock.spark.pipelines.locations import read_lines
 
 DECODE = {"schema": "id bigint, Customer string, `two words` string, at timestamp"}
@@ -62,7 +62,7 @@ def made(topics: Any = ("orders",), decode: Any = None, **parts: Any) -> dict[st
             "steps[0].dedup.by: there is no column 'idd'. Did you mean 'id'?",
         ),
         (made(decode={"schema": "infer", "required": ["anything"]}), None),
-        (made("[", decode={"format": "raw"}), "source.pattern: '[' is no regular expression"),
+        (made("[", decode={"format": "raw"}), "source.pattern: '[' is not a valid regular expression"),
     ],
 )
 def test_columns_that_cannot_be_there(pipeline: dict[str, Any], told: str | None) -> None:
@@ -136,8 +136,8 @@ def test_two_pipelines_on_one_table(tmp_path: Path) -> None:
     }
     assert [line.partition(". ")[0] for line in problems(shared, tmp_path)] == [
         "pipelines.b.sink.table: is also the table of a",
-        "pipelines.c.sink.table: lies in the same directory as the table of a",
-        "pipelines.c.sink.table: lies in the same directory as the table of b",
+        "pipelines.c.sink.table: overlaps with the directory of the table of a",
+        "pipelines.c.sink.table: overlaps with the directory of the table of b",
         "pipelines.d.decode.dead_letters.table: is also the table of a",
         "pipelines.d.decode.dead_letters.table: is also the table of b",
     ]
@@ -178,7 +178,7 @@ pipelines:
 def test_keys_that_are_given_twice() -> None:
     _, twice = read_lines("pipelines:\n  a: {x: 1}\n  b: {x: 1}\n  a: {x: 2}\n")
     assert [str(one) for one in twice] == [
-        "pipelines.a: is given twice, first in line 2. Rename or remove one."
+        "pipelines.a: is a duplicate key, first defined in line 2. Rename or remove one."
     ]
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from feeding import create
-from penstock.client.cluster import Cluster
 from penstock.client.errors import Unreachable
+from penstock.client.raw.cluster import Cluster
+from penstock.spark.errors import WrongDefinition
 from penstock.spark.pipelines.definition import Project
-from penstock.spark.pipelines.loading import read_project
+from penstock.spark.pipelines.loader import read_project
 from penstock.spark.pipelines.preparation import find_topics, prepare_topics
-from penstock.spark.pipelines.problems import WrongDefinition
 from penstock.testing import Broker
+from topic_fixtures import create
 
 
 def project(bootstrap: str, **pipeline: Any) -> Project:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from penstock.spark.pipelines.supervision import (
     BACKOFF_MS,
     BACKOFF_MS_MAX,
+    ENDED,
     FAILED,
+    NEXT,
     ONCE_RESTARTS_MAX,
     RESTARTING,
     RUNNING,
@@ -27,6 +29,18 @@ def fail(one: Supervision, now_ms: int, fault: Fault = Fault.TRANSIENT) -> int:
     """Fail now; how long the next start is away."""
     one.failed(now_ms, fault, "p: it went wrong")
     return one.due_ms - now_ms
+
+
+def test_the_table_reaches_every_state_and_leaves_no_terminal_one() -> None:
+    assert not [state for state, _ in NEXT if state in ENDED]
+    assert {STARTING, *NEXT.values()} == {STARTING, RUNNING, RESTARTING, *ENDED}
+
+
+def test_a_move_outside_the_table_is_a_defect() -> None:
+    one = Supervision(RestartPolicy(1), 0)
+    one.started(0)
+    with pytest.raises(AssertionError, match="a pipeline that is running cannot start"):
+        one.started(1)
 
 
 def test_each_restart_waits_longer_until_the_last_one_fails() -> None:
@@ -112,7 +126,7 @@ def test_never_more_restarts_than_allowed_and_never_a_longer_wait(runs_ms: list[
         ("SparkException: Python worker failed to connect back.", Fault.TRANSIENT),
         ("penstock.client.errors.Unreachable: no broker answers at x:1", Fault.TRANSIENT),
         ("java.io.IOException: No space left on device", Fault.TRANSIENT),
-        ("penstock.spark.pipelines.problems.BadRows: p: rows", Fault.FINAL),
+        ("penstock.spark.errors.BadRows: p: rows", Fault.FINAL),
         ("pyspark.errors.exceptions.captured.AnalysisException: [X] y", Fault.FINAL),
         ("penstock.client.errors.NotFound: there is no topic 'a'", Fault.FINAL),
         ("ValueError: seven", Fault.UNKNOWN),

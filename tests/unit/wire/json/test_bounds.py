@@ -15,7 +15,7 @@ from penstock.wire.json.frames import decode_object
 @pytest.mark.parametrize("value", [[], {}, 1, "a", None, [1], {"a": 1}])
 def test_too_many_values_are_refused_and_fewer_are_not(value: object) -> None:
     check_values(json.dumps([value] * 100).encode(), 400, "the body")
-    with pytest.raises(TooLarge, match="the body holds more than 40 JSON values"):
+    with pytest.raises(TooLarge, match="the body has more than 40 JSON values"):
         check_values(json.dumps([value] * 100).encode(), 40, "the body")
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.node.slices import finish
+from penstock.node.runtime.slices import run_unsliced
 from penstock.wire.json.frames import encode_json
-from penstock.wire.json.rows import UNITS_PER_YIELD, encode_list, encode_rows
+from penstock.wire.json.rows import UNITS_PER_YIELD, encode_list, encode_listing
 
 ROWS = [{"name": f"n{number}", "text": "ä" * number} for number in range(200)]
 
@@ -20,7 +20,7 @@ ROWS = [{"name": f"n{number}", "text": "ä" * number} for number in range(200)]
 def test_an_object_with_rows_in_it(
     rows: list[Any], head: dict[str, Any], tail: dict[str, Any] | None
 ) -> None:
-    found = finish(encode_rows(head, "rows", iter(rows), encode_json, tail))
+    found = run_unsliced(encode_listing(head, "rows", iter(rows), encode_json, tail))
     assert json.loads(found) == {**head, "rows": rows, **(tail or {})}
     assert list(json.loads(found)) == [*head, "rows", *(tail or {})]
 

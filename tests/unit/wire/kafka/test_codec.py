@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from inspect import getgeneratorlocals
 from typing import Any
 
 import pytest
@@ -131,7 +132,7 @@ class TestRecords:
             except StopIteration as ended:
                 assert ended.value == encode_response(ApiKey.FETCH, 12, 1, body)
                 break
-            held.append(len(steps.gi_frame.f_locals["parts"]))
+            held.append(len(getgeneratorlocals(steps)["parts"]))
         assert len(held) > 3
         if not file_every:
             assert held == list(range(len(held))), "each slice leaves one part"
@@ -159,19 +160,23 @@ class TestRecords:
         assert body.protocols[0].metadata == b"abx"
 
 
+UNTYPED: Any = messages
+"""For messages that no type checker would let pass."""
+
+
 class TestOurBugs:
     @pytest.mark.parametrize(
         "key, version, body",
         [
-            (ApiKey.METADATA, 9, messages.MetadataResponse(topics=None)),
-            (ApiKey.METADATA, 1, messages.MetadataResponse(topics=None)),
-            (ApiKey.HEARTBEAT, 4, messages.HeartbeatResponse(error_code=None)),
-            (ApiKey.HEARTBEAT, 4, messages.HeartbeatResponse(error_code=1 << 15)),
-            (ApiKey.SASL_AUTHENTICATE, 2, messages.SaslAuthenticateResponse(auth_bytes=None)),
-            (ApiKey.FIND_COORDINATOR, 3, messages.FindCoordinatorResponse(host=None)),
-            (ApiKey.FETCH, 11, messages.FetchResponse(responses=None)),
+            (ApiKey.METADATA, 9, UNTYPED.MetadataResponse(topics=None)),
+            (ApiKey.METADATA, 1, UNTYPED.MetadataResponse(topics=None)),
+            (ApiKey.HEARTBEAT, 4, UNTYPED.HeartbeatResponse(error_code=None)),
+            (ApiKey.HEARTBEAT, 4, UNTYPED.HeartbeatResponse(error_code=1 << 15)),
+            (ApiKey.SASL_AUTHENTICATE, 2, UNTYPED.SaslAuthenticateResponse(auth_bytes=None)),
+            (ApiKey.FIND_COORDINATOR, 3, UNTYPED.FindCoordinatorResponse(host=None)),
+            (ApiKey.FETCH, 11, UNTYPED.FetchResponse(responses=None)),
             (ApiKey.FETCH, 11, fetched(7)),
-            (ApiKey.PRODUCE, 9, messages.ProduceResponse(responses=[None])),
+            (ApiKey.PRODUCE, 9, UNTYPED.ProduceResponse(responses=[None])),
         ],
     )
     def test_what_a_version_cannot_carry_is_an_assertion(self, key: ApiKey, version: int, body: Any) -> None:

@@ -10,9 +10,9 @@ import pytest
 from kafka_samples import sample
 from penstock.core.errors import Malformed
 from penstock.wire.kafka import API, ApiKey, encode_request, encode_response, messages
-from penstock.wire.kafka.classes import Message
-from penstock.wire.kafka.decoding import Decoder, make_decoder
-from penstock.wire.kafka.encoding import make_encoder
+from penstock.wire.kafka.classes import KafkaMessage, classes_of
+from penstock.wire.kafka.decoder import Decoder, make_decoder
+from penstock.wire.kafka.encoder import make_encoder
 from penstock.wire.kafka.fast import make_produce_decoder, shortcut_of
 
 PRODUCE, FETCH = API[ApiKey.PRODUCE], API[ApiKey.FETCH]
@@ -27,14 +27,14 @@ class Slice:
 
 
 def produce_decoders(version: int) -> tuple[Decoder, Decoder]:
-    classes = messages.classes_of(PRODUCE.request)
+    classes = classes_of(PRODUCE.request)
     generated = make_decoder(PRODUCE.request, version, classes)
     return make_produce_decoder(version, classes, generated), generated
 
 
-def outcome(decode: Decoder, body: bytes) -> Message | str:
+def outcome(decode: Decoder, body: bytes) -> KafkaMessage | str:
     try:
-        message: Message = decode(body, 0)
+        message: KafkaMessage = decode(body, 0)
     except Malformed as error:
         return str(error)
     return message
@@ -84,7 +84,7 @@ def test_what_lies_elsewhere_is_not_taken_for_a_length(version: int) -> None:
         assert shortcut(body, 0) == generated(body, 0) == message
     many = one_partition(version, "t", b"r")
     one = messages.ProduceRequest.PartitionProduceData
-    many.topic_data[0].partition_data = [one(index=-1, records=b"\xff" * 9) for _ in range(200)]
+    many.topic_data[0].partition_data = [one(index=-1, records=memoryview(b"\xff" * 9)) for _ in range(200)]
     body = encode_request(ApiKey.PRODUCE, version, 1, None, many)[14 + (version >= 9) :]
     assert shortcut(body, 0) == generated(body, 0) == many
 
@@ -99,7 +99,7 @@ def test_broken_produce_requests(version: int) -> None:
     for bit in range(len(body) * 8):
         broken = bytearray(body)
         broken[bit // 8] ^= 1 << bit % 8
-        assert outcome(shortcut, broken) == outcome(generated, broken)
+        assert outcome(shortcut, bytes(broken)) == outcome(generated, bytes(broken))
     assert outcome(shortcut, body + b"\0") == outcome(generated, body + b"\0")
 
 

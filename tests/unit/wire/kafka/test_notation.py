@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
-from penstock.wire.kafka.decoding import struct_bytes_min
+from penstock.wire.kafka.decoder import struct_bytes_min
 from penstock.wire.kafka.notation import FIXED, NEVER, VARIABLE, read_schema
 
 TEXT = """
@@ -77,6 +77,6 @@ def test_classes_are_made_once_and_print_their_fields() -> None:
     assert topic().partition_data is not topic().partition_data
     assert "ProduceRequest" in dir(messages)
     with pytest.raises(AttributeError):
-        _ = messages.NoSuchRequest
+        _ = messages.NoSuchRequest  # type: ignore[attr-defined]
     with pytest.raises(TypeError):
-        messages.HeartbeatResponse(no_such_field=1)
+        messages.HeartbeatResponse(no_such_field=1)  # type: ignore[call-arg]

@@ -72,7 +72,7 @@ def changed(position: int, *content: int) -> bytes:
     [
         (RAW[:31], "31 bytes are too few"),
         (RAW[:-1], "total_length is 58, the frame has 57"),
-        (changed(7, 99), "message type 99 is not known"),
+        (changed(7, 99), "unknown message type 99"),
         (changed(27, 0xFF), "properties_length 255 does not fit"),
         (changed(27, 23), "body_length is"),
         (changed(28 + 24 + 3, 3), "body_length is 3, 2 bytes are left"),

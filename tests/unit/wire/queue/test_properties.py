@@ -54,7 +54,7 @@ def test_a_key_of_no_text_is_packed() -> None:
     ("pair", "words"),
     [
         (("", "x"), "needs a name"),
-        (("a=b", "x"), "may not hold '='"),
+        (("a=b", "x"), "may not contain '='"),
         (("a\0b", "x"), "zero byte"),
         (("a", "x\0"), "send it as @header"),
         (("a", "\ud800"), "UTF-8"),

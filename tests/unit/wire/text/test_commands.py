@@ -9,12 +9,12 @@ from penstock.core.model import Header, Isolation, NewRecord
 from penstock.wire.text.commands import (
     LINE_BYTES_MAX,
     NAMES,
+    BareCommand,
     Fetch,
     Pub,
     TextFraming,
-    Word,
+    command_name,
     decode_command,
-    name_of,
 )
 
 
@@ -58,11 +58,11 @@ def test_a_frame_whose_end_cannot_be_known_is_refused(content: bytes, error: typ
         (b"fetch a 007\n", Fetch("a", 7, "")),
         (b"FETCH a first wait=5 form=full partition=2", Fetch("a", 0, "first", 2, 5, is_full=True)),
         (b"FETCH a NEXT isolation=uncommitted", Fetch("a", 0, "next", isolation=Isolation.READ_UNCOMMITTED)),
-        (b"quit\r\n", Word("QUIT")),
+        (b"quit\r\n", BareCommand("QUIT")),
         (b" \r\n", None),
     ],
 )
 def test_commands(frame: bytes, command: object) -> None:
     found = decode_command(frame)
     assert found == command
-    assert found is None or name_of(found) in NAMES
+    assert found is None or command_name(found) in NAMES

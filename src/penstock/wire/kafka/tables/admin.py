@@ -92,21 +92,6 @@ response
     resource_type int8
     resource_name string
 
-api 34 AlterReplicaLogDirs 1-2 flexible 2+
-request
-  dirs [AlterReplicaLogDir]
-    path   string
-    topics [AlterReplicaLogDirTopic]
-      name       string
-      partitions [int32]
-response
-  throttle_time_ms int32
-  results          [AlterReplicaLogDirTopicResult]
-    topic_name string
-    partitions [AlterReplicaLogDirPartitionResult]
-      partition_index int32
-      error_code      int16
-
 api 35 DescribeLogDirs 1-5 flexible 2+
 request
   topics [DescribableLogDirTopic]?
@@ -276,31 +261,6 @@ response
   throttle_time_ms int32
   error_code       int16
   error_message    string?
-
-api 71 GetTelemetrySubscriptions 0-0 flexible 0+
-request
-  client_instance_id uuid
-response
-  throttle_time_ms           int32
-  error_code                 int16
-  client_instance_id         uuid
-  subscription_id            int32
-  accepted_compression_types [int8]
-  push_interval_ms           int32
-  telemetry_max_bytes        int32
-  delta_temporality          bool
-  requested_metrics          [string]
-
-api 72 PushTelemetry 0-0 flexible 0+
-request
-  client_instance_id uuid
-  subscription_id    int32
-  terminating        bool
-  compression_type   int8
-  metrics            bytes
-response
-  throttle_time_ms int32
-  error_code       int16
 
 api 74 ListConfigResources 0-1 flexible 0+
 request

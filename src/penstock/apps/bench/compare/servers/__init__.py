@@ -1,0 +1,1 @@
+"""The brokers of the comparison: find or install them, start them on one CPU. Sends no load."""

@@ -1,1 +1,0 @@
-"""One lane a wire protocol: what a row's load is in that protocol's bytes. Never starts a server."""

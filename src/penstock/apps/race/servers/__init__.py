@@ -1,1 +1,0 @@
-"""The runners as processes: found or installed, started on one CPU, ended. Never measured from in here."""

@@ -1,0 +1,1 @@
+"""Committed offsets, and the roster that holds the groups and offsets of one shard."""

@@ -1,0 +1,1 @@
+"""Durable subscriptions of the queue door: deliveries, acknowledgements, redeliveries."""

@@ -1,0 +1,1 @@
+"""Transactional ids and the states that a transaction passes through."""

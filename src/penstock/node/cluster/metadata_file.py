@@ -1,0 +1,228 @@
+"""The metadata log of a single broker: an ordinary compacted log in a directory beside the topics.
+
+Each record is one event and each append is one batch, so a batch torn by a crash drops its whole append. The file has
+one owner, so sessions live as long as the log accepts appends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from penstock.core.errors import BrokerError, NotLeader, Offline, TornSegment
+from penstock.core.log.log import Log, LogLimits
+from penstock.core.machines.catalog.events import Event, decode, encode
+from penstock.core.model import NewRecord
+from penstock.core.records.batch import decode_header
+from penstock.core.records.build import open_batch, seal_batch
+from penstock.core.records.payload import encode_records
+from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, lost_history
+from penstock.node.replicas.compactor import compact
+from penstock.node.replicas.sync import sync_log
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.runtime.tasks import Tasks
+
+DIRECTORY = "metadata"
+SEGMENT_BYTES = 4 << 20
+INDEX_INTERVAL_BYTES = 4096
+RECENT_ENTRIES = 16
+"""The last appends stay in memory, so that followers need not decode them again."""
+EVENT_UNITS = 2
+"""Cost of encoding or decoding one event, see SLICE_UNITS."""
+_FOREVER_MS = 2**62
+
+LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
+
+logger = logging.getLogger("penstock.metadata")
+
+
+class _Compaction(NamedTuple):
+    """Compaction settings of the metadata log: the defaults of a compacted topic."""
+
+    dirty_ratio_min: float = 0.5
+    compaction_lag_ms_min: int = 0
+    compaction_lag_ms_max: int = _FOREVER_MS
+    delete_retention_ms: int = 86_400_000
+    segment_bytes: int = SEGMENT_BYTES
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES
+
+
+class LocalSession:
+    """A session inside one process."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._end.done()
+
+    async def ended(self) -> None:
+        await asyncio.shield(self._end)
+
+    def end(self) -> None:
+        if not self._end.done():
+            self._end.set_result(None)
+
+
+class MetadataFile:
+    """MetadataLog of a cluster of one broker. Indexes are offsets of its log."""
+
+    is_shared = False
+    """Whether other brokers append to this log as well."""
+
+    def __init__(self, log: Log, runtime: Runtime, epoch: int) -> None:
+        self._log = log
+        self._runtime = runtime
+        self.epoch = epoch
+        """Stamped into the batches as their leader epoch; no other broker ever leads this log."""
+        self._failure: BrokerError | None = None
+        self._appending = asyncio.Lock()
+        self._appends = Tasks()
+        self._files_turn = asyncio.Lock()
+        """Held while segments are read in slices, so that compaction cannot replace them, and while compaction
+        runs."""
+        self._recent: deque[Entry] = deque(maxlen=RECENT_ENTRIES)
+        self._followers: list[asyncio.Future[None]] = []
+        self._sessions: dict[int, LocalSession] = {}
+
+    @property
+    def end_index(self) -> int:
+        return self._log.high_watermark
+
+    async def open(self) -> None:
+        """Sync what recovery found before anything relies on it."""
+        await self._sync()
+
+    def close(self) -> None:
+        """Save the log's state, which makes the next start faster; skipped after a failed append."""
+        try:
+            if self._failure is None:
+                self._log.save_state()
+        finally:
+            self._fail(NotLeader("the broker is stopping"))
+            self._log.close()
+
+    def _fail(self, error: BrokerError) -> None:
+        self._failure = self._failure or error
+        self._wake_followers()
+        for session in self._sessions.values():
+            session.end()
+
+    def _check_online(self) -> None:
+        if self._failure is not None:
+            raise Offline(f"the metadata log is offline: {self._failure}")
+
+    async def _sync(self) -> None:
+        """Sync, then commit: without other replicas, what is on disk is committed."""
+        await sync_log(self._runtime, self._log)
+        self._log.advance(self._log.synced_offset)
+
+    # -- the four verbs
+
+    async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
+        return await self._appends.run_to_completion(self._append(index, tuple(events)))
+
+    async def _append(self, index: int, events: tuple[Event, ...]) -> int | Conflict:
+        assert events, "an append has at least one event"
+        async with self._appending:
+            self._check_online()
+            if index > self.end_index:
+                raise lost_history(index, self.end_index)
+            if index < self.end_index:
+                return Conflict(self.end_index)
+            now_ms = self._runtime.clock.now_ms()
+            batch = await self._runtime.slices.run(_encoded(events, now_ms))
+            try:
+                self._log.append(batch, decode_header(batch), self.epoch, now_ms)
+                await self._sync()
+            except BrokerError as error:
+                if not error.retriable:
+                    self._fail(error)
+                raise
+            self._recent.append(Entry(self.end_index, events))
+            self._wake_followers()
+            return self.end_index
+
+    async def read(self, from_index: int) -> Sequence[Entry]:
+        if from_index > self.end_index:
+            raise lost_history(from_index, self.end_index)
+        if from_index == self.end_index:
+            return []
+        recent = [entry for entry in self._recent if entry.index > from_index]
+        if recent and recent[0].index - len(recent[0].events) == from_index:
+            return recent
+        async with self._files_turn:
+            return await self._runtime.slices.run(self._read(from_index))
+
+    def _read(self, from_index: int) -> Sliced[list[Entry]]:
+        end_index, segments = self.end_index, list(self._log.segments)
+        compacted_upto = max((one.next_offset for one in segments if one.is_cleaned), default=0)
+        is_snapshot = from_index < compacted_upto
+        entries: list[Entry] = []
+        for segment in segments:
+            if segment.next_offset <= from_index and not is_snapshot:
+                continue
+            for found in segment.walk(0, segment.size, verify=True):
+                first, next_index = found.header.base_offset, found.header.next_offset
+                if first >= end_index:
+                    break
+                if next_index <= from_index and not is_snapshot:
+                    continue
+                if first < from_index and not is_snapshot:
+                    raise TornSegment(
+                        f"no append to the metadata log ended at index {from_index}: the log was replaced"
+                    )
+                events = [decode(one.key, one.value) for one in open_batch(found.raw, found.header)]
+                entries.append(Entry(next_index, tuple(events)))
+                yield EVENT_UNITS * len(events)
+        if is_snapshot:
+            return [Entry(end_index, tuple(event for entry in entries for event in entry.events), True)]
+        return entries
+
+    async def follow(self, from_index: int) -> AsyncIterator[Entry]:
+        index = from_index
+        while True:
+            for entry in await self.read(index):
+                yield entry
+                index = entry.index
+            while self.end_index == index:
+                self._check_online()
+                self._followers.append(asyncio.get_running_loop().create_future())
+                await self._followers[-1]
+
+    def _wake_followers(self) -> None:
+        followers, self._followers = self._followers, []
+        for follower in followers:
+            if not follower.done():
+                follower.set_result(None)
+
+    async def session(self, broker_id: int) -> BrokerSession | Conflict:
+        self._check_online()
+        earlier = self._sessions.get(broker_id)
+        if earlier is not None and earlier.is_alive:
+            return Conflict(self.end_index)
+        self._sessions[broker_id] = session = LocalSession(broker_id)
+        return session
+
+    # -- upkeep
+
+    async def compact(self) -> None:
+        """Drop events that a later event of the same key replaces."""
+        async with self._files_turn:
+            await compact(self._runtime, self._log, _Compaction(), self.end_index, logger.warning)
+
+
+def _encoded(events: Sequence[Event], now_ms: int) -> Sliced[bytearray]:
+    """Encodes the events as one batch, however many there are: a crash leaves a batch whole or drops it."""
+    payload, count = bytearray(), 0
+    for some in chunks(events):
+        payload += encode_records([NewRecord(*encode(event)) for event in some], now_ms, count)
+        count += len(some)
+        yield EVENT_UNITS * len(some)
+    return seal_batch(payload, count, now_ms, now_ms)

@@ -1,0 +1,83 @@
+"""The metadata log as a port: four verbs, independent of where the log is stored. Decides nothing.
+
+Everything that a cluster agrees on is an event of one log. An index counts the events since the log began, so it
+identifies a state: that after all events before it. An append states the index that its writer has seen and succeeds
+only if the log still ends there; this compare-and-append guarantees that every decision applies to the state it was
+made on. An append is atomic: all of its events take effect, or none.
+
+`tests/contract/metadata_contract.py` tests what every implementation must guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.core.errors import TornSegment
+from penstock.core.machines.catalog.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The events of one append, and the index after them."""
+
+    index: int
+    events: tuple[Event, ...]
+    is_snapshot: bool = False
+    """The events are the whole state at `index`: keys that they do not name do not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Another append came first: the log now ends at `index`. Nothing was changed."""
+
+    index: int
+
+
+class BrokerSession(Protocol):
+    """Proof that a broker is alive. It grants no rights: epochs do that."""
+
+    @property
+    def broker_id(self) -> int: ...
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    async def ended(self) -> None:
+        """Returns once the session has ended, for any reason."""
+
+    def end(self) -> None:
+        """End the session."""
+
+
+class MetadataLog(Protocol):
+    """One broker's access to the log."""
+
+    async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
+        """Append at `index` if the log ends there; returns the new end once the events are durable.
+
+        TimedOut means that the outcome is unknown: the events may have taken effect, or may still do so until another
+        append succeeds at this index. Read before retrying. Raises TornSegment if the log ends before `index`.
+        """
+
+    async def read(self, from_index: int) -> Sequence[Entry]:
+        """All entries after `from_index`, in order and without gaps.
+
+        Starts with a snapshot if the individual entries from there on were compacted. Raises TornSegment if the log
+        ends before `from_index`, or no append ended there.
+        """
+
+    def follow(self, from_index: int) -> AsyncIterator[Entry]:
+        """Like `read`, then waits for new entries; does not end by itself."""
+
+    async def session(self, broker_id: int) -> BrokerSession | Conflict:
+        """Open the session of a broker. Conflict while an earlier session of its id is alive."""
+
+
+def lost_history(known_index: int, end_index: int) -> TornSegment:
+    """The error for a log that ends before an index already seen: it was restored from an older copy, or replaced."""
+    return TornSegment(
+        f"the metadata log ends at {end_index}, but index {known_index} was seen before: it was replaced by an older"
+        " copy. Restore the newest copy; continuing from an older state would undo acknowledged changes"
+    )

@@ -1,0 +1,54 @@
+"""The address that clients are told to connect to. Opens no connection: it only consults the routing table."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from penstock.core.model import Address as Address
+from penstock.node.connections.server_settings import ServerSettings
+
+_ANY_ADDRESS_OUTSIDE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+"""Addresses reserved for documentation: a datagram socket 'connected' to one learns its local address and sends
+nothing."""
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether listening on this host means listening on every address of the machine."""
+    address = _address(host)
+    return address is not None and address.is_unspecified
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    address = _address(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def advertised_address(settings: ServerSettings, port_bound: int) -> Address:
+    """The address in metadata: the configured one, else the listening address, else this machine's own address."""
+    port = settings.advertised_port or port_bound
+    if settings.advertised_host:
+        return Address(settings.advertised_host, port)
+    if is_wildcard(settings.host):
+        return Address(own_address(), port)
+    return Address(settings.host, port)
+
+
+def own_address() -> str:
+    """The address by which other machines most likely reach this one; its host name if there is no route."""
+    for family, outside in _ANY_ADDRESS_OUTSIDE.items():
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((outside, 9))
+            except OSError:
+                continue
+            return str(probe.getsockname()[0])
+    return socket.gethostname()
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

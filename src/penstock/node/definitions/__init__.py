@@ -1,0 +1,1 @@
+"""Definitions of settings: kinds, bounds, units, and parsing of values."""

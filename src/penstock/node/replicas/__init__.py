@@ -1,0 +1,1 @@
+"""Partitions: appends, flushes, waits, reads and maintenance."""

@@ -1,0 +1,199 @@
+"""A partition as the waist uses it: appends of producers, reads of consumers.
+
+What all replicas share (role, flushing, committing, waiting) is in `replicas/replica`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import NamedTuple
+
+from penstock.core.errors import (
+    AgainstPolicy,
+    CorruptBatch,
+    DiskFailed,
+    Fenced,
+    NoTransactionalId,
+    OffsetOutOfRange,
+    UnknownEpoch,
+)
+from penstock.core.log.log import BatchBoundary, Log
+from penstock.core.log.segment import Slice
+from penstock.core.log.transactions import Aborted
+from penstock.core.machines.catalog.events import Topic
+from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Isolation
+from penstock.core.ports import File
+from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, decode_header
+from penstock.core.records.control import Marker, build_marker
+from penstock.core.topic_config import TopicConfig
+from penstock.node.replicas.admission import Admission, Admitted
+from penstock.node.replicas.damage import Damage
+from penstock.node.replicas.replica import Replica
+from penstock.node.replicas.times import TimedOffset, find_time
+from penstock.node.runtime.meters import Traffic
+from penstock.node.runtime.payloads import Opened, Payload
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.workers import run_blocking
+
+
+class Appended(NamedTuple):
+    """Offsets of an appended batch. It is acknowledged once `end_offset` is flushed or committed, depending on
+    acks."""
+
+    base_offset: int
+    end_offset: int
+    append_time_ms: int
+
+
+class Partition(Replica):
+    """A replica that producers and readers use."""
+
+    def __init__(self, topic: Topic, index: int, log: Log, config: TopicConfig, runtime: Runtime) -> None:
+        super().__init__(topic, index, log, config, runtime)
+        self.traffic = Traffic(log)
+        self.damage = Damage(topic.name, index)
+        self._start_turn = asyncio.Lock()
+
+    def _adopt(self, config: TopicConfig) -> None:
+        super()._adopt(config)
+        self.admission = Admission(repr(self), config, self._runtime.clock)
+
+    def check_epoch(self, epoch: int) -> None:
+        """Raise unless the caller's epoch, if it states one, is the current leader epoch."""
+        if epoch == NO_EPOCH or epoch == self.leader_epoch:
+            return
+        if epoch < self.leader_epoch:
+            raise Fenced(f"{self}: epoch {epoch} is stale, the leader epoch is {self.leader_epoch}")
+        raise UnknownEpoch(f"{self}: epoch {epoch} is not known yet, the leader epoch is {self.leader_epoch}")
+
+    # -- append
+
+    def append(self, batch: memoryview, acks: int = Acks.ALL, *, in_transaction: bool = False) -> Appended:
+        """Validate a producer's batch and append it. The bytes are stamped in place and not needed afterwards.
+
+        Validates on the loop however long that takes, so only for uncompressed batches.
+        """
+        self.check_leading()
+        admitted = self.admission.now(batch, acks) or self.admission.work(batch, acks)()
+        return self.append_admitted(admitted, in_transaction=in_transaction)
+
+    def append_admitted(self, admitted: Admitted, *, in_transaction: bool = False) -> Appended:
+        """Append a validated batch.
+
+        `in_transaction`: the coordinator has vouched for the transaction of the batch.
+        """
+        if self.failure is not None or not self.is_leader:
+            self.check_leading()
+        batch, header, now_ms = admitted
+        if header.attributes & TRANSACTIONAL and not in_transaction:
+            raise NoTransactionalId(f"{self}: a transactional batch was produced without a transactional id")
+        if header.producer_id >= 0:
+            repeated = self.log.producers.check(header)
+            if repeated is not None:
+                return Appended(repeated.base_offset, repeated.last_offset + 1, NO_TIMESTAMP)
+        offset = self._write(self.log.append, batch, header, now_ms)
+        append_time_ms = header.max_timestamp_ms if header.has_append_time else NO_TIMESTAMP
+        return Appended(offset, offset + header.last_offset_delta + 1, append_time_ms)
+
+    def append_own(self, batch: bytearray) -> Appended:
+        """Append a batch that the broker itself has built, without validation."""
+        self.check_leading()
+        header = decode_header(batch)
+        offset = self._write(self.log.append, memoryview(batch), header, self._runtime.clock.now_ms())
+        return Appended(offset, offset + header.last_offset_delta + 1, NO_TIMESTAMP)
+
+    def append_marker(
+        self, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool = False
+    ) -> Appended | None:
+        """End the open transaction of a producer and fence its older epochs; None if the marker was written before.
+
+        A marker of an old epoch is rejected: it must not end a newer transaction.
+        """
+        self.check_leading()
+        log = self.log
+        if not log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, is_bumped=is_bumped):
+            return None
+        now_ms = self._runtime.clock.now_ms()
+        batch = build_marker(producer_id, epoch, marker, now_ms)
+        offset = self._write(log.append, memoryview(batch), decode_header(batch), now_ms)
+        return Appended(offset, offset + 1, NO_TIMESTAMP)
+
+    # -- read
+
+    @property
+    def last_stable_offset(self) -> int:
+        """read_committed readers see everything before it."""
+        return self.log.stable().offset
+
+    def read(
+        self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> Slice | None:
+        """Whole visible batches from `offset` on; None if there are none yet."""
+        if self.failure is not None:
+            self.check_online()
+        try:
+            return self.log.read(offset, bytes_max, self._limit(isolation))
+        except CorruptBatch as error:
+            self.damage.refuse(offset, error)
+            raise
+        except DiskFailed as error:
+            self.fail(error)
+            raise
+
+    def open_payload(
+        self, place: tuple[File, int], raw: memoryview, header: BatchHeader, when_opened: Opened
+    ) -> Payload | None:
+        """The decompressed records of the batch at `place`; None while a worker decompresses it, then `when_opened` is
+        called."""
+        runtime, bytes_max = self._runtime, self.config.message_bytes_max
+        return runtime.payloads.open(runtime.workers, place, raw, header, bytes_max, when_opened)
+
+    def _limit(self, isolation: Isolation) -> BatchBoundary:
+        return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.high_watermark_mark
+
+    def aborted_between(self, start: int, end: int) -> list[Aborted]:
+        """The aborted transactions that overlap the offsets from `start` up to `end`."""
+        return self.log.transactions.aborted_between(start, end)
+
+    def find_time(
+        self, time_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> TimedOffset | None:
+        """The first record at or after a timestamp."""
+        self.check_online()
+        return find_time(self.log, time_ms, self._limit(isolation), self.config.message_bytes_max)
+
+    def find_newest(self) -> TimedOffset | None:
+        """The first record that has the highest timestamp."""
+        self.check_online()
+        newest_ms = self.log.newest_time_ms(self.log.high_watermark_mark)
+        return None if newest_ms == NO_TIMESTAMP else self.find_time(newest_ms)
+
+    def epoch_at(self, offset: int) -> int:
+        return self.log.epochs.at_offset(offset)
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch at or before `epoch`, where it ends)."""
+        self.check_online()
+        return self.log.epochs.end_of(epoch, self.log.end_offset)
+
+    # -- delete
+
+    async def delete_records(self, before_offset: int) -> int:
+        """Delete all records before an offset (-1: before the high watermark); returns the new start offset."""
+        if self.config.cleanup_compact and not self.config.cleanup_delete:
+            raise AgainstPolicy(
+                f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"
+            )
+        async with self._start_turn:
+            self.check_online()
+            offset = self.high_watermark if before_offset == -1 else before_offset
+            if offset < 0 or offset > self.high_watermark:
+                raise OffsetOutOfRange(
+                    f"{self}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}"
+                )
+            if offset > self.log.start_offset:
+                await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
+                self.check_online()
+                self.log.advance_start(offset)
+            return self.log.start_offset

@@ -1,0 +1,85 @@
+"""Topic creation for all doors, on demand, and for the broker's own topics.
+
+Adds defaults, the new id and the replica checks to a request, and lets the catalog decide. The caller commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.core.errors import InvalidAssignment, InvalidReplication, InvalidRequest
+from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
+from penstock.core.machines.catalog.events import Event
+from penstock.core.ports import Clock, Rng
+from penstock.node.replicas.admission import REPLICAS
+
+
+class ReplicaAssignment(NamedTuple):
+    """The brokers that hold one partition."""
+
+    partition: int
+    broker_ids: Sequence[int]
+
+
+class NewTopic(NamedTuple):
+    """A topic to create. None means the cluster's default."""
+
+    name: str
+    partition_count: int | None = None
+    overrides: Mapping[str, str | None] = {}
+    replication_factor: int | None = None
+    assignments: Sequence[ReplicaAssignment] = ()
+    """Explicit replicas per partition, instead of the two counts."""
+    is_internal: bool = False
+
+
+class TopicCreation:
+    """Decides the creation of topics on one node."""
+
+    def __init__(self, default_partitions: int, node_id: int, clock: Clock, rng: Rng) -> None:
+        self._default_partitions = default_partitions
+        self._node_id = node_id
+        self._clock = clock
+        self._rng = rng
+
+    def decide(self, catalog: Catalog, new: NewTopic) -> list[Event]:
+        """The events that create the topic. Raises if it cannot be created."""
+        count = len(new.assignments) or new.partition_count
+        events = catalog.decide_create_topic(
+            new.name,
+            self._default_partitions if count is None else count,
+            new.overrides,
+            topic_id=make_topic_id(self._rng),
+            now_ms=self._clock.now_ms(),
+            internal=new.is_internal,
+        )
+        self._check_replicas(new)
+        return events
+
+    def _check_replicas(self, new: NewTopic) -> None:
+        """Raise unless the requested replicas exist."""
+        if not new.assignments:
+            if new.replication_factor not in (None, REPLICAS):
+                raise InvalidReplication(
+                    f"the replication factor is {new.replication_factor}, but this cluster has {REPLICAS} replica"
+                )
+            return
+        if new.partition_count is not None or new.replication_factor is not None:
+            raise InvalidRequest(
+                "with explicit assignments, the number of partitions and the replication factor must both be -1"
+            )
+        indexes = sorted(one.partition for one in new.assignments)
+        if indexes != list(range(len(indexes))):
+            raise InvalidAssignment(
+                "the assigned partitions must be numbered consecutively from 0, each once"
+            )
+        for one in new.assignments:
+            self.check_assignment(one.broker_ids)
+
+    def check_assignment(self, broker_ids: Sequence[int]) -> None:
+        """Raise if replicas are assigned to unknown brokers."""
+        if list(broker_ids) != [self._node_id]:
+            raise InvalidAssignment(
+                f"the assignment names brokers {list(broker_ids)}, but the only broker is {self._node_id}"
+            )

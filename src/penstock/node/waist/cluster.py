@@ -1,0 +1,154 @@
+"""Cluster verbs: brokers, features, quorum, disks, health and metrics, for a cluster of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.core.access import CLUSTER, Operation, topic_resource
+from penstock.core.errors import InvalidRequest, UnknownBroker, UnknownTopic
+from penstock.core.features import FeatureUpdate
+from penstock.core.session import Session
+from penstock.node.broker import Broker
+from penstock.node.connections.addresses import Address
+from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.changes import Changes
+from penstock.node.waist.routes import Routes
+
+
+class BrokerEndpoint(NamedTuple):
+    """A broker and its advertised address."""
+
+    id: int
+    host: str
+    port: int
+
+
+class ClusterDescription(NamedTuple):
+    """Id, controller and brokers of the cluster."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: list[BrokerEndpoint]
+
+
+class FinalizedFeatures(NamedTuple):
+    """The finalized feature levels; `epoch` increases when they change."""
+
+    levels: Mapping[str, int]
+    epoch: int
+
+
+class Quorum(NamedTuple):
+    """The state of the metadata log; its only voter leads it."""
+
+    leader_id: int
+    leader_epoch: int
+    end_offset: int
+    now_ms: int
+
+
+class LogDirectory(NamedTuple):
+    """The data directory and the space on its file system."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+
+
+class Readiness(NamedTuple):
+    """Whether topics can be created and used, and the offline partitions that the caller may describe."""
+
+    is_online: bool
+    offline_partitions: list[str]
+
+
+class ClusterVerbs:
+    """Answers questions about the cluster."""
+
+    def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
+        self._broker = broker
+        self._authorization = authorization
+        self._routes = routes
+        self._changes = Changes(broker)
+        self.advertised = Address(broker.settings.host, broker.settings.port)
+        """The advertised address; set by the Kafka door once it listens."""
+
+    def describe(self, session: Session) -> ClusterDescription:
+        """No permission required: every client needs to know where to connect."""
+        identity = self._broker.identity
+        return ClusterDescription(identity.cluster_id, identity.node_id, [self.endpoint])
+
+    @property
+    def endpoint(self) -> BrokerEndpoint:
+        """This broker."""
+        return BrokerEndpoint(self._broker.identity.node_id, *self.advertised)
+
+    # -- features
+
+    def features(self, session: Session) -> FinalizedFeatures:
+        """No permission required: clients choose their protocol by the features."""
+        return FinalizedFeatures(self._broker.catalog.features, self._broker.metadata_end)
+
+    async def update_features(
+        self, session: Session, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> None:
+        """Change feature levels atomically."""
+        self._authorization.authorize(session, Operation.ALTER, CLUSTER)
+        node_id = self._broker.identity.node_id
+        changed = await self._changes.commit(
+            [lambda catalog: catalog.decide_update_features(updates, node_id)], validate_only=validate_only
+        )
+        (error,) = changed.errors
+        if error is not None:
+            raise error
+
+    # -- quorum and members
+
+    def quorum(self, session: Session) -> Quorum:
+        self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
+        broker, identity = self._broker, self._broker.identity
+        now_ms = broker.runtime.clock.now_ms()
+        return Quorum(identity.node_id, broker.metadata_epoch, broker.metadata_end, now_ms)
+
+    def unregister(self, session: Session, broker_id: int) -> None:
+        """Unregister a broker; the only one cannot be unregistered."""
+        self._authorization.authorize(session, Operation.ALTER, CLUSTER)
+        if broker_id != self._broker.identity.node_id:
+            raise UnknownBroker(f"Broker ID {broker_id} is not currently registered")
+        raise InvalidRequest(
+            f"broker {broker_id} is the only broker of this cluster and cannot be unregistered"
+        )
+
+    # -- disks
+
+    def log_directory(self, session: Session) -> LogDirectory:
+        self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
+        return LogDirectory(self._broker.data_directory, *self._broker.runtime.files.space())
+
+    def partition_bytes(self, session: Session, topic: str, index: int) -> int | None:
+        """Size of a partition in the log directory; None if it does not exist."""
+        self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
+        try:
+            return self._routes.partition(topic, index).log.size()
+        except UnknownTopic:
+            return None
+
+    # -- health
+
+    def readiness(self, session: Session) -> Readiness:
+        """No permission required: health checks are not authenticated."""
+        offline = [
+            str(one)
+            for one in self._broker.partitions()
+            if one.failure is not None
+            and self._authorization.allows(session, Operation.DESCRIBE, topic_resource(one.topic))
+        ]
+        return Readiness(self._broker.is_online, offline)
+
+    def metrics(self, session: Session) -> Iterator[bytes]:
+        """All metrics in Prometheus' text format, piece by piece."""
+        from penstock.node.metrics.exposition import render
+
+        self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
+        return render(self._broker)

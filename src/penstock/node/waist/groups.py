@@ -1,0 +1,247 @@
+"""Group verbs for members and tools. Routes each call to the group's coordinator, whose machines decide.
+
+A verb with a callback calls it exactly once, with the answer or a BrokerError, and does not raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from penstock.core.access import CLUSTER, Operation, group_resource, topic_resource
+from penstock.core.errors import BrokerError, TopicForbidden, UnknownGroup
+from penstock.core.machine import GroupMachine
+from penstock.core.machines.classic_group.group import Group
+from penstock.core.machines.classic_group.values import Assigned as Assigned
+from penstock.core.machines.classic_group.values import JoinCommand as JoinCommand
+from penstock.core.machines.classic_group.values import Joined as Joined
+from penstock.core.machines.classic_group.values import LeaveCommand as LeaveCommand
+from penstock.core.machines.classic_group.values import Protocol as Protocol
+from penstock.core.machines.classic_group.values import SyncCommand as SyncCommand
+from penstock.core.machines.consumer_group.assignors import NOTHING as NOTHING
+from penstock.core.machines.consumer_group.assignors import Assignment as Assignment
+from penstock.core.machines.consumer_group.events import JOIN_EPOCH as JOIN_EPOCH
+from penstock.core.machines.consumer_group.events import LEAVE_EPOCH as LEAVE_EPOCH
+from penstock.core.machines.consumer_group.group import ConsumerGroup
+from penstock.core.machines.consumer_group.group import HeartbeatAnswer as HeartbeatAnswer
+from penstock.core.machines.consumer_group.group import MemberHeartbeat as MemberHeartbeat
+from penstock.core.session import Session
+from penstock.node.broker import Broker
+from penstock.node.coordinators.group_coordinator import GroupCoordinator
+from penstock.node.coordinators.groups import ListedGroup as ListedGroup
+from penstock.node.lag import Lag as Lag
+from penstock.node.lag import lag_of
+from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.group_descriptions import (
+    AssignedTopic,
+    ClassicGroupDescription,
+    ConsumerGroupDescription,
+    GroupOutline,
+    assigned_topics,
+    describe_classic,
+    describe_consumer,
+    outline,
+)
+from penstock.node.waist.routes import Routes
+
+Answered = Callable[[Any], None]
+
+
+class GroupVerbs:
+    """Serves members of groups, and tools."""
+
+    def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
+        self._broker = broker
+        self._catalog = broker.catalog
+        self._authorization = authorization
+        self._routes = routes
+
+    def _coordinator(self, session: Session, operation: Operation, group_id: str) -> GroupCoordinator:
+        """The coordinator of a group, after the permission check."""
+        self._authorization.authorize(session, operation, group_resource(group_id))
+        return self._routes.groups(group_id)
+
+    def release_waiting(self) -> None:
+        """Answer every waiting member: the doors are closing."""
+        self._broker.group_coordinator.release_waiting()
+
+    # -- members of classic groups
+
+    def new_member_id(self, session: Session, name: str) -> str:
+        """A unique member id that starts with a name."""
+        return self._broker.group_coordinator.classic.fresh_member_id(name)
+
+    def join(self, session: Session, group_id: str, command: JoinCommand, answered: Answered) -> None:
+        """Answered with Joined when the round closes, or with MemberIdRequired immediately."""
+        try:
+            coordinator = self._coordinator(session, Operation.READ, group_id)
+        except BrokerError as error:
+            answered(error)
+            return
+        coordinator.classic.join(group_id, command, answered)
+
+    def sync(self, session: Session, group_id: str, command: SyncCommand, answered: Answered) -> None:
+        """Answered with Assigned once the leader has sent its assignment."""
+        try:
+            coordinator = self._coordinator(session, Operation.READ, group_id)
+        except BrokerError as error:
+            answered(error)
+            return
+        coordinator.classic.sync(group_id, command, answered)
+
+    def heartbeat(
+        self,
+        session: Session,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        answered: Answered,
+    ) -> None:
+        """Answered with None, or with the error that tells the member to rejoin or leave."""
+        try:
+            coordinator = self._coordinator(session, Operation.READ, group_id)
+        except BrokerError as error:
+            answered(error)
+            return
+        coordinator.classic.heartbeat(group_id, member_id, instance_id, generation, answered)
+
+    def leave(
+        self, session: Session, group_id: str, commands: list[LeaveCommand], answered: Answered
+    ) -> None:
+        """Answered with one entry per member: None, or the error."""
+        try:
+            coordinator = self._coordinator(session, Operation.READ, group_id)
+        except BrokerError as error:
+            answered(error)
+            return
+        coordinator.classic.leave(group_id, commands, answered)
+
+    # -- members of consumer groups
+
+    def new_consumer_id(self, session: Session) -> str:
+        """A unique member id, for clients that let the broker choose."""
+        return self._broker.group_coordinator.consumer.fresh_member_id()
+
+    def beat(self, session: Session, group_id: str, beat: MemberHeartbeat, answered: Answered) -> None:
+        """A member joins, renews its session, acknowledges its assignment or leaves. Answered with HeartbeatAnswer."""
+        try:
+            coordinator = self._coordinator(session, Operation.READ, group_id)
+            if self._authorization.authorizer is not None:
+                for name in beat.topic_names or ():
+                    self._authorization.authorize(session, Operation.DESCRIBE, topic_resource(name))
+        except BrokerError as error:
+            answered(error)
+            return
+        coordinator.consumer.heartbeat(group_id, beat, answered)
+
+    def assigned_topics(self, session: Session, assignment: Assignment) -> list[AssignedTopic]:
+        """A member's own assignment with topic names; topics deleted meanwhile are left out."""
+        return assigned_topics(assignment, self._catalog)
+
+    # -- describe
+
+    def all(self, session: Session) -> Sliced[Sequence[ListedGroup]]:
+        """The groups that the caller may describe, sorted by id; groups created or removed meanwhile may be
+        missing."""
+        listed = yield from self._broker.group_coordinator.groups.list_sliced()
+        if self._authorization.allows(session, Operation.DESCRIBE, CLUSTER):
+            return listed
+        known: list[ListedGroup] = []
+        for some in chunks(listed):
+            known += [
+                one
+                for one in some
+                if self._authorization.allows(session, Operation.DESCRIBE, group_resource(one.group_id))
+            ]
+            yield len(some)
+        return known
+
+    def describe_classic(
+        self,
+        session: Session,
+        group_id: str,
+        answered: Callable[[ClassicGroupDescription | BrokerError], None],
+    ) -> None:
+        """Answered once the described state is durable; UnknownGroup if there is no group of this kind."""
+
+        def described(group: Group | BrokerError) -> None:
+            answered(group if isinstance(group, BrokerError) else describe_classic(group))
+
+        try:
+            coordinator = self._coordinator(session, Operation.DESCRIBE, group_id)
+        except BrokerError as error:
+            answered(error)
+            return
+        coordinator.classic.describe(group_id, described)
+
+    def describe_consumer(
+        self,
+        session: Session,
+        group_id: str,
+        answered: Callable[[ConsumerGroupDescription | BrokerError], None],
+    ) -> None:
+        """The same for a consumer group. The caller must be allowed to describe all of its topics."""
+
+        def described(group: ConsumerGroup | BrokerError) -> None:
+            if isinstance(group, BrokerError):
+                answered(group)
+                return
+            description = describe_consumer(group, self._catalog)
+            if self._authorization.authorizer is not None:
+                allows = self._authorization.allows
+                if not all(
+                    allows(session, Operation.DESCRIBE, topic_resource(name)) for name in description.topics
+                ):
+                    answered(
+                        TopicForbidden(
+                            "The described group uses topics that the client is not authorized to describe."
+                        )
+                    )
+                    return
+            answered(description)
+
+        try:
+            coordinator = self._coordinator(session, Operation.DESCRIBE, group_id)
+        except BrokerError as error:
+            answered(error)
+            return
+        coordinator.consumer.describe(group_id, described)
+
+    async def outline(self, session: Session, group_id: str) -> GroupOutline:
+        """Describe a group of any kind, once its state is durable."""
+        return outline(await self._settled(session, group_id), self._catalog)
+
+    async def lag(self, session: Session, group_id: str) -> Iterator[Lag]:
+        """The lag of a group by partition."""
+        group = await self._settled(session, group_id)
+        found = lag_of(self._broker, group.id)
+        if self._authorization.authorizer is None:
+            return found
+        return (
+            one
+            for one in found
+            if self._authorization.allows(session, Operation.DESCRIBE, topic_resource(one.place.topic))
+        )
+
+    async def _settled(self, session: Session, group_id: str) -> GroupMachine:
+        groups = self._coordinator(session, Operation.DESCRIBE, group_id).groups
+        if not groups.is_open:
+            raise UnknownGroup(f"group {group_id!r} does not exist")
+        group = groups.find(group_id)
+        if group is None:
+            raise UnknownGroup(f"there is no group {group_id!r}")
+        await groups.shard_of(group_id).persisted(group_id)
+        return group
+
+    # -- delete
+
+    def delete(self, session: Session, group_id: str, answered: Callable[[BrokerError | None], None]) -> None:
+        """Delete a group without members, with its offsets."""
+        try:
+            coordinator = self._coordinator(session, Operation.DELETE, group_id)
+        except BrokerError as error:
+            answered(error)
+            return
+        coordinator.groups.remove(group_id, answered)

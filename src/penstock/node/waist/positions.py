@@ -1,0 +1,95 @@
+"""Looks up offsets in partitions: start, end, by timestamp, and ends of leader epochs.
+
+Reads at most the one batch that contains the timestamp.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from penstock.core.access import CLUSTER, Operation
+from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Isolation, TopicRef
+from penstock.core.session import Session
+from penstock.node.replicas.committed_records import end_of
+from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.times import TimedOffset as TimedOffset
+from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.routes import Routes
+
+
+class Edge(Enum):
+    """A special position."""
+
+    EARLIEST = "earliest"
+    """The first available record."""
+    LATEST = "latest"
+    """After the last record visible to the reader."""
+    NEWEST = "newest"
+    """The first record that has the highest timestamp."""
+
+
+class Bounds(NamedTuple):
+    """The start and end offset of one partition."""
+
+    start_offset: int
+    end_offset: int
+
+
+class PositionVerbs:
+    """Looks up offsets for clients."""
+
+    def __init__(self, authorization: Authorization, routes: Routes) -> None:
+        self._authorization = authorization
+        self._find = routes.partition
+
+    def find(
+        self,
+        session: Session,
+        topic: TopicRef,
+        index: int,
+        when: Edge | int,
+        isolation: Isolation,
+        leader_epoch: int = NO_EPOCH,
+    ) -> TimedOffset | None:
+        """The record at an edge, or the first one at or after a timestamp in milliseconds; None if there is none.
+
+        If the caller states a leader epoch, it must be the current one.
+        """
+        partition = self._describable(session, topic, index)
+        partition.check_online()
+        partition.check_epoch(leader_epoch)
+        return find_in(partition, when, isolation)
+
+    def bounds(self, session: Session, topic: TopicRef, index: int) -> Bounds:
+        """Start and end offset of one partition."""
+        partition = self._describable(session, topic, index)
+        return Bounds(partition.start_offset, partition.high_watermark)
+
+    def epoch_end(
+        self, session: Session, topic: TopicRef, index: int, epoch: int, leader_epoch: int
+    ) -> tuple[int, int]:
+        """(largest epoch at or before `epoch`, where it ends)."""
+        if not self._authorization.allows(session, Operation.CLUSTER_ACTION, CLUSTER):
+            self._authorization.authorize_topic(session, Operation.DESCRIBE, topic)
+        partition = self._find(topic, index)
+        partition.check_epoch(leader_epoch)
+        return partition.epoch_end(epoch)
+
+    def _describable(self, session: Session, topic: TopicRef, index: int) -> Partition:
+        self._authorization.authorize_topic(session, Operation.DESCRIBE, topic)
+        return self._find(topic, index)
+
+
+def find_in(partition: Partition, when: Edge | int, isolation: Isolation) -> TimedOffset | None:
+    """Like `PositionVerbs.find`, for a given partition."""
+    match when:
+        case Edge.LATEST:
+            return TimedOffset(end_of(partition, isolation), NO_TIMESTAMP, partition.leader_epoch)
+        case Edge.EARLIEST:
+            offset = partition.start_offset
+            return TimedOffset(offset, NO_TIMESTAMP, partition.epoch_at(offset))
+        case Edge.NEWEST:
+            return partition.find_newest()
+        case int():
+            return partition.find_time(when, isolation) if when >= 0 else None
