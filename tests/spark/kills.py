@@ -52,6 +52,9 @@ QUIET = {"log_level": 0}
 Tally = Callable[[], Counter[str]]
 """Counts what has come out so far, by value."""
 
+DAEMON = "spark.daemon"
+"""In the command line of every Python worker: `penstock.spark.daemon`, or Spark's own `pyspark.daemon`."""
+
 VICTIMS = ("driver", "worker", "broker", "worker", "broker")
 """In turn. A driver takes longest to come back, so several of the others die in the life of one."""
 
@@ -180,7 +183,7 @@ class Ordeal:
 
     def _workers(self, caller_port: int) -> list[int]:
         """The one that called, or any if that was not a worker; none while the pipeline is just being started again."""
-        workers = [] if self._process is None else below(self._process.pid, "pyspark.daemon")
+        workers = [] if self._process is None else below(self._process.pid, DAEMON)
         return [pid for pid in workers if caller_port in ports(pid)] or workers[-1:]
 
     # -- the pipeline

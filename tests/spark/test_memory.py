@@ -35,7 +35,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._is_over.wait(LOOK_S):
-            workers = below(os.getpid(), "pyspark.daemon")
+            workers = below(os.getpid(), "spark.daemon")
             self.held.append(max((resident_bytes(pid) for pid in workers), default=0))
 
     def stop(self) -> list[int]:
