@@ -62,6 +62,16 @@ class GroupVerbs:
         self._authorization.authorize(session, operation, group_resource(group_id))
         return self._routes.groups(group_id)
 
+    def _admitted(
+        self, session: Session, operation: Operation, group_id: str, answered: Callable[[BrokerError], None]
+    ) -> GroupCoordinator | None:
+        """The same for a call that is answered later; None if the caller was just answered with the error."""
+        try:
+            return self._coordinator(session, operation, group_id)
+        except BrokerError as error:
+            answered(error)
+            return None
+
     def release_waiting(self) -> None:
         """Answer every waiting member: the doors are closing."""
         self._broker.group_coordinator.release_waiting()
@@ -74,21 +84,15 @@ class GroupVerbs:
 
     def join(self, session: Session, group_id: str, command: JoinCommand, answered: Answered) -> None:
         """Answered with Joined when the round closes, or with MemberIdRequired immediately."""
-        try:
-            coordinator = self._coordinator(session, Operation.READ, group_id)
-        except BrokerError as error:
-            answered(error)
-            return
-        coordinator.classic.join(group_id, command, answered)
+        coordinator = self._admitted(session, Operation.READ, group_id, answered)
+        if coordinator is not None:
+            coordinator.classic.join(group_id, command, answered)
 
     def sync(self, session: Session, group_id: str, command: SyncCommand, answered: Answered) -> None:
         """Answered with Assigned once the leader has sent its assignment."""
-        try:
-            coordinator = self._coordinator(session, Operation.READ, group_id)
-        except BrokerError as error:
-            answered(error)
-            return
-        coordinator.classic.sync(group_id, command, answered)
+        coordinator = self._admitted(session, Operation.READ, group_id, answered)
+        if coordinator is not None:
+            coordinator.classic.sync(group_id, command, answered)
 
     def heartbeat(
         self,
@@ -100,23 +104,17 @@ class GroupVerbs:
         answered: Answered,
     ) -> None:
         """Answered with None, or with the error that tells the member to rejoin or leave."""
-        try:
-            coordinator = self._coordinator(session, Operation.READ, group_id)
-        except BrokerError as error:
-            answered(error)
-            return
-        coordinator.classic.heartbeat(group_id, member_id, instance_id, generation, answered)
+        coordinator = self._admitted(session, Operation.READ, group_id, answered)
+        if coordinator is not None:
+            coordinator.classic.heartbeat(group_id, member_id, instance_id, generation, answered)
 
     def leave(
         self, session: Session, group_id: str, commands: list[LeaveCommand], answered: Answered
     ) -> None:
         """Answered with one entry per member: None, or the error."""
-        try:
-            coordinator = self._coordinator(session, Operation.READ, group_id)
-        except BrokerError as error:
-            answered(error)
-            return
-        coordinator.classic.leave(group_id, commands, answered)
+        coordinator = self._admitted(session, Operation.READ, group_id, answered)
+        if coordinator is not None:
+            coordinator.classic.leave(group_id, commands, answered)
 
     # -- members of consumer groups
 
@@ -169,12 +167,9 @@ class GroupVerbs:
         def described(group: Group | BrokerError) -> None:
             answered(group if isinstance(group, BrokerError) else describe_classic(group))
 
-        try:
-            coordinator = self._coordinator(session, Operation.DESCRIBE, group_id)
-        except BrokerError as error:
-            answered(error)
-            return
-        coordinator.classic.describe(group_id, described)
+        coordinator = self._admitted(session, Operation.DESCRIBE, group_id, answered)
+        if coordinator is not None:
+            coordinator.classic.describe(group_id, described)
 
     def describe_consumer(
         self,
@@ -202,12 +197,9 @@ class GroupVerbs:
                     return
             answered(description)
 
-        try:
-            coordinator = self._coordinator(session, Operation.DESCRIBE, group_id)
-        except BrokerError as error:
-            answered(error)
-            return
-        coordinator.consumer.describe(group_id, described)
+        coordinator = self._admitted(session, Operation.DESCRIBE, group_id, answered)
+        if coordinator is not None:
+            coordinator.consumer.describe(group_id, described)
 
     async def outline(self, session: Session, group_id: str) -> GroupOutline:
         """Describe a group of any kind, once its state is durable."""
@@ -239,9 +231,6 @@ class GroupVerbs:
 
     def delete(self, session: Session, group_id: str, answered: Callable[[BrokerError | None], None]) -> None:
         """Delete a group without members, with its offsets."""
-        try:
-            coordinator = self._coordinator(session, Operation.DELETE, group_id)
-        except BrokerError as error:
-            answered(error)
-            return
-        coordinator.groups.remove(group_id, answered)
+        coordinator = self._admitted(session, Operation.DELETE, group_id, answered)
+        if coordinator is not None:
+            coordinator.groups.remove(group_id, answered)

@@ -182,7 +182,7 @@ class Group(GroupState):
         round.emit(GroupSaved(self.id, state.snapshot(moment.wall_ms)))
         answer = joined_answer(state, member.id, skip_assignment=True)
         if not command.may_skip:
-            # A client that cannot skip the assignment is told that another leads, so that it does not compute one.
+            # A client that cannot skip the assignment gets another member as leader, so that it computes none.
             answer = answer._replace(leader=leader_before, members=(), skip_assignment=False)
         round.decision.answer = answer
         return round.decision
