@@ -82,7 +82,8 @@ class Node:
     def __init__(self, settings: Settings, files: MemoryFiles) -> None:
         self._runner = asyncio.Runner()
         self.files = files
-        self.workers = CountingWorkers(self._runner.get_loop(), 2)
+        self.loop = self._runner.get_loop()
+        self.workers = CountingWorkers(self.loop, 2)
         runtime = Runtime(SystemClock(), SystemRng(), files, self.workers)
         self.broker: Broker = self.run(start_broker(settings, runtime))
         self.waist = Waist(self.broker)

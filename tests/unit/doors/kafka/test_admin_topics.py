@@ -166,8 +166,12 @@ class TestCreate:
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert node.broker.catalog.find("orders") is None
 
-    def test_a_disk_that_takes_too_long_is_not_waited_for_but_not_torn_off(self, node: Node) -> None:
+    def test_a_disk_that_takes_too_long_is_not_waited_for_but_not_torn_off(
+        self, node: Node, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         node.workers.held = []
+        now_s = node.loop.time()
+        monkeypatch.setattr(node.loop, "time", lambda: now_s + len(node.workers.held or ()))
         answers = create(node, wanted("orders"), wanted("a b"), timeout_ms=1)
         assert codes(answers) == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_TOPIC_EXCEPTION]
         assert node.broker.catalog.find("orders") is None
