@@ -152,14 +152,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_ending:
             return
         intake = self._intake
-        room_before = len(intake.room())
-        intake.received(nbytes)
+        is_full = intake.received(nbytes)
         self.active_at = self._loop.time()
         self.arrived_s = perf_counter()
         self._sends_soon = True
         self._work()
         self._send_ready()
-        if nbytes == room_before:
+        if is_full:
             intake.widen()
 
     def eof_received(self) -> bool:
@@ -313,16 +312,18 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return False
         for at, piece in enumerate(pieces):
-            if isinstance(piece, Slice):
+            if type(piece) is Slice:
                 try:
                     piece.file.pin()
                 except BrokerError as error:
                     release(pieces[:at])
                     self.close(str(error))
                     return False
+                self._retained_bytes += piece.length
             else:
-                self.turns.units -= len(piece) // BYTES_PER_UNIT
-            self._retained_bytes += size_of(piece)
+                length = len(piece)
+                self.turns.units -= length // BYTES_PER_UNIT
+                self._retained_bytes += length
         return True
 
     def advance(self) -> None:

@@ -76,8 +76,10 @@ class Intake:
         """Space for the next bytes; never empty."""
         return self._view[self._end :]
 
-    def received(self, count: int) -> None:
+    def received(self, count: int) -> bool:
+        """Account for received bytes; True if they fill the buffer."""
         self._end += count
+        return self._end == len(self._buffer)
 
     @property
     def held_bytes(self) -> int:

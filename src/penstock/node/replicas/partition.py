@@ -24,7 +24,7 @@ from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Isolation
 from penstock.core.ports import File
-from penstock.core.records.batch import TRANSACTIONAL, BatchHeader, decode_header
+from penstock.core.records.batch import LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, decode_header
 from penstock.core.records.control import Marker, build_marker
 from penstock.core.topic_config import TopicConfig
 from penstock.node.replicas.admission import Admission, Admitted
@@ -35,6 +35,8 @@ from penstock.node.runtime.meters import Traffic
 from penstock.node.runtime.payloads import Opened, Payload
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.workers import run_blocking
+
+_new = tuple.__new__
 
 
 class Appended(NamedTuple):
@@ -93,8 +95,8 @@ class Partition(Replica):
             if repeated is not None:
                 return Appended(repeated.base_offset, repeated.last_offset + 1, NO_TIMESTAMP)
         offset = self._write(self.log.append, batch, header, now_ms)
-        append_time_ms = header.max_timestamp_ms if header.has_append_time else NO_TIMESTAMP
-        return Appended(offset, offset + header.last_offset_delta + 1, append_time_ms)
+        append_time_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
+        return _new(Appended, (offset, offset + header.last_offset_delta + 1, append_time_ms))
 
     def append_own(self, batch: bytearray) -> Appended:
         """Append a batch that the broker itself has built, without validation."""

@@ -51,6 +51,7 @@ _RESPONSE_V1 = struct.Struct(">iix")
 _CORRELATION = struct.Struct(">i")
 _ERROR = struct.Struct(">h")
 _SIZE_BYTES = 4
+_new = tuple.__new__
 _BUFFERS = (bytes, bytearray, memoryview)
 
 _VERSIONS = {int(api.key): (api.version_min, api.version_max, api.flexible_from) for api in API.values()}
@@ -76,7 +77,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
             position += size
             if position > len(frame):
                 raise overrun("client id", size, 10)
-            client_id = frame[10:position].tobytes().decode()
+            client_id = str(frame[10:position], "utf-8")
         elif size != -1:
             raise unexpected_null("client id", 10)
         low, high, flexible_from = _VERSIONS.get(api_key, _UNKNOWN_API)
@@ -88,7 +89,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
         raise Malformed(f"a frame of {len(frame)} bytes has a truncated header") from None
     except UnicodeDecodeError as error:
         raise Malformed(f"client id: not UTF-8: {error}") from None
-    return RequestHeader(api_key, version, correlation_id, client_id, position)
+    return _new(RequestHeader, (api_key, version, correlation_id, client_id, position))
 
 
 def decode_request(api_key: int, version: int, frame: Buffer, position: int) -> Any:
