@@ -96,7 +96,7 @@ def test_10_answers_come_in_the_order_of_requests(raw: RawConnection, new_topic:
 
 def test_10_a_parked_fetch_holds_back_what_comes_after(raw: RawConnection, new_topic: CreateTopic) -> None:
     topic = new_topic()
-    parked = raw.send(FetchRequest, 11, **fetch_fields([(topic, 0, 0)], max_wait_ms=700))
+    parked = raw.send(FetchRequest, 11, **fetch_fields([(topic, 0, 0)], max_wait_ms=2_000))
     behind = raw.send(MetadataRequest, 12, topics=[])
     assert not raw.is_answer_due(LOOK_S)
     assert [raw.receive()[0], raw.receive()[0]] == [parked, behind]
