@@ -130,6 +130,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         if settings.storage is Storage.MEMORY
         else DiskFiles(Path(settings.data_dir), settings.open_files_max)
     )
+    gc.freeze()  # imported modules stay alive: `_settle_memory` need not search them for garbage
     gc.disable()  # objects created by recovery stay alive; `_settle_memory` enables it again
     try:
         broker = await start_broker(settings, Runtime(SystemClock(), SystemRng(), files, workers))

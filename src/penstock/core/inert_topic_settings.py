@@ -6,7 +6,6 @@ A value that would change the topic's guarantees (tiered storage) is rejected wi
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from penstock.core.setting import INT32_MAX, INT64_MAX, Kind, Setting, flag, number
 
@@ -31,8 +30,7 @@ def _replicas(name: str, doc: str) -> Setting:
 
 def _only_false(name: str, reason: str, doc: str) -> Setting:
     allowed = f"false: {reason}"
-    return replace(
-        flag(name, "", doc),
+    return flag(name, "", doc)._replace(
         allowed=allowed,
         canonical=lambda text: "false" if text.lower() == "false" else None,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from penstock.core.errors import BrokerError, TornSegment
 
@@ -33,13 +33,32 @@ class Moment(NamedTuple):
     wall_ms: int
 
 
-class GroupEvent(Protocol):
-    """Something that happened to one group of type `kind`."""
+EventT = TypeVar("EventT", bound=tuple[Any, ...])
 
-    kind: ClassVar[GroupKind]
 
-    @property
-    def group_id(self) -> str: ...
+def event_type(cls: type[EventT]) -> type[EventT]:
+    """Class decorator of events, which are named tuples: equal only if their types are equal too."""
+    cls.__eq__ = _is_same_event  # type: ignore[method-assign]
+    cls.__ne__ = _is_other_event  # type: ignore[assignment]
+    return cls
+
+
+def group_event_type(kind: GroupKind) -> Callable[[type[EventT]], type[EventT]]:
+    """Class decorator of events of one group of this type, which have `kind` and a field `group_id`."""
+
+    def decorate(cls: type[EventT]) -> type[EventT]:
+        cls.kind = kind  # type: ignore[attr-defined]
+        return event_type(cls)
+
+    return decorate
+
+
+def _is_same_event(event: tuple[Any, ...], other: object) -> bool:
+    return type(event) is type(other) and tuple.__eq__(event, other)
+
+
+def _is_other_event(event: tuple[Any, ...], other: object) -> bool:
+    return not _is_same_event(event, other)
 
 
 class Waiter(NamedTuple):

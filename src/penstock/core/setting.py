@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -38,8 +36,7 @@ class Coarse(NamedTuple):
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting. `canonical` returns the canonical form of a client's value, or None if it is invalid."""
 
     name: str
@@ -57,6 +54,8 @@ def find_setting(table: Mapping[str, Setting], name: str, whose: str) -> Setting
     """The definition by name. InvalidConfig suggests a similar name."""
     definition = table.get(name)
     if definition is None:
+        import difflib
+
         near = difflib.get_close_matches(name[:_SHOWN_CHARS_MAX], table, n=1, cutoff=0.75)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise InvalidConfig(f"{_shown(name)} is not a setting of Penstock {whose}{hint}")

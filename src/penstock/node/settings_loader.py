@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.node.definitions.values import read_value
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
@@ -41,8 +40,7 @@ _SERVICE_LINK = re.compile(r"PENSTOCK_(?:(?:TEXT|JSON|QUEUE|HTTP)_)?(SERVICE_.*|
 `PENSTOCK_PORT=tcp://…` is another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One problem: its source, the key, and a description."""
 
     where: str
@@ -61,8 +59,7 @@ class SettingsError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
+class LoadedSettings(NamedTuple):
     """Settings with the source of each value: `default`, `file F: key`, `environment NAME` or `flag --name`."""
 
     settings: Settings

@@ -3,9 +3,9 @@ settings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.core.topic_config import BROKER_SETTINGS
 
@@ -27,8 +27,7 @@ class SettingKind(Enum):
     CHOICE = "choice"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingDefinition:
+class SettingDefinition(NamedTuple):
     """Everything about one setting except its value."""
 
     name: str

@@ -9,9 +9,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from penstock.core.errors import InvalidConfig, InvalidRequest, InvalidTopic, TornSegment
 from penstock.core.features import FEATURES
+from penstock.core.machine import event_type
 from penstock.core.model import check_topic_name
 from penstock.core.resource_config import ResourceKind, validate_resource
 from penstock.core.topic_config import validate, validate_broker
@@ -42,36 +44,36 @@ class Topic:
     created_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSaved:
+@event_type
+class TopicSaved(NamedTuple):
     """A topic was created or changed; carries its new state."""
 
     topic: Topic
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRemoved:
+@event_type
+class TopicRemoved(NamedTuple):
     """The topic with this id was deleted."""
 
     id: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerConfigSaved:
+@event_type
+class BrokerConfigSaved(NamedTuple):
     """All dynamic broker settings."""
 
     overrides: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaultsSaved:
+@event_type
+class TopicDefaultsSaved(NamedTuple):
     """All cluster-wide topic defaults, without dynamic changes."""
 
     values: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsReserved:
+@event_type
+class ProducerIdsReserved(NamedTuple):
     """Producer ids below `upto` are reserved. The last block belongs to `owner` alone."""
 
     upto: int
@@ -79,8 +81,8 @@ class ProducerIdsReserved:
     """The broker that allocates from the block; NO_OWNER in records written before blocks had owners."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceConfigSaved:
+@event_type
+class ResourceConfigSaved(NamedTuple):
     """All overrides of a group or another named resource; empty means that it has none."""
 
     kind: ResourceKind
@@ -88,8 +90,8 @@ class ResourceConfigSaved:
     overrides: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class FeaturesSaved:
+@event_type
+class FeaturesSaved(NamedTuple):
     """All feature levels that were updated at run time."""
 
     levels: Mapping[str, int]

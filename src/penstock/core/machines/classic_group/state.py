@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from copy import copy
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -314,7 +313,7 @@ def _saved_form(member: ClassicGroupMember, protocol: str | None, assignment: by
 def _live(saved: SavedMember, present: ClassicGroupMember | None, protocol: str | None) -> ClassicGroupMember:
     """The persisted member, or the present one if it differs only by more protocols."""
     if present is not None and _saved_form(present, protocol, saved.assignment) == saved:
-        return replace(present, assignment=saved.assignment)
+        return present._replace(assignment=saved.assignment)
     protocols = (Protocol(protocol, saved.subscription),) if protocol is not None else ()
     return ClassicGroupMember(
         id=saved.id,

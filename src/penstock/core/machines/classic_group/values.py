@@ -6,10 +6,9 @@ changes between two saves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from penstock.core.machine import GroupKind
+from penstock.core.machine import GroupKind, group_event_type
 
 JOIN, SYNC = "join", "sync"
 """What a member's call may wait for."""
@@ -35,8 +34,7 @@ class Protocol(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicGroupMember:
+class ClassicGroupMember(NamedTuple):
     """One member. `protocols` in order of preference; after a restart only the selected one is known."""
 
     id: str
@@ -52,8 +50,7 @@ class ClassicGroupMember:
         return next((one.metadata for one in self.protocols if one.name == protocol), b"")
 
 
-@dataclass(frozen=True, slots=True)
-class SavedMember:
+class SavedMember(NamedTuple):
     """The persisted part of a member."""
 
     id: str
@@ -66,8 +63,7 @@ class SavedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SavedGroup:
+class SavedGroup(NamedTuple):
     """The persisted part of a group: its last completed generation. Without members it is empty since `since_ms`."""
 
     protocol_type: str
@@ -81,8 +77,7 @@ class SavedGroup:
 # -- requests and responses
 
 
-@dataclass(frozen=True, slots=True)
-class JoinCommand:
+class JoinCommand(NamedTuple):
     """A member joins or rejoins. `fresh_id` is assigned if it has no id."""
 
     member_id: str
@@ -100,8 +95,7 @@ class JoinCommand:
     """The client supports SkipAssignment."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncCommand:
+class SyncCommand(NamedTuple):
     """A member fetches its assignment; the leader provides all of them."""
 
     member_id: str
@@ -150,30 +144,26 @@ class Assigned(NamedTuple):
 # -- events
 
 
-class _Classic:
-    """Events of classic groups."""
-
-    __slots__ = ()
-    kind: ClassVar[GroupKind] = GroupKind.CLASSIC
+_classic_event = group_event_type(GroupKind.CLASSIC)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSaved(_Classic):
+@_classic_event
+class GroupSaved(NamedTuple):
     """A generation was completed, or the group became empty; carries its new state. Persisted."""
 
     group_id: str
     saved: SavedGroup
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRemoved(_Classic):
+@_classic_event
+class GroupRemoved(NamedTuple):
     """The group was deleted. Persisted."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemberPut(_Classic):
+@_classic_event
+class MemberPut(NamedTuple):
     """A member joined or changed its metadata."""
 
     group_id: str
@@ -183,8 +173,8 @@ class MemberPut(_Classic):
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MemberReplaced(_Classic):
+@_classic_event
+class MemberReplaced(NamedTuple):
     """A static member returned under another id and replaces the old one."""
 
     group_id: str
@@ -193,16 +183,16 @@ class MemberReplaced(_Classic):
     deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberGone(_Classic):
+@_classic_event
+class MemberGone(NamedTuple):
     """A member left, was removed, or its session expired."""
 
     group_id: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class PendingPut(_Classic):
+@_classic_event
+class PendingPut(NamedTuple):
     """An id was assigned; its member must join before the deadline. A first round waits for it until `coming_ms`."""
 
     group_id: str
@@ -211,16 +201,16 @@ class PendingPut(_Classic):
     coming_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class PendingGone(_Classic):
+@_classic_event
+class PendingGone(NamedTuple):
     """The id was used or expired."""
 
     group_id: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Touched(_Classic):
+@_classic_event
+class Touched(NamedTuple):
     """A member's session was renewed."""
 
     group_id: str
@@ -228,32 +218,32 @@ class Touched(_Classic):
     deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class JoinAwaited(_Classic):
+@_classic_event
+class JoinAwaited(NamedTuple):
     """A member joined the round and waits for it to close."""
 
     group_id: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SyncAwaited(_Classic):
+@_classic_event
+class SyncAwaited(NamedTuple):
     """A member waits for its assignment."""
 
     group_id: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SyncMade(_Classic):
+@_classic_event
+class SyncMade(NamedTuple):
     """A member has fetched its assignment."""
 
     group_id: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RoundOpened(_Classic):
+@_classic_event
+class RoundOpened(NamedTuple):
     """All members must rejoin before the deadline. The first round of an empty group collects members."""
 
     group_id: str
@@ -262,8 +252,8 @@ class RoundOpened(_Classic):
     is_initial: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RoundMoved(_Classic):
+@_classic_event
+class RoundMoved(NamedTuple):
     """The end of a group's first round was rescheduled, because members joined or are expected."""
 
     group_id: str
@@ -271,8 +261,8 @@ class RoundMoved(_Classic):
     deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoundClosed(_Classic):
+@_classic_event
+class RoundClosed(NamedTuple):
     """A new generation begins; its leader must provide the assignment before the deadline."""
 
     group_id: str
@@ -283,13 +273,10 @@ class RoundClosed(_Classic):
     sync_deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Woken(_Classic):
+@_classic_event
+class Woken(NamedTuple):
     """Deadlines were checked; none passes before this time."""
 
     group_id: str
     wake_ms: int
     syncs_are_done: bool
-
-
-KEPT_EVENTS = (GroupSaved, GroupRemoved)

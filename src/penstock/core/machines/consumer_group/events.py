@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar
+from typing import NamedTuple
 
-from penstock.core.machine import GroupKind
+from penstock.core.machine import GroupKind, group_event_type
 from penstock.core.machines.consumer_group.assignors import Assignment
 
 JOIN_EPOCH = 0
@@ -34,8 +34,7 @@ class MemberState(IntEnum):
     """Another member still owns some of its target partitions."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMetadata:
+class ClassicMetadata(NamedTuple):
     """Session timeout and protocols of a member that uses the classic protocol, which has no member epochs."""
 
     session_ms: int
@@ -57,8 +56,7 @@ class ConsumerGroupMember:
     classic: ClassicMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentAssignment:
+class CurrentAssignment(NamedTuple):
     """A member's epoch, assigned partitions, and partitions whose revocation is pending."""
 
     epoch: int
@@ -68,16 +66,14 @@ class CurrentAssignment:
     revoking: Assignment
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEpoch:
+class GroupEpoch(NamedTuple):
     """The group's epoch, which every change of members, subscriptions or topics bumps."""
 
     epoch: int
     topics_hash: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedRegex:
+class ResolvedRegex(NamedTuple):
     """The topics that a regular expression matched, with the catalog version and time of the evaluation."""
 
     topics: tuple[str, ...]
@@ -85,57 +81,53 @@ class ResolvedRegex:
     wall_ms: int
 
 
-class _ConsumerGroupEvent:
-    """Events of consumer groups."""
-
-    __slots__ = ()
-    kind: ClassVar[GroupKind] = GroupKind.CONSUMER
+_consumer_event = group_event_type(GroupKind.CONSUMER)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEpochSet(_ConsumerGroupEvent):
+@_consumer_event
+class GroupEpochSet(NamedTuple):
     group_id: str
     value: GroupEpoch | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSet(_ConsumerGroupEvent):
+@_consumer_event
+class MemberSet(NamedTuple):
     group_id: str
     member_id: str
     value: ConsumerGroupMember | None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEpochSet(_ConsumerGroupEvent):
+@_consumer_event
+class TargetEpochSet(NamedTuple):
     """The current targets were computed for this epoch."""
 
     group_id: str
     value: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetSet(_ConsumerGroupEvent):
+@_consumer_event
+class TargetSet(NamedTuple):
     group_id: str
     member_id: str
     value: Assignment | None
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentAssignmentSet(_ConsumerGroupEvent):
+@_consumer_event
+class CurrentAssignmentSet(NamedTuple):
     group_id: str
     member_id: str
     value: CurrentAssignment | None
 
 
-@dataclass(frozen=True, slots=True)
-class RegexSet(_ConsumerGroupEvent):
+@_consumer_event
+class RegexSet(NamedTuple):
     group_id: str
     regex: str
     value: ResolvedRegex | None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRenewed(_ConsumerGroupEvent):
+@_consumer_event
+class SessionRenewed(NamedTuple):
     """A member's session was extended to the deadline. Not persisted."""
 
     group_id: str
@@ -143,8 +135,8 @@ class SessionRenewed(_ConsumerGroupEvent):
     deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RevocationDue(_ConsumerGroupEvent):
+@_consumer_event
+class RevocationDue(NamedTuple):
     """The deadline of a pending revocation; None if there is none. Not persisted."""
 
     group_id: str
@@ -152,16 +144,16 @@ class RevocationDue(_ConsumerGroupEvent):
     deadline_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsChecked(_ConsumerGroupEvent):
+@_consumer_event
+class TopicsChecked(NamedTuple):
     """The group's topics were compared with this catalog version. Not persisted."""
 
     group_id: str
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupWoken(_ConsumerGroupEvent):
+@_consumer_event
+class ConsumerGroupWoken(NamedTuple):
     """Deadlines were checked; none passes before this time. Not persisted."""
 
     group_id: str

@@ -8,11 +8,11 @@ that the log may be compacted.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from penstock.core.errors import MetadataTooLarge, StaleProducer
 from penstock.core.limits import OFFSET_METADATA_BYTES_MAX
+from penstock.core.machine import event_type
 from penstock.core.model import TopicPartition
 
 K = TypeVar("K")
@@ -33,8 +33,8 @@ class Committed(NamedTuple):
     expire_ms: int = NO_EXPIRY
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitted:
+@event_type
+class OffsetCommitted(NamedTuple):
     """A group's committed offset of one partition."""
 
     group_id: str
@@ -42,16 +42,16 @@ class OffsetCommitted:
     committed: Committed
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRemoved:
+@event_type
+class OffsetRemoved(NamedTuple):
     """A group's offset of this partition was removed."""
 
     group_id: str
     partition: TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetPended:
+@event_type
+class OffsetPended(NamedTuple):
     """This offset takes effect if the producer's transaction commits."""
 
     group_id: str
@@ -61,8 +61,8 @@ class OffsetPended:
     committed: Committed
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetUnpended:
+@event_type
+class OffsetUnpended(NamedTuple):
     """The transaction has ended."""
 
     group_id: str

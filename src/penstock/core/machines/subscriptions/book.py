@@ -7,7 +7,6 @@ A subscription is created with a start offset in every partition and removed wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from penstock.core.errors import InvalidRequest, UnknownGroup
@@ -87,7 +86,7 @@ class SubscriptionBook:
 
     def decide_redriven(self, name: str, upto_offset: int) -> list[Any]:
         """The dead letters before this offset were redriven to the topic."""
-        return [Defined(name, replace(self.get(name), redriven_offset=upto_offset))]
+        return [Defined(name, self.get(name)._replace(redriven_offset=upto_offset))]
 
     def decide_remove(self, name: str) -> list[Any]:
         """Delete a subscription with all its state."""

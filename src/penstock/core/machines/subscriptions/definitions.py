@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.core.errors import TornSegment
-from penstock.core.machine import Fields, Records
+from penstock.core.machine import Fields, Records, event_type
 from penstock.core.machines.catalog.events import TOPIC_ID_BYTES
 from penstock.core.machines.record_fields import FieldReader, blob, int16, int32, int64, text
 from penstock.core.machines.subscriptions.events import SUBSCRIPTION_RECORDS
@@ -16,8 +16,7 @@ DEFINITION = 1002
 _VALUE_VERSION = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionDefinition:
+class SubscriptionDefinition(NamedTuple):
     """A named subscription: topic, acknowledgement timeout (`hold_ms`) and maximum deliveries."""
 
     name: str
@@ -39,8 +38,8 @@ def dead_letter_topic(topic: str) -> str:
     return f"{topic}.dlq"
 
 
-@dataclass(frozen=True, slots=True)
-class Defined:
+@event_type
+class Defined(NamedTuple):
     """The subscription was created or changed; None if it was deleted. Persisted."""
 
     name: str

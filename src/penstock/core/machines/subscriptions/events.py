@@ -8,12 +8,11 @@ in flight, and a compacted topic is enough. The format is Penstock's own; Kafka'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.core.errors import TornSegment
-from penstock.core.machine import Fields, Records
+from penstock.core.machine import Fields, Records, event_type
 from penstock.core.machines.record_fields import FieldReader, blob, int16, int32, int64, text
 
 BLOCK_OFFSETS = 64
@@ -50,16 +49,16 @@ class Feed(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartMoved:
+@event_type
+class StartMoved(NamedTuple):
     """Everything before this offset is settled; None if the subscription was deleted. Persisted."""
 
     feed: Feed
     start_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSet:
+@event_type
+class BlockSet(NamedTuple):
     """The marks of the offsets from `block` × BLOCK_OFFSETS on; None if there are none. Persisted."""
 
     feed: Feed
@@ -67,8 +66,8 @@ class BlockSet:
     marks: Mapping[int, Mark] | None
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriberPut:
+@event_type
+class SubscriberPut(NamedTuple):
     """A member may hold up to `window` messages. Not persisted."""
 
     feed: Feed
@@ -76,14 +75,15 @@ class SubscriberPut:
     window: int
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriberGone:
+@event_type
+class SubscriberGone(NamedTuple):
     """Not persisted."""
 
     feed: Feed
     member_id: str
 
 
+@event_type
 class Held(NamedTuple):
     """Messages (offset, member) were delivered in this order and must be settled before the deadline. Not persisted."""
 
@@ -92,6 +92,7 @@ class Held(NamedTuple):
     deadline_ms: int
 
 
+@event_type
 class Freed(NamedTuple):
     """Messages are no longer held; if `is_ready` they can be delivered again. Not persisted."""
 
@@ -100,8 +101,8 @@ class Freed(NamedTuple):
     is_ready: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+@event_type
+class Skipped(NamedTuple):
     """There are no messages at these offsets: a compacted log has gaps. Not persisted."""
 
     feed: Feed

@@ -5,10 +5,10 @@ Each event is the full state of its transactional id, so that the log may be com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from penstock.core.machine import event_type
 from penstock.core.model import NO_EPOCH, NO_PRODUCER
 
 NO_TIME = -1
@@ -74,8 +74,7 @@ class Enlisted(NamedTuple):
 PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """One transactional id. In a prepared state `producer_epoch` is the epoch of the markers."""
 
     transactional_id: str
@@ -111,15 +110,15 @@ class Transaction:
         return self.producer_id, self.producer_epoch
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionSaved:
+@event_type
+class TransactionSaved(NamedTuple):
     """The new state of a transactional id."""
 
     transaction: Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionForgotten:
+@event_type
+class TransactionForgotten(NamedTuple):
     """The transactional id was removed."""
 
     transactional_id: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,7 +84,7 @@ def test_terms_count_even_if_the_log_holds_them_last() -> None:
     for log in (kept.log, compacted(kept.log)):
         book = replayed(log)
         (revived,) = book.machines("work")
-        assert book.get("work") == replace(WORK, redriven_offset=9)
+        assert book.get("work") == WORK._replace(redriven_offset=9)
         assert (revived.terms.hold_ms, revived.terms.deliveries_max) == (1_000, 3)
         assert revived.mark(1) == machine.mark(1)
 
@@ -93,11 +92,11 @@ def test_terms_count_even_if_the_log_holds_them_last() -> None:
 def test_creating_again_changes_nothing_unless_the_terms_differ() -> None:
     kept = Kept()
     kept.run(kept.book.decide_create(WORK, [0]))
-    assert kept.book.decide_create(replace(WORK, created_ms=9), []) == []
+    assert kept.book.decide_create(WORK._replace(created_ms=9), []) == []
     for other in (
-        replace(WORK, topic_id=bytes(16)),
-        replace(WORK, hold_ms=2),
-        replace(WORK, deliveries_max=2),
+        WORK._replace(topic_id=bytes(16)),
+        WORK._replace(hold_ms=2),
+        WORK._replace(deliveries_max=2),
     ):
         with pytest.raises(InvalidRequest, match="choose another name"):
             kept.book.decide_create(other, [0])
@@ -114,9 +113,9 @@ GOOD_KEY, GOOD_VALUE = BOOK_RECORDS.encode(Defined("work", WORK))
         (GOOD_KEY, b"\0\1" + (GOOD_VALUE or b"")[2:]),
         (GOOD_KEY, (GOOD_VALUE or b"")[:-1]),
         (GOOD_KEY, (GOOD_VALUE or b"") + b"\0"),
-        (GOOD_KEY, BOOK_RECORDS.encode(Defined("work", replace(WORK, hold_ms=0)))[1]),
-        (GOOD_KEY, BOOK_RECORDS.encode(Defined("work", replace(WORK, topic_id=b"short")))[1]),
-        (GOOD_KEY, BOOK_RECORDS.encode(Defined("work", replace(WORK, redriven_offset=-1)))[1]),
+        (GOOD_KEY, BOOK_RECORDS.encode(Defined("work", WORK._replace(hold_ms=0)))[1]),
+        (GOOD_KEY, BOOK_RECORDS.encode(Defined("work", WORK._replace(topic_id=b"short")))[1]),
+        (GOOD_KEY, BOOK_RECORDS.encode(Defined("work", WORK._replace(redriven_offset=-1)))[1]),
     ],
 )
 def test_records_that_cannot_be_are_torn(key: bytes, value: bytes | None) -> None:
