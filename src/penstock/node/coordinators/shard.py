@@ -24,7 +24,7 @@ from penstock.core.records.build import build_batch, open_batch
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import resolver
 
 REPLAY_BYTES = 1 << 16
@@ -33,6 +33,8 @@ READ_UNITS = 16
 """Cost of reading and verifying that many bytes, see SLICE_UNITS."""
 RECORD_UNITS = 2
 """Cost of decoding and applying one record."""
+YIELD_UNITS = 64
+"""Units of a replay between two yields: a yield for every batch, most of which are small, would cost too much."""
 
 
 class Machine(Protocol):
@@ -126,22 +128,26 @@ class Shard(Generic[MachineT]):
 
         Reads by offset, one chunk at a time: compaction may replace segments between two slices.
         """
-        offset = self.partition.start_offset
+        offset, units = self.partition.start_offset, 0
+        decode, apply = self._records.decode, self.machine.apply
         while (found := self.partition.read(offset, REPLAY_BYTES)) is not None:
             content, position = memoryview(found.read()), 0
-            yield READ_UNITS
+            yield units + READ_UNITS
+            units = 0
             while position < len(content):
                 header = decode_header(content, position)
                 batch = content[position : position + header.size]
                 position += header.size
                 if header.is_control:
                     continue
-                for records in chunks(open_batch(batch, header)):
-                    for record in records:
-                        event = self._records.decode(record.key, record.value)
-                        if event is not None:
-                            self.machine.apply(event)
-                    yield RECORD_UNITS * len(records)
+                for record in open_batch(batch, header):
+                    event = decode(record.key, record.value)
+                    if event is not None:
+                        apply(event)
+                    units += RECORD_UNITS
+                    if units >= YIELD_UNITS:
+                        yield units
+                        units = 0
             offset = found.end_offset
 
     def _resume(self) -> Sliced[None]:
