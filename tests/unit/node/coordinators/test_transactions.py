@@ -238,7 +238,7 @@ def test_what_an_earlier_version_stored_without_ids_gets_its_marker_by_name() ->
             one for one in node.broker.transactions.host.shards if one.machine.find("pay") is not None
         ]
         stored = shard.machine.get("pay")
-        shard.machine.apply(TransactionSaved(replace(stored, partitions=(Enlisted(*T),))))
+        shard.machine.apply(TransactionSaved(stored._replace(partitions=(Enlisted(*T),))))
         await writer.end(commit=True)
         assert committed_values(node.broker.partition(*T)) == [b"a"]
 

@@ -8,7 +8,6 @@ that the log may be compacted.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from penstock.core.errors import MetadataTooLarge, StaleProducer
@@ -33,8 +32,7 @@ class Committed(NamedTuple):
     expire_ms: int = NO_EXPIRY
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitted:
+class OffsetCommitted(NamedTuple):
     """A group's committed offset of one partition."""
 
     group_id: str
@@ -42,16 +40,14 @@ class OffsetCommitted:
     committed: Committed
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRemoved:
+class OffsetRemoved(NamedTuple):
     """A group's offset of this partition was removed."""
 
     group_id: str
     partition: TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetPended:
+class OffsetPended(NamedTuple):
     """This offset takes effect if the producer's transaction commits."""
 
     group_id: str
@@ -61,8 +57,7 @@ class OffsetPended:
     committed: Committed
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetUnpended:
+class OffsetUnpended(NamedTuple):
     """The transaction has ended."""
 
     group_id: str

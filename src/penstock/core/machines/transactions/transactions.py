@@ -8,7 +8,6 @@ producer ids are arguments. Errors are Kafka's, checked in Kafka's order, becaus
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.core.errors import (
@@ -137,7 +136,7 @@ class Transactions:
         if one.is_exhausted and (expected is None or expected.producer_epoch == one.producer_epoch):
             assert new_id != NO_PRODUCER
             last_epoch = NO_EPOCH if expected is None else one.producer_epoch
-            one = replace(one, producer_id=new_id, previous_producer_id=one.producer_id)
+            one = one._replace(producer_id=new_id, previous_producer_id=one.producer_id)
             epochs = 0, last_epoch
         else:
             epochs = _bump(one, expected)
@@ -270,7 +269,7 @@ def _moved(one: Transaction, move: TransactionMove, now_ms: int, **changes: obje
     state = NEXT.get((one.state, move))
     if state is None:
         raise IllegalMove(f"{one.transactional_id!r} is in {one.state}, which does not allow {move}")
-    return TransactionSaved(replace(one, state=state, changed_ms=now_ms, **changes))  # type: ignore[arg-type]
+    return TransactionSaved(one._replace(state=state, changed_ms=now_ms, **changes))  # type: ignore[arg-type]
 
 
 def _fenced(one: Transaction, epoch: int) -> FencedProducer:

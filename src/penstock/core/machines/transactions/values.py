@@ -74,8 +74,7 @@ class Enlisted(NamedTuple):
 PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """One transactional id. In a prepared state `producer_epoch` is the epoch of the markers."""
 
     transactional_id: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from penstock.core.errors import TornSegment
@@ -58,7 +56,7 @@ def test_a_topic_id_is_a_tagged_field_of_its_topic() -> None:
     """Kafka's readers and earlier versions skip it; what they wrote has none and is found by name."""
     old, new = bytes(range(16)), bytes(range(16, 32))
     places = (Enlisted("a", 0, old), Enlisted("a", 1, new), Enlisted("bc", 1))
-    saved = TransactionSaved(replace(OPEN.transaction, partitions=places))
+    saved = TransactionSaved(OPEN.transaction._replace(partitions=places))
     _, value = encode(saved)
     assert value is not None
     assert bytes.fromhex(
@@ -69,7 +67,7 @@ def test_a_topic_id_is_a_tagged_field_of_its_topic() -> None:
 
 
 def test_a_topic_id_of_another_length_is_not_understood() -> None:
-    _, value = encode(TransactionSaved(replace(OPEN.transaction, partitions=(Enlisted("a", 0, b"short"),))))
+    _, value = encode(TransactionSaved(OPEN.transaction._replace(partitions=(Enlisted("a", 0, b"short"),))))
     with pytest.raises(TornSegment):
         decode(KEY, value)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from penstock.core.errors import (
@@ -373,4 +371,4 @@ def test_the_table_leads_out_of_every_state() -> None:
 
 def test_values_are_whole() -> None:
     one = Transaction(NAME, 5, 3)
-    assert replace(one, next_producer_id=9).for_producer == (9, 0) and one.for_producer == (5, 3)
+    assert one._replace(next_producer_id=9).for_producer == (9, 0) and one.for_producer == (5, 3)
