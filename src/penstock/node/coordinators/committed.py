@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Container, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.core.errors import (
@@ -35,8 +34,7 @@ Outcomes = list[BrokerError | None]
 """One entry per offset of a call: None, or the error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committer:
+class Committer(NamedTuple):
     """Who commits: a member at its generation or member epoch, or ("", -1, None) for a client outside the group."""
 
     member_id: str = ""
