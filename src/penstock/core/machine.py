@@ -155,6 +155,10 @@ Fields = tuple[bytes, bytes | None]
 """Key and value of a record."""
 
 
+VERSION_BYTES = 2
+"""Every key starts with its version."""
+
+
 class Records:
     """Record formats of events: encoders by event type, decoders by the key's version."""
 
@@ -179,7 +183,7 @@ class Records:
 
     def decode(self, key: bytes | None, value: bytes | None) -> Any | None:
         """The event of a record; None for unknown key versions. Raises TornSegment if the record is invalid."""
-        if key is None or len(key) < 2:
+        if key is None or len(key) < VERSION_BYTES:
             raise TornSegment(f"unexpected record key {key!r} in a coordinator's topic")
-        decoder = self._decoders.get(int.from_bytes(key[:2], "big", signed=True))
+        decoder = self._decoders.get(int.from_bytes(key[:VERSION_BYTES], "big", signed=True))
         return None if decoder is None else decoder(key, value)

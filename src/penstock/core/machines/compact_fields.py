@@ -15,10 +15,13 @@ T = TypeVar("T")
 
 _VARINT_BYTES_MAX = 5
 _UUID_BYTES = 16
+_SINGLE = [bytes((value,)) for value in range(128)]
 
 
 def varint(value: int) -> bytes:
     """An unsigned integer, seven bits per byte."""
+    if value < 128:
+        return _SINGLE[value]
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -42,8 +45,10 @@ def compact_list(elements: Sequence[bytes]) -> bytes:
 
 def tags(fields: Mapping[int, bytes] | None = None) -> bytes:
     """The tagged fields that are set, by tag number."""
-    out = [varint(len(fields or {}))]
-    for number, content in sorted((fields or {}).items()):
+    if not fields:
+        return _SINGLE[0]
+    out = [varint(len(fields))]
+    for number, content in sorted(fields.items()):
         out += (varint(number), varint(len(content)), content)
     return b"".join(out)
 

@@ -5,6 +5,7 @@ Reading validates every length and raises TornSegment, because the broker wrote 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct, error
 
 from penstock.core.errors import TornSegment
@@ -39,31 +40,45 @@ def blob(value: bytes) -> bytes:
     return _INT32.pack(len(value)) + value
 
 
+def _integer(form: Struct) -> Callable[[FieldReader], int]:
+    """The method that reads one integer of this width: a single call, because a replay reads several per record."""
+    unpack_from, size = form.unpack_from, form.size
+
+    def read(self: FieldReader) -> int:
+        try:
+            value: int = unpack_from(self._raw, self._position)[0]
+        except error:
+            raise self._truncated() from None
+        self._position += size
+        return value
+
+    return read
+
+
 class FieldReader:
-    """Reads the fields of a record's key or value in order."""
+    """Reads the fields of a record's key or value in order, from a position on."""
 
     __slots__ = ("_position", "_raw")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, position: int = 0) -> None:
         self._raw = raw
-        self._position = 0
+        self._position = position
 
-    def _fixed(self, form: Struct) -> int:
+    int16 = _integer(_INT16)
+    int32 = _integer(_INT32)
+    int64 = _integer(_INT64)
+
+    def integers(self, form: Struct) -> tuple[int, ...]:
+        """Several integers in a row."""
         try:
-            value: int = form.unpack_from(self._raw, self._position)[0]
+            values = form.unpack_from(self._raw, self._position)
         except error:
-            raise TornSegment(f"coordinator record is truncated at byte {self._position}") from None
+            raise self._truncated() from None
         self._position += form.size
-        return value
+        return values
 
-    def int16(self) -> int:
-        return self._fixed(_INT16)
-
-    def int32(self) -> int:
-        return self._fixed(_INT32)
-
-    def int64(self) -> int:
-        return self._fixed(_INT64)
+    def _truncated(self) -> TornSegment:
+        return TornSegment(f"coordinator record is truncated at byte {self._position}")
 
     def _take(self, length: int) -> bytes:
         start = self._position

@@ -24,9 +24,11 @@ def build_batch(records: Sequence[NewRecord], now_ms: int, codec: int = 0) -> by
     """One batch of at least one record, without a producer id; records without a timestamp get `now_ms`."""
     assert records, "a batch has at least one record"
     times = [now_ms if one.timestamp_ms == NO_TIMESTAMP else one.timestamp_ms for one in records]
-    timed = [one._replace(timestamp_ms=time_ms) for one, time_ms in zip(records, times, strict=True)]
-    payload = compress(codec, encode_records(timed, times[0]))
-    return seal_batch(payload, len(records), times[0], max(times), codec)
+    base_ms = times[0]
+    if base_ms != now_ms:  # records without a timestamp are encoded with the base, which is then another time
+        records = [one._replace(timestamp_ms=time_ms) for one, time_ms in zip(records, times, strict=True)]
+    payload = compress(codec, encode_records(records, base_ms))
+    return seal_batch(payload, len(records), base_ms, max(times), codec)
 
 
 def seal_batch(payload: Buffer, count: int, base_ms: int, max_ms: int, codec: int = 0) -> bytearray:

@@ -54,7 +54,16 @@ class CommittedHandlers:
             ref = topic.topic_id if call.version >= _BY_ID_FROM else topic.name
             partitions: list[Any] = []
             for some in chunks(topic.partitions):
-                entries += [_entry(ref, one) for one in some]
+                entries += [
+                    OffsetEntry(
+                        ref,
+                        one.partition_index,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata or "",
+                    )
+                    for one in some
+                ]
                 partitions += [
                     response.OffsetCommitResponsePartition(partition_index=one.partition_index)
                     for one in some
@@ -223,16 +232,6 @@ class CommittedHandlers:
             answer(body)
 
         yield from self._verbs.delete(call.session, request.group_id, wanted, answered)
-
-
-def _entry(topic: str | bytes, one: Any) -> OffsetEntry:
-    return OffsetEntry(
-        topic,
-        one.partition_index,
-        one.committed_offset,
-        one.committed_leader_epoch,
-        one.committed_metadata or "",
-    )
 
 
 def _commit_code(call: Call, error: BrokerError) -> int:

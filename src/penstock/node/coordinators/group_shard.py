@@ -156,8 +156,9 @@ class GroupShard(Shard[Roster]):
     # -- time
 
     def _settle_timer(self, group_id: str) -> None:
-        self.roster.sweep(group_id)
-        group = self.roster.find(group_id)
+        roster = self.machine
+        roster.sweep(group_id)
+        group = roster.find(group_id)
         if group is not None:
             self._arm(group)
 

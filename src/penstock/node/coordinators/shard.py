@@ -11,6 +11,7 @@ machine. Subclasses decide and answer, one for each kind of machine.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
@@ -24,7 +25,7 @@ from penstock.core.records.build import build_batch, open_batch
 from penstock.node.replicas.offset_waits import Settled
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import resolver
 
 REPLAY_BYTES = 1 << 16
@@ -33,6 +34,8 @@ READ_UNITS = 16
 """Cost of reading and verifying that many bytes, see SLICE_UNITS."""
 RECORD_UNITS = 2
 """Cost of decoding and applying one record."""
+YIELD_UNITS = 64
+"""Units of a replay between two yields: a yield for every batch, most of which are small, would cost too much."""
 
 
 class Machine(Protocol):
@@ -74,8 +77,10 @@ class Shard(Generic[MachineT]):
         """Incremented with every change of leadership: work of an earlier term must not touch the current machine."""
         self._offsets: dict[str, int] = {}
         """Key → the offset that must be durable before a reply may report the state of that key."""
-        self._waiting: dict[int, Settled] = {}
-        self._waits_made = 0
+        self._waits: deque[tuple[int, str | int, Settled]] = deque()
+        """(offset, what, callback) in order of arrival, which is mostly offset order."""
+        self._is_waiting = False
+        """The partition calls back once the first of them is durable."""
         self._loads: list[asyncio.Future[None]] = []
 
     # -- leadership
@@ -126,22 +131,26 @@ class Shard(Generic[MachineT]):
 
         Reads by offset, one chunk at a time: compaction may replace segments between two slices.
         """
-        offset = self.partition.start_offset
+        offset, units = self.partition.start_offset, 0
+        decode, apply = self._records.decode, self.machine.apply
         while (found := self.partition.read(offset, REPLAY_BYTES)) is not None:
             content, position = memoryview(found.read()), 0
-            yield READ_UNITS
+            yield units + READ_UNITS
+            units = 0
             while position < len(content):
                 header = decode_header(content, position)
                 batch = content[position : position + header.size]
                 position += header.size
                 if header.is_control:
                     continue
-                for records in chunks(open_batch(batch, header)):
-                    for record in records:
-                        event = self._records.decode(record.key, record.value)
-                        if event is not None:
-                            self.machine.apply(event)
-                    yield RECORD_UNITS * len(records)
+                for record in open_batch(batch, header):
+                    event = decode(record.key, record.value)
+                    if event is not None:
+                        apply(event)
+                    units += RECORD_UNITS
+                    if units >= YIELD_UNITS:
+                        yield units
+                        units = 0
             offset = found.end_offset
 
     def _resume(self) -> Sliced[None]:
@@ -178,13 +187,13 @@ class Shard(Generic[MachineT]):
         self.stage = Stage.RESIGNED
         self._term += 1
         error = NotCoordinator(why or f"{self.partition} is no longer coordinated here")
-        waiting, self._waiting = self._waiting, {}
+        waits, self._waits, self._is_waiting = self._waits, deque(), False
         self._offsets.clear()
         self.end_offset = 0
         self._on_resign(error)
         self.machine = self._make_machine()
-        for settled in waiting.values():
-            settled(error)
+        while waits:
+            waits.popleft()[2](error)
         self._end_loads()
 
     def _on_resign(self, error: NotCoordinator) -> None:
@@ -221,9 +230,8 @@ class Shard(Generic[MachineT]):
 
     def _check_whole(self) -> None:
         """Raises unless the machine may be changed: only a shard that leads or resumes writes."""
-        if self.stage < Stage.RESUMING:
+        if self.stage < Stage.RESUMING or self.partition.failure is not None:
             self.check_ready()
-        self.partition.check_online()
 
     def _apply(self, events: Iterable[Any]) -> None:
         apply = self.machine.apply
@@ -241,17 +249,39 @@ class Shard(Generic[MachineT]):
         if offset is None:
             settled(None)
             return
-        self._waits_made += 1
-        self._waiting[self._waits_made] = settled
-        self.partition.when_committed(offset, partial(self._settle, self._waits_made, what, offset))
+        if offset <= self.partition.high_watermark and self.partition.failure is None:
+            self._forget(what, offset)
+            settled(None)
+            return
+        self._waits.append((offset, what, settled))
+        if not self._is_waiting:
+            self._wait()
 
-    def _settle(self, number: int, what: str | int, offset: int, error: BrokerError | None) -> None:
-        settled = self._waiting.pop(number, None)
-        if settled is None:
-            return  # already answered when the shard resigned
-        if error is None and isinstance(what, str) and self._offsets.get(what) == offset:
+    def _wait(self) -> None:
+        """Wait for the first offset: one flush makes many durable, and only the first needs a wait of the partition."""
+        self._is_waiting = True
+        self.partition.when_committed(self._waits[0][0], partial(self._settle, self._term))
+
+    def _settle(self, term: int, error: BrokerError | None) -> None:
+        if self._term != term:
+            return  # resign() has answered them
+        waits, durable_offset = self._waits, self.partition.high_watermark
+        try:
+            while waits and (waits[0][0] <= durable_offset or error is not None):
+                offset, what, settled = waits.popleft()
+                if error is None:
+                    self._forget(what, offset)
+                settled(error)
+        finally:  # a defect in one callback must not block the others
+            if self._term == term:
+                self._is_waiting = False
+                if waits:
+                    self._wait()
+
+    def _forget(self, what: str | int, durable_offset: int) -> None:
+        """Drop the offset of a key, unless more was persisted under it meanwhile."""
+        if isinstance(what, str) and self._offsets.get(what) == durable_offset:
             del self._offsets[what]
-        settled(error)
 
     async def persisted(self, what: str | int) -> None:
         """Like `when_persisted`, for coroutines; raises the error."""

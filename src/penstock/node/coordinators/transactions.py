@@ -165,7 +165,7 @@ class TransactionCoordinator:
     def _known_shard(self, transactional_id: str) -> TransactionShard:
         if not self.host.is_open:
             raise WrongProducer(f"transactional id {transactional_id!r} does not exist")
-        return self._shard_of(transactional_id)
+        return self.host.of(transactional_id)
 
     def check(self, transactional_id: str, by: Claim, places: Sequence[TopicPartition]) -> None:
         """Raises unless these partitions are in the open transaction of this producer."""
@@ -287,7 +287,7 @@ class TransactionCoordinator:
         """The state of one transactional id; raises UnknownTransaction."""
         if not self.host.is_open:
             return Transactions().get(transactional_id)
-        return self._shard_of(transactional_id).machine.get(transactional_id)
+        return self.host.of(transactional_id).machine.get(transactional_id)
 
 
 async def _attempted(attempt: Attempt) -> None:

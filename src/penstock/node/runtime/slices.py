@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
 from penstock.core.errors import BrokerError
 from penstock.core.limits import FIRST_SLICE_UNITS, SLICE_UNITS
+from penstock.node.runtime.tasks import resolver
 
 logger = logging.getLogger("penstock.slices")
 
@@ -46,19 +47,16 @@ class Slices:
         self._schedule()
 
     async def run(self, steps: Sliced[T]) -> T:
-        """Await the result of a sliced work."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def settle(outcome: T | Exception) -> None:
-            if future.done():
-                return
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-
-        self.go(steps, settle)
-        return await future
+        """Await the result of a sliced work; does not suspend if the first slice completes it."""
+        outcomes: list[T | Exception] = []
+        if not self.start(steps, outcomes.append):
+            later: asyncio.Future[T | Exception] = asyncio.get_running_loop().create_future()
+            self.queue(steps, resolver(later))
+            outcomes.append(await later)
+        (outcome,) = outcomes
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _schedule(self) -> None:
         if self._waiting and not self._is_scheduled:
@@ -124,10 +122,8 @@ def run_unsliced(steps: Sliced[T]) -> T:
             return result
 
 
-def chunks(entries: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+def chunks(entries: Sequence[T], size: int = CHUNK) -> Iterable[Sequence[T]]:
     """The entries in chunks of at most `size`; one empty chunk if there are none."""
     if len(entries) <= size:
-        yield entries
-        return
-    for start in range(0, len(entries), size):
-        yield entries[start : start + size]
+        return (entries,)  # by far the most frequent case, and a generator would cost more than the chunk
+    return (entries[start : start + size] for start in range(0, len(entries), size))

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from penstock.core.access import CLUSTER, OPERATIONS, Operation, Resource, refusal, topic_resource
+from penstock.core.access import (
+    CLUSTER,
+    OPERATIONS,
+    Operation,
+    Resource,
+    group_resource,
+    refusal,
+    topic_resource,
+    transactional_id_resource,
+)
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import TopicRef
@@ -44,6 +53,18 @@ class Authorization:
         if self.authorizer is not None:
             name = topic if isinstance(topic, str) else self._catalog.topic_by_id(topic).name
             self.authorize(session, operation, topic_resource(name))
+
+    def authorize_group(self, session: Session, operation: Operation, group_id: str) -> None:
+        """The same for a group."""
+        if self.authorizer is not None:
+            self.authorize(session, operation, group_resource(group_id))
+
+    def authorize_transactional_id(
+        self, session: Session, operation: Operation, transactional_id: str
+    ) -> None:
+        """The same for a transactional id."""
+        if self.authorizer is not None:
+            self.authorize(session, operation, transactional_id_resource(transactional_id))
 
     def authorize_creation(self, session: Session, topic: str) -> None:
         """Raise unless the caller may create any topic, or this one."""

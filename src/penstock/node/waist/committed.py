@@ -6,9 +6,10 @@ A verb with a callback calls it exactly once, when its effect is durable, and do
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
-from penstock.core.access import Operation, group_resource, topic_resource
+from penstock.core.access import Operation, topic_resource
 from penstock.core.errors import BrokerError, TopicForbidden, UnknownTopic
 from penstock.core.limits import OFFSETS_PER_BATCH_MAX
 from penstock.core.machines.offsets.offsets import NO_OFFSET as NO_OFFSET
@@ -45,12 +46,18 @@ class Outcomes(NamedTuple):
     """The error if the call failed as a whole."""
 
 
+T = TypeVar("T")
+Settled = Callable[["list[BrokerError | None] | BrokerError"], None]
+Batch = tuple[Sequence[T], Settled]
+"""Entries that are written together, and the callback for their outcomes."""
 AnsweredEach = Callable[[Outcomes], None]
 AnsweredFound = Callable[["dict[TopicPartition, Committed | BrokerError | None] | BrokerError"], None]
 
 
 class OutcomeCollector:
     """Collects the outcomes of a call that is written as several batches; the last one answers it."""
+
+    __slots__ = ("_answered", "_errors", "_failure", "_has_succeeded", "_left")
 
     def __init__(self, count: int, answered: AnsweredEach) -> None:
         self._errors: list[BrokerError | None] = [None] * count
@@ -63,27 +70,27 @@ class OutcomeCollector:
         """Reject an entry that is in no batch."""
         self._errors[at] = error
 
-    def expect(self, count: int) -> None:
-        """Set the number of batches."""
-        self._left = count
+    def batches(self, indexes: Sequence[int], entries: Sequence[T]) -> list[Batch[T]]:
+        """Split the entries with these indexes into batches, each with its callback."""
+        parts = zip(
+            chunks(indexes, OFFSETS_PER_BATCH_MAX), chunks(entries, OFFSETS_PER_BATCH_MAX), strict=True
+        )
+        batches: list[Batch[T]] = [(some, partial(self._settle, places)) for places, some in parts]
+        self._left = len(batches)
+        return batches
 
-    def part(self, places: Sequence[int]) -> Callable[[list[BrokerError | None] | BrokerError], None]:
-        """The callback of the batch that contains the entries with these indexes."""
-
-        def answered(outcome: list[BrokerError | None] | BrokerError) -> None:
-            if isinstance(outcome, BrokerError):
-                self._failure = self._failure or outcome
-                outcome = [outcome] * len(places)
-            else:
-                self._has_succeeded = True
-            for at, error in zip(places, outcome, strict=True):
-                self._errors[at] = error
-            self._left -= 1
-            if not self._left:
-                failure = None if self._has_succeeded else self._failure
-                self._answered(Outcomes(self._errors, failure))
-
-        return answered
+    def _settle(self, indexes: Sequence[int], outcome: list[BrokerError | None] | BrokerError) -> None:
+        if isinstance(outcome, BrokerError):
+            self._failure = self._failure or outcome
+            outcome = [outcome] * len(indexes)
+        else:
+            self._has_succeeded = True
+        for at, error in zip(indexes, outcome, strict=True):
+            self._errors[at] = error
+        self._left -= 1
+        if not self._left:
+            failure = None if self._has_succeeded else self._failure
+            self._answered(Outcomes(self._errors, failure))
 
 
 class CommittedVerbs:
@@ -107,17 +114,16 @@ class CommittedVerbs:
     ) -> Sliced[None]:
         """Each entry has its own outcome."""
         try:
-            self._authorization.authorize(session, Operation.READ, group_resource(group_id))
+            self._authorization.authorize_group(session, Operation.READ, group_id)
             committed = self._routes.groups(group_id).committed
         except BrokerError as error:
             answered(Outcomes([error] * len(entries), error))
             return
         collector = OutcomeCollector(len(entries), answered)
-        found = yield from self.located(session, entries, collector)
-        for some in found:
-            offsets = [one for _, one in some]
-            committed.commit(group_id, by, offsets, retention_ms, collector.part([at for at, _ in some]))
-            yield len(some)
+        batches = yield from self.located(session, entries, collector)
+        for offsets, settled in batches:
+            committed.commit(group_id, by, offsets, retention_ms, settled)
+            yield len(offsets)
 
     def located(
         self,
@@ -126,24 +132,25 @@ class CommittedVerbs:
         collector: OutcomeCollector,
         *,
         with_internal: bool = True,
-    ) -> Sliced[list[Sequence[tuple[int, NewOffset]]]]:
-        """The entries whose partitions exist, in batches, each with its index in the call; others are rejected."""
-        found: list[tuple[int, NewOffset]] = []
+    ) -> Sliced[list[Batch[NewOffset]]]:
+        """The entries whose partitions exist, in batches; others are rejected."""
+        indexes: list[int] = []
+        offsets: list[NewOffset] = []
         for at, entry in enumerate(entries):
             try:
                 place = self._locate(session, entry.topic, entry.partition, with_internal=with_internal)
-                found.append((at, NewOffset(place, entry.offset, entry.leader_epoch, entry.metadata)))
+                offsets.append(NewOffset(place, entry.offset, entry.leader_epoch, entry.metadata))
+                indexes.append(at)
             except BrokerError as error:
                 collector.refuse(at, error)
             yield LOOKUP_UNITS
-        batches = list(chunks(found, OFFSETS_PER_BATCH_MAX))
-        collector.expect(len(batches))
-        return batches
+        return collector.batches(indexes, offsets)
 
     def _locate(
         self, session: Session, topic: TopicRef, partition: int, *, with_internal: bool = True
     ) -> TopicPartition:
-        self._authorization.authorize_topic(session, Operation.READ, topic)
+        if self._authorization.authorizer is not None:
+            self._authorization.authorize_topic(session, Operation.READ, topic)
         found = self._catalog.topic(topic) if isinstance(topic, str) else self._catalog.topic_by_id(topic)
         if not 0 <= partition < found.partition_count:
             raise UnknownTopic(f"topic {found.name!r} has no partition {partition}")
@@ -165,7 +172,7 @@ class CommittedVerbs:
     ) -> Sliced[None]:
         """Answered with {partition: Committed, None or an error}, or with one error; `wanted` None fetches all."""
         try:
-            self._authorization.authorize(session, Operation.DESCRIBE, group_resource(group_id))
+            self._authorization.authorize_group(session, Operation.DESCRIBE, group_id)
             committed = self._routes.groups(group_id).committed
         except BrokerError as error:
             answered(error)
@@ -211,21 +218,21 @@ class CommittedVerbs:
     ) -> Sliced[None]:
         """Delete offsets; each entry has its own outcome."""
         try:
-            self._authorization.authorize(session, Operation.DELETE, group_resource(group_id))
+            self._authorization.authorize_group(session, Operation.DELETE, group_id)
             committed = self._routes.groups(group_id).committed
         except BrokerError as error:
             answered(Outcomes([error] * len(wanted), error))
             return
         collector = OutcomeCollector(len(wanted), answered)
-        found: list[tuple[int, TopicPartition]] = []
+        indexes: list[int] = []
+        places: list[TopicPartition] = []
         for at, (topic, partition) in enumerate(wanted):
             try:
-                found.append((at, self._locate(session, topic, partition)))
+                places.append(self._locate(session, topic, partition))
+                indexes.append(at)
             except BrokerError as error:
                 collector.refuse(at, error)
             yield LOOKUP_UNITS
-        batches = list(chunks(found, OFFSETS_PER_BATCH_MAX))
-        collector.expect(len(batches))
-        for some in batches:
-            committed.remove(group_id, [place for _, place in some], collector.part([at for at, _ in some]))
+        for some, settled in collector.batches(indexes, places):
+            committed.remove(group_id, some, settled)
             yield len(some)

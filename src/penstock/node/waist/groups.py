@@ -59,7 +59,7 @@ class GroupVerbs:
 
     def _coordinator(self, session: Session, operation: Operation, group_id: str) -> GroupCoordinator:
         """The coordinator of a group, after the permission check."""
-        self._authorization.authorize(session, operation, group_resource(group_id))
+        self._authorization.authorize_group(session, operation, group_id)
         return self._routes.groups(group_id)
 
     def _admitted(

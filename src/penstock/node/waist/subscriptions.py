@@ -65,7 +65,7 @@ class Seat:
         self._live.renew(self._member_id, partition, offset)
 
     def _authorize(self, session: Session) -> None:
-        self._authorization.authorize(session, Operation.READ, group_resource(self.definition.name))
+        self._authorization.authorize_group(session, Operation.READ, self.definition.name)
 
     def when_settled(self, settled: Settled) -> None:
         """Call back once everything settled so far is durable."""
@@ -102,7 +102,7 @@ class SubscriptionVerbs:
         """Maximum number of messages that a member may hold."""
 
     def _coordinator(self, session: Session, operation: Operation, name: str) -> Subscriptions:
-        self._authorization.authorize(session, operation, group_resource(name))
+        self._authorization.authorize_group(session, operation, name)
         return self._routes.subscriptions(name)
 
     def release_members(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.core.access import CLUSTER, Operation, group_resource, topic_resource, transactional_id_resource
+from penstock.core.access import CLUSTER, Operation, topic_resource, transactional_id_resource
 from penstock.core.errors import BrokerError, InvalidGroup, InvalidRequest, UnknownTopic
 from penstock.core.machines.consumer_group.topic_regex import matching_topics
 from penstock.core.machines.transactions.transactions import Claim as Claim
@@ -22,6 +22,7 @@ from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.committed import (
     AnsweredEach,
+    Batch,
     CommittedVerbs,
     Committer,
     OffsetEntry,
@@ -91,12 +92,10 @@ class TransactionVerbs:
     ) -> None:
         self._broker = broker
         self._authorization = authorization
+        self._authorize = authorization.authorize_transactional_id
         self._routes = routes
         self._committed = committed
         self._slices = broker.runtime.slices
-
-    def _authorize(self, session: Session, operation: Operation, transactional_id: str) -> None:
-        self._authorization.authorize(session, operation, transactional_id_resource(transactional_id))
 
     # -- producers
 
@@ -189,7 +188,7 @@ class TransactionVerbs:
     async def add_group(self, session: Session, transactional_id: str, by: Claim, group_id: str) -> None:
         """Add a group's offsets to a transaction, as the partition that stores the group."""
         self._authorize(session, Operation.WRITE, transactional_id)
-        self._authorization.authorize(session, Operation.READ, group_resource(group_id))
+        self._authorization.authorize_group(session, Operation.READ, group_id)
         await self._routes.groups(group_id).open()
         place = self._place_of(group_id)
         await self._routes.transactions(transactional_id).add(transactional_id, by, [place], is_v2=False)
@@ -216,7 +215,7 @@ class TransactionVerbs:
         group_id, transactional_id = commit.group_id, commit.transactional_id
         try:
             self._authorize(session, Operation.WRITE, transactional_id)
-            self._authorization.authorize(session, Operation.READ, group_resource(group_id))
+            self._authorization.authorize_group(session, Operation.READ, group_id)
         except BrokerError as error:
             answered(Outcomes([error] * len(commit.entries), error))
             return
@@ -224,7 +223,7 @@ class TransactionVerbs:
         batches = yield from self._committed.located(session, commit.entries, collector, with_internal=False)
 
         def vouched(error: BrokerError | None) -> None:
-            self._slices.go(self._pend(commit, batches, collector, error), pended)
+            self._slices.go(self._pend(commit, batches, error), pended)
 
         def pended(outcome: Exception | None) -> None:
             if outcome is not None:
@@ -244,20 +243,17 @@ class TransactionVerbs:
     def _pend(
         self,
         commit: OffsetCommit,
-        batches: Sequence[Sequence[tuple[int, NewOffset]]],
-        collector: OutcomeCollector,
+        batches: Sequence[Batch[NewOffset]],
         error: BrokerError | None,
     ) -> Sliced[None]:
         """Persist the batches, or fail all of them with the error."""
-        for some in batches:
-            part = collector.part([at for at, _ in some])
+        for offsets, settled in batches:
             if error is not None:
-                part(error)
+                settled(error)
             else:
-                offsets = [one for _, one in some]
                 committed = self._routes.groups(commit.group_id).committed
-                committed.pend(commit.group_id, commit.by, commit.producer, offsets, part)
-            yield len(some)
+                committed.pend(commit.group_id, commit.by, commit.producer, offsets, settled)
+            yield len(offsets)
 
     # -- tools
 

@@ -18,10 +18,10 @@ from penstock.core.records.control import read_marker
 from penstock.node.broker import start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, NewOffset
 from penstock.node.coordinators.group_shard import GroupShard
-from penstock.node.coordinators.shard import RECORD_UNITS, Stage
+from penstock.node.coordinators.shard import RECORD_UNITS, YIELD_UNITS, Stage
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import CHUNK, run_unsliced
+from penstock.node.runtime.slices import run_unsliced
 from penstock.node.settings import Settings
 from sim.loop import SimLoop, run
 from sim.machine import Machine
@@ -94,7 +94,7 @@ def test_the_loop_turns_while_a_large_shard_is_read_and_calls_get_loading_then_a
                 node.group_coordinator.groups.list()
             await asyncio.sleep(0)
             count += 1
-        assert count > MANY * RECORD_UNITS // (SLICE_UNITS + CHUNK * RECORD_UNITS), (
+        assert count > MANY * RECORD_UNITS // (SLICE_UNITS + YIELD_UNITS), (
             "a turn of the loop reads no more than one slice, and the piece that goes beyond it"
         )
         assert await node.fetch(large, partition=MANY - 1) == MANY - 1
@@ -172,6 +172,43 @@ def test_whoever_waits_is_told_at_once_when_the_shard_resigns() -> None:
         assert {type(await one) for one in (joining, *committing)} == {NotCoordinator}
         assert isinstance(await node.commit(other, 9), NotCoordinator)
         assert await node.commit(groups_apart(node)[1], 9) == [None], "the other shards go on"
+
+    on_a_node(play)
+
+
+def offset_event(group: str) -> OffsetCommitted:
+    return OffsetCommitted(group, T, Committed(1, -1, "", 1, NO_EXPIRY))
+
+
+def test_what_is_durable_already_is_answered_while_others_wait_for_the_flush() -> None:
+    async def play(node: Node) -> None:
+        shard = node.group_coordinator.groups.host.at("g")
+        end_offset = shard.persist([offset_event("a")], "a")
+        await shard.persisted(end_offset)
+        told: list[str] = []
+        shard.when_persisted(shard.persist([offset_event("b")], "b"), lambda error: told.append("b"))
+        for what in ("a", end_offset, "c"):
+            shard.when_persisted(what, lambda error, what=what: told.append(str(what)))
+        assert told == ["a", str(end_offset), "c"]
+        await shard.persisted("b")
+        assert told[3:] == ["b"], "and in order of arrival"
+
+    on_a_node(play)
+
+
+def test_a_callback_that_crashes_does_not_keep_the_others_waiting() -> None:
+    async def play(node: Node) -> None:
+        shard = node.group_coordinator.groups.host.at("g")
+
+        def crash(error: BrokerError | None) -> None:
+            raise ZeroDivisionError
+
+        shard.when_persisted(shard.persist([offset_event("a")], "a"), crash)
+        told: list[BrokerError | None] = []
+        shard.when_persisted(shard.persist([offset_event("b")], "b"), told.append)
+        with pytest.raises(ZeroDivisionError):
+            shard.partition.advance_high_watermark(shard.partition.end_offset)
+        assert told == [None]
 
     on_a_node(play)
 

@@ -139,8 +139,10 @@ class Offsets:
 
     def decide_remove_topics(self, group_id: str, topics: Container[str]) -> list[Event]:
         """Remove the offsets of deleted topics: new topics with the same names must not inherit them."""
+        committed = self._committed.get(group_id, {})
+        gone = {topic for topic in {at.topic for at in committed} if topic in topics}
         events: list[Event] = [
-            OffsetRemoved(group_id, at) for at in self.of_group(group_id) if at.topic in topics
+            OffsetRemoved(group_id, at) for at in sorted(at for at in committed if at.topic in gone)
         ]
         for producer_id, pended in sorted(self._pended.get(group_id, {}).items()):
             events += [

@@ -7,8 +7,10 @@ offset has a Penstock-specific key version, which Kafka's readers skip.
 
 from __future__ import annotations
 
+from struct import Struct
+
 from penstock.core.errors import TornSegment
-from penstock.core.machine import Fields, Records
+from penstock.core.machine import VERSION_BYTES, Fields, Records
 from penstock.core.machines.offsets.offsets import (
     NO_EXPIRY,
     Committed,
@@ -27,7 +29,8 @@ _VALUE = 3
 _VALUE_WITH_EXPIRY = 1
 
 _KEY_PREFIX = int16(OFFSET_KEYS[1])
-_VALUE_PREFIX = int16(_VALUE)
+_VERSION_OFFSET = Struct(">hq")
+_VERSION_OFFSET_EPOCH = Struct(">hqi")
 
 
 def _encode_key(group_id: str, at: TopicPartition) -> bytes:
@@ -37,14 +40,9 @@ def _encode_key(group_id: str, at: TopicPartition) -> bytes:
 def _encode_value(one: Committed) -> bytes:
     if one.expire_ms != NO_EXPIRY:
         times = int64(one.commit_ms) + int64(one.expire_ms)
-        return int16(_VALUE_WITH_EXPIRY) + int64(one.offset) + text(one.metadata) + times
-    return (
-        _VALUE_PREFIX
-        + int64(one.offset)
-        + int32(one.leader_epoch)
-        + text(one.metadata)
-        + int64(one.commit_ms)
-    )
+        return _VERSION_OFFSET.pack(_VALUE_WITH_EXPIRY, one.offset) + text(one.metadata) + times
+    head = _VERSION_OFFSET_EPOCH.pack(_VALUE, one.offset, one.leader_epoch)
+    return head + text(one.metadata) + int64(one.commit_ms)
 
 
 def _encode_pended_key(group_id: str, producer_id: int, at: TopicPartition) -> bytes:
@@ -69,10 +67,9 @@ def _unpended(event: OffsetUnpended) -> Fields:
 
 
 def _decode_value(reader: FieldReader) -> Committed:
-    version = reader.int16()
+    version, offset = reader.integers(_VERSION_OFFSET)
     if version not in (_VALUE, _VALUE_WITH_EXPIRY):
         raise TornSegment(f"offset record has version {version}, this broker supports 1 and 3")
-    offset = reader.int64()
     leader_epoch = reader.int32() if version == _VALUE else NO_EPOCH
     metadata, commit_ms = reader.text(), reader.int64()
     expire_ms = reader.int64() if version == _VALUE_WITH_EXPIRY else NO_EXPIRY
@@ -81,8 +78,7 @@ def _decode_value(reader: FieldReader) -> Committed:
 
 
 def _decode_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetRemoved:
-    reader = FieldReader(key)
-    reader.int16()
+    reader = FieldReader(key, VERSION_BYTES)
     group_id, partition = reader.text(), TopicPartition(reader.text(), reader.int32())
     reader.end()
     if value is None:
@@ -91,8 +87,7 @@ def _decode_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetR
 
 
 def _decode_pended(key: bytes, value: bytes | None) -> OffsetPended | OffsetUnpended:
-    reader = FieldReader(key)
-    reader.int16()
+    reader = FieldReader(key, VERSION_BYTES)
     group_id, producer_id, partition = (
         reader.text(),
         reader.int64(),

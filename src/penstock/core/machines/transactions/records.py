@@ -8,6 +8,7 @@ readers skip; a topic without that tag was written by a version that stored only
 from __future__ import annotations
 
 from itertools import groupby
+from struct import Struct
 
 from penstock.core.errors import TornSegment
 from penstock.core.machine import Records
@@ -34,6 +35,9 @@ _LAST_EPOCH_TAG = 10_000
 _TOPIC_ID_TAG = 10_000
 
 _NULL = b"\0"
+_HEAD = Struct(">hqhib")
+"""Version, producer id, producer epoch, timeout, status."""
+_TIMES = Struct(">qq")
 
 _STATUS = {
     TransactionState.EMPTY: 0,
@@ -74,14 +78,11 @@ def _encode_key(transactional_id: str) -> bytes:
 def _encode_value(one: Transaction) -> bytes:
     return b"".join(
         (
-            int16(_VALUE_VERSION),
-            int64(one.producer_id),
-            int16(one.producer_epoch),
-            int32(one.timeout_ms),
-            bytes((_STATUS[one.state],)),
+            _HEAD.pack(
+                _VALUE_VERSION, one.producer_id, one.producer_epoch, one.timeout_ms, _STATUS[one.state]
+            ),
             _encode_partitions(one.partitions) if one.state is not TransactionState.EMPTY else _NULL,
-            int64(one.changed_ms),
-            int64(one.started_ms),
+            _TIMES.pack(one.changed_ms, one.started_ms),
             _encode_tags(one),
         )
     )
@@ -110,11 +111,9 @@ def _encode_tags(one: Transaction) -> bytes:
 
 
 def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
-    version = reader.int16()
+    version, producer_id, producer_epoch, timeout_ms, status = reader.integers(_HEAD)
     if version != _VALUE_VERSION:
         raise TornSegment(f"transaction record has version {version}, this broker supports {_VALUE_VERSION}")
-    producer_id, producer_epoch, timeout_ms = reader.int64(), reader.int16(), reader.int32()
-    status = reader.int8()
     if status not in _STATE_OF:
         raise TornSegment(f"transactional id {transactional_id!r} has an invalid status {status}")
     partitions: tuple[Enlisted, ...] = ()
@@ -122,7 +121,7 @@ def _decode_value(transactional_id: str, reader: CompactReader) -> Transaction:
         partitions = _decode_partitions(reader)
     elif reader.int8() != 0:
         raise TornSegment(f"transactional id {transactional_id!r} is empty but has partitions")
-    changed_ms, started_ms = reader.int64(), reader.int64()
+    changed_ms, started_ms = reader.integers(_TIMES)
     tagged = {tag: int.from_bytes(raw, "big", signed=True) for tag, raw in reader.tags().items()}
     reader.end()
     return Transaction(
