@@ -8,8 +8,8 @@ replicas the leader computes it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from penstock.core.errors import CorruptBatch, Fenced, OffsetOutOfRange, TornSegment, UnknownEpoch
@@ -31,6 +31,7 @@ MARKS_MAX = 1_024
 """Batch boundaries cached between the high watermark and the end; evicted ones are looked up through the index."""
 
 _new = tuple.__new__
+_offset_of = itemgetter(0)
 
 
 class LogLimits(NamedTuple):
@@ -79,7 +80,7 @@ class Log:
         """The position of the high watermark."""
         self.synced_offset = 0
         """Everything before this offset is on stable storage."""
-        self._marks: deque[tuple[int, int, int]] = deque(maxlen=MARKS_MAX)
+        self._marks: list[tuple[int, int, int]] = []
         """The latest batch boundaries after the high watermark, as plain tuples: one per append."""
         self._active: Segment | None = None
         self._active_since_ms = 0
@@ -110,7 +111,10 @@ class Log:
         stamp(batch, offset, leader_epoch)
         active.append(batch, header, offset, limits.index_interval_bytes)
         self.end_offset = end_offset = active.next_offset
-        self._marks.append((end_offset, active.base_offset, active.size))
+        marks = self._marks
+        marks.append((end_offset, active.base_offset, active.size))
+        if len(marks) > MARKS_MAX:
+            del marks[: MARKS_MAX // 2]
         if leader_epoch > self.epochs.latest:
             self.epochs.observe(leader_epoch, offset)
         if header.producer_id >= 0:
@@ -246,14 +250,13 @@ class Log:
     def _boundary(self, offset: int) -> BatchBoundary:
         """The cached boundary at an offset; earlier ones are evicted. Falls back to the index."""
         marks = self._marks
-        found: tuple[int, int, int] | None = None
-        while marks and marks[0][0] <= offset:
-            found = marks.popleft()
-        return (
-            _new(BatchBoundary, found)
-            if found is not None and found[0] == offset
-            else self._search_boundary(offset)
-        )
+        count = bisect_right(marks, offset, key=_offset_of)
+        found = marks[count - 1] if count else None
+        del marks[:count]
+        if found is None or found[0] != offset:
+            return self._search_boundary(offset)
+        boundary: BatchBoundary = _new(BatchBoundary, found)
+        return boundary
 
     def _search_boundary(self, offset: int) -> BatchBoundary:
         """The boundary at an offset, or at the start of the batch that contains it, found through the index."""

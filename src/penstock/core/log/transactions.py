@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import deque
+from operator import itemgetter
 from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -20,6 +20,7 @@ from penstock.core.ports import Files
 
 FILE_NAME = "aborted-transactions"
 _ENTRY = Struct(">qqqq")
+_marker_of = itemgetter(0)
 
 
 class Aborted(NamedTuple):
@@ -44,7 +45,7 @@ class PartitionTransactions:
         self._path = f"{directory}/{FILE_NAME}"
         self._open: dict[int, int] = {}
         """Producer id to first offset. Offsets ascend, so the first entry is the earliest."""
-        self._ended: deque[tuple[int, int]] = deque()
+        self._ended: list[tuple[int, int]] = []
         """(marker offset, first offset) of transactions whose marker may be after the high watermark."""
         self._columns = _columns()
         self._saved_count = -1
@@ -84,8 +85,8 @@ class PartitionTransactions:
     def first_unstable(self, high_watermark: int) -> int | None:
         """The start of the earliest transaction that is open or ends after the high watermark."""
         ended = self._ended
-        while ended and ended[0][0] < high_watermark:
-            ended.popleft()
+        if ended:
+            del ended[: bisect_left(ended, high_watermark, key=_marker_of)]
         first = next(iter(self._open.values()), None)
         if ended:
             earliest = min(first_offset for _, first_offset in ended)
