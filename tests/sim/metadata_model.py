@@ -14,8 +14,8 @@ from enum import Enum
 
 from penstock.core.errors import TimedOut, TornSegment
 from penstock.core.machines.catalog.events import Event, encode, key_of
-from penstock.node.cluster.metadata_file import LocalSession
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, lost_history
+from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, LiveSession, lost_history
+from penstock.node.cluster.sessions import Sessions
 
 
 class Fault(Enum):
@@ -34,7 +34,7 @@ class ModelStore:
         """Those that are not compacted yet."""
         self.snapshot = Entry(0, (), is_snapshot=True)
         self._late: deque[tuple[int, tuple[Event, ...]]] = deque()
-        self._sessions: dict[int, LocalSession] = {}
+        self.sessions = Sessions()
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -74,13 +74,6 @@ class ModelStore:
             if not one.done():
                 one.set_result(None)
 
-    def session(self, broker_id: int) -> LocalSession | Conflict:
-        earlier = self._sessions.get(broker_id)
-        if earlier is not None and earlier.is_alive:
-            return Conflict(self.end_index)
-        self._sessions[broker_id] = session = LocalSession(broker_id)
-        return session
-
     # -- faults
 
     def delay(self, index: int, events: tuple[Event, ...]) -> None:
@@ -91,9 +84,11 @@ class ModelStore:
         while self._late:
             self.take(*self._late.popleft())
 
-    def expire(self, broker_id: int) -> None:
-        """The store has not heard of a broker for too long."""
-        self._sessions[broker_id].end()
+    def expire(self, name: str) -> None:
+        """The store has not heard of the holder of a session for too long."""
+        for live in self.sessions.live:
+            if live.name == name:
+                self.sessions.end(live)
 
     def compact(self) -> None:
         """Keep the last event of each key, and nothing of what is gone."""
@@ -151,6 +146,15 @@ class ModelMetadataLog:
                 index = entry.index
             await self._store.grown_beyond(index)
 
-    async def session(self, broker_id: int) -> BrokerSession | Conflict:
+    async def session(self, name: str, holder: int) -> BrokerSession | Conflict:
         await asyncio.sleep(self._delay_s())
-        return self._store.session(broker_id)
+        return self._store.sessions.open(name, holder) or Conflict(self._store.end_index)
+
+    async def follow_sessions(self) -> AsyncIterator[tuple[LiveSession, ...]]:
+        async for live in self._store.sessions.follow():
+            await asyncio.sleep(self._delay_s())
+            yield live
+
+    async def end_session(self, live: LiveSession) -> None:
+        await asyncio.sleep(self._delay_s())
+        self._store.sessions.end(live)

@@ -16,7 +16,14 @@ from collections.abc import Callable, Generator, Sequence
 from penstock.core.errors import BrokerError, Fenced, NotLeader, Offline, TimedOut, TornSegment
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, TopicRemoved
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, MetadataLog, lost_history
+from penstock.node.cluster.metadata_log import (
+    BrokerSession,
+    Conflict,
+    Entry,
+    MetadataLog,
+    broker_session_name,
+    lost_history,
+)
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Pace, Sliced, chunks
 from penstock.node.runtime.tasks import Tasks
@@ -84,7 +91,7 @@ class CatalogHost:
 
     async def start(self, broker_id: int) -> None:
         """Register this broker's session and follow what other brokers append."""
-        session = await self._log.session(broker_id)
+        session = await self._log.session(broker_session_name(broker_id), broker_id)
         if isinstance(session, Conflict):
             raise Fenced(f"another process is running as broker {broker_id}")
         self._session = session

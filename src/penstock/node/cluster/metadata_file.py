@@ -19,7 +19,8 @@ from penstock.core.model import NewRecord
 from penstock.core.records.batch import decode_header
 from penstock.core.records.build import open_batch, seal_batch
 from penstock.core.records.payload import encode_records
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, lost_history
+from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, LiveSession, lost_history
+from penstock.node.cluster.sessions import Sessions
 from penstock.node.replicas.compactor import compact
 from penstock.node.replicas.sync import sync_log
 from penstock.node.runtime.runtime import Runtime
@@ -51,25 +52,6 @@ class _Compaction(NamedTuple):
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
 
 
-class LocalSession:
-    """A session inside one process."""
-
-    def __init__(self, broker_id: int) -> None:
-        self.broker_id = broker_id
-        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    @property
-    def is_alive(self) -> bool:
-        return not self._end.done()
-
-    async def ended(self) -> None:
-        await asyncio.shield(self._end)
-
-    def end(self) -> None:
-        if not self._end.done():
-            self._end.set_result(None)
-
-
 class MetadataFile:
     """MetadataLog of a cluster of one broker. Indexes are offsets of its log."""
 
@@ -89,7 +71,7 @@ class MetadataFile:
         runs."""
         self._recent: deque[Entry] = deque(maxlen=RECENT_ENTRIES)
         self._followers: list[asyncio.Future[None]] = []
-        self._sessions: dict[int, LocalSession] = {}
+        self._sessions = Sessions()
 
     @property
     def end_index(self) -> int:
@@ -111,8 +93,7 @@ class MetadataFile:
     def _fail(self, error: BrokerError) -> None:
         self._failure = self._failure or error
         self._wake_followers()
-        for session in self._sessions.values():
-            session.end()
+        self._sessions.end_all()
 
     def _check_online(self) -> None:
         if self._failure is not None:
@@ -123,7 +104,7 @@ class MetadataFile:
         await sync_log(self._runtime, self._log)
         self._log.advance(self._log.synced_offset)
 
-    # -- the four verbs
+    # -- events
 
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
         return await self._appends.run_to_completion(self._append(index, tuple(events)))
@@ -202,13 +183,19 @@ class MetadataFile:
             if not follower.done():
                 follower.set_result(None)
 
-    async def session(self, broker_id: int) -> BrokerSession | Conflict:
+    # -- sessions
+
+    async def session(self, name: str, holder: int) -> BrokerSession | Conflict:
         self._check_online()
-        earlier = self._sessions.get(broker_id)
-        if earlier is not None and earlier.is_alive:
-            return Conflict(self.end_index)
-        self._sessions[broker_id] = session = LocalSession(broker_id)
-        return session
+        return self._sessions.open(name, holder) or Conflict(self.end_index)
+
+    async def follow_sessions(self) -> AsyncIterator[tuple[LiveSession, ...]]:
+        async for live in self._sessions.follow():
+            self._check_online()
+            yield live
+
+    async def end_session(self, live: LiveSession) -> None:
+        self._sessions.end(live)
 
     # -- upkeep
 
