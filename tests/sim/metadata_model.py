@@ -12,9 +12,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from copy import deepcopy
 from enum import Enum
 
-from penstock.core.errors import TimedOut, TornSegment
-from penstock.core.machines.catalog.events import Event, encode, key_of
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, LiveSession, lost_history
+from penstock.core.errors import TimedOut
+from penstock.core.machines.catalog.events import Event, compact_events
+from penstock.node.cluster.metadata_log import (
+    BrokerSession,
+    Conflict,
+    Entry,
+    LiveSession,
+    lost_history,
+    replaced_log,
+)
 from penstock.node.cluster.sessions import Sessions
 
 
@@ -58,9 +65,7 @@ class ModelStore:
             return [self.snapshot, *self.entries]
         rest = [entry for entry in self.entries if entry.index > from_index]
         if rest and rest[0].index - len(rest[0].events) != from_index:
-            raise TornSegment(
-                f"no append to the metadata log ended at index {from_index}: the log was replaced"
-            )
+            raise replaced_log(from_index)
         return rest
 
     async def grown_beyond(self, index: int) -> None:
@@ -92,12 +97,8 @@ class ModelStore:
 
     def compact(self) -> None:
         """Keep the last event of each key, and nothing of what is gone."""
-        last: dict[bytes, Event] = {}
-        for entry in (self.snapshot, *self.entries):
-            for event in entry.events:
-                last.pop(key_of(event), None)
-                last[key_of(event)] = event
-        alive = tuple(event for event in last.values() if encode(event)[1] is not None)
+        events = [event for entry in (self.snapshot, *self.entries) for event in entry.events]
+        alive = tuple(compact_events(events))
         self.snapshot, self.entries = Entry(self.end_index, alive, is_snapshot=True), []
 
     def back_up(self) -> tuple[Entry, list[Entry]]:

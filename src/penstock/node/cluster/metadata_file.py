@@ -12,19 +12,24 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, NotLeader, Offline, TornSegment
+from penstock.core.errors import BrokerError, NotLeader, Offline
 from penstock.core.log.log import Log, LogLimits
-from penstock.core.machines.catalog.events import Event, decode, encode
-from penstock.core.model import NewRecord
+from penstock.core.machines.catalog.events import Event
 from penstock.core.records.batch import decode_header
-from penstock.core.records.build import open_batch, seal_batch
-from penstock.core.records.payload import encode_records
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, LiveSession, lost_history
+from penstock.node.cluster.event_batch import open_events, seal_events
+from penstock.node.cluster.metadata_log import (
+    BrokerSession,
+    Conflict,
+    Entry,
+    LiveSession,
+    lost_history,
+    replaced_log,
+)
 from penstock.node.cluster.sessions import Sessions
 from penstock.node.replicas.compactor import compact
 from penstock.node.replicas.sync import sync_log
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
 
 DIRECTORY = "metadata"
@@ -32,8 +37,6 @@ SEGMENT_BYTES = 4 << 20
 INDEX_INTERVAL_BYTES = 4096
 RECENT_ENTRIES = 16
 """The last appends stay in memory, so that followers need not decode them again."""
-EVENT_UNITS = 2
-"""Cost of encoding or decoding one event, see SLICE_UNITS."""
 _FOREVER_MS = 2**62
 
 LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
@@ -118,7 +121,7 @@ class MetadataFile:
             if index < self.end_index:
                 return Conflict(self.end_index)
             now_ms = self._runtime.clock.now_ms()
-            batch = await self._runtime.slices.run(_encoded(events, now_ms))
+            batch = await self._runtime.slices.run(seal_events(events, now_ms))
             try:
                 self._log.append(batch, decode_header(batch), self.epoch, now_ms)
                 await self._sync()
@@ -156,12 +159,8 @@ class MetadataFile:
                 if next_index <= from_index and not is_snapshot:
                     continue
                 if first < from_index and not is_snapshot:
-                    raise TornSegment(
-                        f"no append to the metadata log ended at index {from_index}: the log was replaced"
-                    )
-                events = [decode(one.key, one.value) for one in open_batch(found.raw, found.header)]
-                entries.append(Entry(next_index, tuple(events)))
-                yield EVENT_UNITS * len(events)
+                    raise replaced_log(from_index)
+                entries.append(Entry(next_index, (yield from open_events(found.raw, found.header))))
         if is_snapshot:
             return [Entry(end_index, tuple(event for entry in entries for event in entry.events), True)]
         return entries
@@ -203,13 +202,3 @@ class MetadataFile:
         """Drop events that a later event of the same key replaces."""
         async with self._files_turn:
             await compact(self._runtime, self._log, _Compaction(), self.end_index, logger.warning)
-
-
-def _encoded(events: Sequence[Event], now_ms: int) -> Sliced[bytearray]:
-    """Encodes the events as one batch, however many there are: a crash leaves a batch whole or drops it."""
-    payload, count = bytearray(), 0
-    for some in chunks(events):
-        payload += encode_records([NewRecord(*encode(event)) for event in some], now_ms, count)
-        count += len(some)
-        yield EVENT_UNITS * len(some)
-    return seal_batch(payload, count, now_ms, now_ms)

@@ -116,3 +116,10 @@ def lost_history(known_index: int, end_index: int) -> TornSegment:
         f"the metadata log ends at {end_index}, but index {known_index} was seen before: it was replaced by an older"
         " copy. Restore the newest copy; continuing from an older state would undo acknowledged changes"
     )
+
+
+def replaced_log(index: int) -> TornSegment:
+    """The error for a log in which an index already seen is no longer the end of an append, or of other ones."""
+    return TornSegment(
+        f"no append to the metadata log ended at index {index} with the history seen before: the log was replaced"
+    )
