@@ -19,7 +19,14 @@ from penstock.core.model import NewRecord
 from penstock.core.records.batch import decode_header
 from penstock.core.records.build import open_batch, seal_batch
 from penstock.core.records.payload import encode_records
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, LiveSession, lost_history
+from penstock.node.cluster.metadata_log import (
+    EVENT_UNITS,
+    BrokerSession,
+    Conflict,
+    Entry,
+    LiveSession,
+    lost_history,
+)
 from penstock.node.cluster.sessions import Sessions
 from penstock.node.replicas.compactor import compact
 from penstock.node.replicas.sync import sync_log
@@ -32,8 +39,6 @@ SEGMENT_BYTES = 4 << 20
 INDEX_INTERVAL_BYTES = 4096
 RECENT_ENTRIES = 16
 """The last appends stay in memory, so that followers need not decode them again."""
-EVENT_UNITS = 2
-"""Cost of encoding or decoding one event, see SLICE_UNITS."""
 _FOREVER_MS = 2**62
 
 LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
@@ -172,10 +177,14 @@ class MetadataFile:
             for entry in await self.read(index):
                 yield entry
                 index = entry.index
-            while self.end_index == index:
-                self._check_online()
-                self._followers.append(asyncio.get_running_loop().create_future())
-                await self._followers[-1]
+            await self.grown_beyond(index)
+
+    async def grown_beyond(self, index: int) -> None:
+        """Returns once the log no longer ends at `index`. Raises Offline if it cannot grow any more."""
+        while self.end_index == index:
+            self._check_online()
+            self._followers.append(asyncio.get_running_loop().create_future())
+            await self._followers[-1]
 
     def _wake_followers(self) -> None:
         followers, self._followers = self._followers, []
