@@ -13,10 +13,8 @@ from penstock.core.model import NewRecord
 from penstock.core.records.batch import BatchHeader, Buffer
 from penstock.core.records.build import open_batch, seal_batch
 from penstock.core.records.payload import encode_records
+from penstock.node.cluster.metadata_log import EVENT_UNITS
 from penstock.node.runtime.slices import Sliced, chunks
-
-EVENT_UNITS = 2
-"""Cost of encoding or decoding one event, see SLICE_UNITS."""
 
 
 def seal_events(events: Sequence[Event], now_ms: int) -> Sliced[bytearray]:

@@ -171,10 +171,14 @@ class MetadataFile:
             for entry in await self.read(index):
                 yield entry
                 index = entry.index
-            while self.end_index == index:
-                self._check_online()
-                self._followers.append(asyncio.get_running_loop().create_future())
-                await self._followers[-1]
+            await self.grown_beyond(index)
+
+    async def grown_beyond(self, index: int) -> None:
+        """Returns once the log no longer ends at `index`. Raises Offline if it cannot grow any more."""
+        while self.end_index == index:
+            self._check_online()
+            self._followers.append(asyncio.get_running_loop().create_future())
+            await self._followers[-1]
 
     def _wake_followers(self) -> None:
         followers, self._followers = self._followers, []

@@ -17,6 +17,9 @@ from typing import NamedTuple, Protocol
 from penstock.core.errors import TornSegment
 from penstock.core.machines.catalog.events import Event
 
+EVENT_UNITS = 2
+"""Cost of encoding or decoding one event, see SLICE_UNITS."""
+
 CONTROLLER_SESSION = "controller"
 """The session of the broker that acts as controller."""
 

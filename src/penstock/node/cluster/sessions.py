@@ -38,23 +38,32 @@ class LocalSession:
 class Sessions:
     """Live sessions by name, in the order in which they were opened."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_number: int = 0) -> None:
         self._by_name: dict[str, LocalSession] = {}
-        self._last_number = 0
+        self.last_number = last_number
+        self.version = 1
+        """Incremented by every change."""
         self._waiting: list[asyncio.Future[None]] = []
-        self._version = 0
 
     @property
     def live(self) -> tuple[LiveSession, ...]:
         return tuple(session.live for session in self._by_name.values())
 
+    def find(self, name: str) -> LiveSession | None:
+        session = self._by_name.get(name)
+        return None if session is None else session.live
+
     def open(self, name: str, holder: int) -> LocalSession | None:
         """Open a session; None while one of that name is alive."""
         if name in self._by_name:
             return None
-        self._last_number += 1
-        session = LocalSession(self, LiveSession(name, holder, self._last_number))
-        self._by_name[name] = session
+        self.last_number += 1
+        return self.restore(LiveSession(name, holder, self.last_number))
+
+    def restore(self, live: LiveSession) -> LocalSession:
+        """Add a session that was opened before this table was created."""
+        assert live.name not in self._by_name and live.number <= self.last_number
+        self._by_name[live.name] = session = LocalSession(self, live)
         self._changed()
         return session
 
@@ -74,14 +83,18 @@ class Sessions:
     async def follow(self) -> AsyncIterator[tuple[LiveSession, ...]]:
         """The sessions now, and again after changes."""
         while True:
-            version = self._version
+            version = self.version
             yield self.live
-            while self._version == version:
-                self._waiting.append(asyncio.get_running_loop().create_future())
-                await self._waiting[-1]
+            await self.changed_since(version)
+
+    async def changed_since(self, version: int) -> None:
+        """Returns once the table is no longer at this version."""
+        while self.version == version:
+            self._waiting.append(asyncio.get_running_loop().create_future())
+            await self._waiting[-1]
 
     def _changed(self) -> None:
-        self._version += 1
+        self.version += 1
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if not one.done():
