@@ -1,5 +1,7 @@
-"""A real etcd of three members on loopback, and what can happen to it. Started with the command line of a broker's own
-member, but with short time-outs; processes end by their pid."""
+"""A real etcd of three members on loopback, and what can happen to it.
+
+Started with the command line of a broker's own member, but with short time-outs; processes end by their pid.
+"""
 
 from __future__ import annotations
 
@@ -78,14 +80,16 @@ class EtcdCluster:
 
     def await_healthy(self, number: int) -> None:
         until(
-            lambda: self.ctl("endpoint", "health", number=number, check=False).returncode == 0,
+            lambda: self.ctl("endpoint", "health", number=number, check=False, timeout_s=1).returncode == 0,
             f"etcd member {number} did not become healthy",
         )
 
-    def ctl(self, *words: str, number: int = 1, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def ctl(
+        self, *words: str, number: int = 1, check: bool = True, timeout_s: int = 10
+    ) -> subprocess.CompletedProcess[str]:
         """Run etcdctl against one member."""
         address = self.members[number - 1].address
-        command = ["etcdctl", f"--endpoints=http://{address}", "--command-timeout=5s", *words]
+        command = ["etcdctl", f"--endpoints=http://{address}", f"--command-timeout={timeout_s}s", *words]
         environment = {**os.environ, "ETCDCTL_API": "3"}
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=check)
 

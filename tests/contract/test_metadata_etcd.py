@@ -1,4 +1,4 @@
-"""The metadata log over a real etcd of three members: the contract of every ground, and the faults that only etcd has."""
+"""The metadata log over a real etcd of three members: the contract of every ground."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ class EtcdBatches:
         chunks = [batch[start : start + CHUNK_BYTES] for start in range(0, len(batch), CHUNK_BYTES)]
         if len(chunks) > CHUNKS_MAX:
             raise TooLarge(
-                f"a change of the metadata has {len(batch)} bytes, at most {CHUNKS_MAX * CHUNK_BYTES} are possible:"
-                " split it, for example create fewer topics at a time"
+                f"a snapshot of the metadata has {len(batch)} bytes, at most {CHUNKS_MAX * CHUNK_BYTES} fit into etcd:"
+                " delete topics, or settings of groups, that are not needed"
             )
         chunk_id = self._rng.bytes(CHUNK_ID_BYTES)
         keys = [self._keys.chunk(chunk_id, number) for number in range(len(chunks))]

@@ -18,7 +18,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
-from penstock.core.errors import InvalidConfig, MetadataUnavailable, TimedOut, TornSegment
+from penstock.core.errors import InvalidConfig, MetadataUnavailable, TimedOut, TooLarge, TornSegment
+from penstock.core.limits import METADATA_APPEND_BYTES_MAX
 from penstock.core.machines.catalog.events import Event, compact_events
 from penstock.core.records.batch import check
 from penstock.node.cluster.etcd_batches import EtcdBatches
@@ -135,6 +136,11 @@ class MetadataEtcd:
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
         assert events, "an append has at least one event"
         batch = bytes(await self._runtime.slices.run(seal_events(events, self._runtime.clock.now_ms())))
+        if len(batch) > METADATA_APPEND_BYTES_MAX:
+            raise TooLarge(
+                f"a change of the metadata has {len(batch)} bytes, at most {METADATA_APPEND_BYTES_MAX} are allowed:"
+                " split it, for example create fewer topics at a time"
+            )
         for _ in range(REPEATS_MAX):
             position = await self._position_at(index)
             if isinstance(position, Conflict):
@@ -185,14 +191,17 @@ class MetadataEtcd:
         """The position with this index if the log ends there, as far as this broker knows."""
         if self._last.index == index:
             return self._last
-        seen_index = self.seen_index
-        txn = await self._client.read(get(self._keys.cluster), get(self._keys.head))
-        head = self._head(txn.ranges, seen_index)
+        head = await self._read_head()
         if head.index < index:
             raise lost_history(index, head.index)
         if head.index > index:
             return Conflict(head.index)
         return head
+
+    async def _read_head(self) -> Position:
+        seen_index = self.seen_index
+        txn = await self._client.read(get(self._keys.cluster), get(self._keys.head))
+        return self._head(txn.ranges, seen_index)
 
     async def read(self, from_index: int) -> Sequence[Entry]:
         return (await self._read(from_index)).entries
@@ -299,7 +308,7 @@ class MetadataEtcd:
             while True:
                 message = await stream.next(WATCH_IDLE_S_MAX)
                 if message is None:
-                    if await self._position_at(position.index) == position:
+                    if await self._read_head() == position:
                         continue
                     self._client.leave(stream.address)
                     return

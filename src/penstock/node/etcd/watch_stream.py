@@ -16,7 +16,7 @@ from penstock.core.model import Address
 from penstock.node.etcd.connection import EtcdConnection
 from penstock.wire.etcd.messages import Watched, decode_message, decode_watched
 
-WATCH_IDLE_S_MAX = 3.0
+WATCH_IDLE_S_MAX = 2.0
 """A watch that is silent for this long is checked by reading."""
 WATCH_PAUSE_S = 0.2
 """Pause before a watch that etcd ended is started anew."""
