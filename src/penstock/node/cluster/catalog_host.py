@@ -13,7 +13,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator, Sequence
 
-from penstock.core.errors import BrokerError, Fenced, NotLeader, Offline, TimedOut, TornSegment
+from penstock.core.errors import (
+    BrokerError,
+    Fenced,
+    MetadataUnavailable,
+    NotLeader,
+    Offline,
+    TimedOut,
+    TornSegment,
+)
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, TopicRemoved
 from penstock.node.cluster.metadata_log import (
@@ -167,7 +175,7 @@ class CatalogHost:
         that index, an append still in flight for it can no longer take effect.
         """
         is_ours = False
-        for entry in await self._log.read(self.index):
+        for entry in await self._read_back(is_unknown=bool(unanswered)):
             is_unknown = bool(unanswered) and entry.is_snapshot
             is_ours = is_ours or entry.events in unanswered
             unanswered.clear()
@@ -177,6 +185,15 @@ class CatalogHost:
                     "the outcome of the change is unknown: check the current state before retrying"
                 )
         return is_ours
+
+    async def _read_back(self, *, is_unknown: bool) -> Sequence[Entry]:
+        """What was appended meanwhile. If that cannot be read, the outcome of an append without a reply is unknown."""
+        try:
+            return await self._log.read(self.index)
+        except MetadataUnavailable as error:
+            if is_unknown:
+                raise TimedOut(f"the outcome of the change is unknown: {error}") from error
+            raise
 
     # -- apply
 

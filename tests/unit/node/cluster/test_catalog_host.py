@@ -8,12 +8,22 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from manual_ports import Hand, PromptWorkers, run, turns
-from penstock.core.errors import Fenced, NotLeader, Offline, TimedOut, TopicExists, TornSegment, UnknownTopic
+from penstock.core.errors import (
+    Fenced,
+    MetadataUnavailable,
+    NotLeader,
+    Offline,
+    TimedOut,
+    TopicExists,
+    TornSegment,
+    UnknownTopic,
+)
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, ProducerIdsReserved, TopicSaved
 from penstock.node.cluster import catalog_host
 from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.metadata_log import Entry
 from penstock.node.runtime.slices import Sliced
 from sim.metadata_model import Fault, ModelMetadataLog, ModelStore
 
@@ -306,6 +316,26 @@ def test_producer_id_blocks_of_two_brokers_never_overlap() -> None:
             PRODUCER_IDS_BLOCK * number for number in range(1, 7)
         ]
         assert {event.owner for event in blocks} == {1, 2}  # type: ignore[union-attr]
+
+    run(test)
+
+
+def test_a_store_that_goes_away_before_it_can_be_asked_leaves_the_outcome_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        side = Side(ModelStore(), 1)
+
+        async def read(_: int) -> Sequence[Entry]:
+            raise MetadataUnavailable("the store cannot be reached. Nothing was changed")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(side.log, "read", read)
+            side.log.faults.append(Fault.ANSWER_LOST)
+            with pytest.raises(TimedOut, match="outcome of the change is unknown"):
+                await side.create("a")
+        await side.create("b")
+        assert side.names == ["a", "b"], "it took effect, as reading shows now"
 
     run(test)
 
