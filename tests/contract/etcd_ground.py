@@ -18,20 +18,20 @@ from penstock.core.machines.catalog.events import Event
 from penstock.node.cluster.metadata_etcd import MetadataEtcd
 from penstock.node.cluster.metadata_log import MetadataLog
 from penstock.node.etcd.client import EtcdClient
-from penstock.node.etcd.failover import Limits
+from penstock.node.etcd.failover import CallLimits
 from penstock.node.etcd.target import EtcdTarget
 from penstock.node.runtime.clock import SystemClock, SystemRng
 from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.runtime.runtime import Runtime
 
-PATIENT = Limits(30.0, 1.0)
+PATIENT = CallLimits(30.0, 1.0)
 """Elections on a busy machine take a while."""
-SHORT = Limits(1.0, 0.3)
+SHORT = CallLimits(1.0, 0.3)
 TTL_S = 2
 
 
 def etcd_log(
-    target: EtcdTarget, limits: Limits = PATIENT, *, cluster_id: str = "", seen_index: int = 0
+    target: EtcdTarget, limits: CallLimits = PATIENT, *, cluster_id: str = "", seen_index: int = 0
 ) -> MetadataEtcd:
     """Access to the log that is yet to be opened. Every append is worth a snapshot."""
     return MetadataEtcd(
@@ -53,7 +53,7 @@ class EtcdGround:
         self._wires: dict[MetadataLog, list[Wire]] = {}
         self._backup = Path(tempfile.mkdtemp(prefix="etcd-backup-")) / "copy.db"
 
-    async def open(self, limits: Limits = PATIENT) -> MetadataEtcd:
+    async def open(self, limits: CallLimits = PATIENT) -> MetadataEtcd:
         wires = [Wire(address) for address in self.target.endpoints]
         near = tuple([await wire.open() for wire in wires])
         log = etcd_log(replace(self.target, endpoints=near), limits)

@@ -98,9 +98,19 @@ class SupervisedProcess:
                 self._output,
                 tail.rstrip().rpartition("\n")[2] or "none",
             )
+            process, delay_s = await self._restart(delay_s)
+
+    async def _restart(self, delay_s: float) -> tuple[asyncio.subprocess.Process, float]:
+        """The new child, and the delay before the next restart."""
+        while True:
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, RESTART_S_MAX)
-            process = await self._spawn()
+            try:
+                return await self._spawn(), delay_s
+            except OSError as error:
+                logger.error(
+                    "cannot start %s, retrying in %.1f s: %s", self._name, delay_s, error.strerror or error
+                )
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         if self._output.exists() and self._output.stat().st_size > OUTPUT_BYTES_MAX:

@@ -2,13 +2,14 @@
 them.
 
 Chunks that no entry and no snapshot names were left by a writer that died or lost a race. A batch that is just being
-written looks the same, so `remove_abandoned` removes what it has seen twice, and a writer's transaction compares that
-all of its chunks are still there.
+written looks the same. Both sides compare: a writer commits only if all of its chunks are still there, and they are
+removed only if nothing was committed since the names were read. To spare writers the repetition, `remove_abandoned`
+removes only what it has seen twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.core.errors import TooLarge, TornSegment
@@ -18,11 +19,11 @@ from penstock.node.cluster.etcd_layout import (
     CHUNK_ID_BYTES,
     CHUNKS_MAX,
     Keys,
-    Position,
+    LogPosition,
     Stored,
     encode_stored,
 )
-from penstock.node.etcd.client import Compacted, EtcdClient
+from penstock.node.etcd.client import CompactedAway, EtcdClient
 from penstock.wire.etcd.messages import Comparison, delete, exists, put
 
 LISTED_MAX = 10_000
@@ -46,7 +47,7 @@ class EtcdBatches:
         self._suspects: set[bytes] = set()
         """Chunk ids that nothing named at the last clean-up."""
 
-    async def stage(self, position: Position, batch: bytes) -> Staged:
+    async def stage(self, position: LogPosition, batch: bytes) -> Staged:
         """Write the chunks of a large batch. Raises TooLarge."""
         if len(batch) <= CHUNK_BYTES:
             return Staged(encode_stored(Stored(position, batch)), [])
@@ -63,14 +64,14 @@ class EtcdBatches:
         stored = Stored(position, b"", len(chunks), chunk_id)
         return Staged(encode_stored(stored), [exists(key) for key in keys])
 
-    async def load(self, stored: Stored, revision: int) -> bytes | Compacted:
+    async def load(self, stored: Stored, revision: int) -> bytes | CompactedAway:
         """The batch as it was at this revision. Raises TornSegment if chunks are missing."""
         if not stored.chunk_count:
             return stored.batch
         chunks = []
         for number in range(stored.chunk_count):
             found = await self._client.range(self._keys.chunk(stored.chunk_id, number), revision=revision)
-            if isinstance(found, Compacted):
+            if isinstance(found, CompactedAway):
                 return found
             if found.first is None:
                 raise TornSegment(
@@ -86,17 +87,20 @@ class EtcdBatches:
             if one.chunk_count:
                 await self._remove(one.chunk_id)
 
-    async def remove_abandoned(self, named: Iterable[Stored]) -> None:
-        """Remove chunks that nothing named at the last clean-up, nor now."""
+    async def remove_abandoned(self, named: Iterable[Stored], is_unchanged: Sequence[Comparison]) -> None:
+        """Remove chunks that nothing named at the last clean-up, nor now.
+
+        `is_unchanged` compares that nothing was committed since `named` was read.
+        """
         found = await self._client.range(
             self._keys.chunks_start, self._keys.chunks_end, limit=LISTED_MAX, is_keys_only=True
         )
-        assert not isinstance(found, Compacted), "the present cannot be compacted"
+        assert not isinstance(found, CompactedAway), "the present cannot be compacted"
         listed = self._keys.chunk_ids([kv.key for kv in found.kvs])
         unnamed = listed - {one.chunk_id for one in named}
         for chunk_id in sorted(unnamed & self._suspects):
-            await self._remove(chunk_id)
+            await self._remove(chunk_id, is_unchanged)
         self._suspects = unnamed
 
-    async def _remove(self, chunk_id: bytes) -> None:
-        await self._client.txn([], [delete(*self._keys.chunk_range(chunk_id))])
+    async def _remove(self, chunk_id: bytes, compare: Sequence[Comparison] = ()) -> None:
+        await self._client.txn(compare, [delete(*self._keys.chunk_range(chunk_id))])

@@ -35,20 +35,20 @@ _HEAD = re.compile(rb"([0-9]{1,20}) ([0-9a-f]{%d})" % (2 * _DIGEST_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LogPosition:
     """A place in one history of the log: the index, and the digest of all appends before it."""
 
     index: int
     digest: bytes
 
-    def after(self, batch: bytes | bytearray, count: int) -> Position:
+    def after(self, batch: bytes | bytearray, count: int) -> LogPosition:
         """The position behind an append of `count` events."""
         digest = blake2b(self.digest, digest_size=_DIGEST_BYTES)
         digest.update(batch)
-        return Position(self.index + count, digest.digest())
+        return LogPosition(self.index + count, digest.digest())
 
 
-START = Position(0, bytes(_DIGEST_BYTES))
+START = LogPosition(0, bytes(_DIGEST_BYTES))
 
 
 class Stored(NamedTuple):
@@ -57,7 +57,7 @@ class Stored(NamedTuple):
     A large batch is in chunks; `batch` is empty then.
     """
 
-    position: Position
+    position: LogPosition
     batch: bytes
     chunk_count: int = 0
     chunk_id: bytes = b""
@@ -98,18 +98,18 @@ class Keys:
         return key.removeprefix(self.sessions_start).decode()
 
 
-def encode_head(position: Position) -> bytes:
+def encode_head(position: LogPosition) -> bytes:
     return b"%d %s" % (position.index, position.digest.hex().encode())
 
 
-def decode_head(value: bytes) -> Position:
+def decode_head(value: bytes) -> LogPosition:
     """Raises TornSegment."""
     match = _HEAD.fullmatch(value)
     if match is None:
         raise TornSegment(
             f"the head of the metadata log in etcd is {value[:80]!r}, which this version cannot read"
         )
-    return Position(int(match[1]), bytes.fromhex(match[2].decode()))
+    return LogPosition(int(match[1]), bytes.fromhex(match[2].decode()))
 
 
 def encode_stored(stored: Stored) -> bytes:
@@ -124,7 +124,7 @@ def decode_stored(key: bytes, value: bytes) -> Stored:
             f"{key.decode(errors='replace')} in etcd has a format that this version cannot read"
         )
     _, index, digest, chunk_count = _STORED.unpack_from(value)
-    rest, position = value[_STORED.size :], Position(index, digest)
+    rest, position = value[_STORED.size :], LogPosition(index, digest)
     if not chunk_count:
         return Stored(position, rest)
     if len(rest) != CHUNK_ID_BYTES or chunk_count > CHUNKS_MAX:

@@ -15,13 +15,13 @@ from penstock.node.cluster.etcd_layout import Keys
 from penstock.node.cluster.metadata_log import LiveSession
 from penstock.node.cluster.remote_sessions import OWN_SHARE, RENEWALS_PER_TTL, RemoteSession
 from penstock.node.etcd.client import EtcdClient, Lease
-from penstock.node.etcd.failover import Limits
+from penstock.node.etcd.failover import CallLimits
 from penstock.node.etcd.watch_stream import WATCH_IDLE_S_MAX, WATCH_PAUSE_S
 from penstock.node.runtime.tasks import Tasks
 from penstock.wire.etcd.messages import KeyValue, get, is_absent, put
 
 SESSION_TTL_S = 6
-REVOKE_LIMITS = Limits(3.0, 1.0)
+REVOKE_LIMITS = CallLimits(3.0, 1.0)
 """Short, so that a broker can stop although etcd is unreachable."""
 
 logger = logging.getLogger("penstock.sessions")
@@ -65,7 +65,7 @@ class EtcdSessions:
 
     async def _renew(self, session: RemoteSession, lease: Lease) -> None:
         now, ttl_s = asyncio.get_running_loop().time, lease.ttl_s
-        limits = Limits(OWN_SHARE * ttl_s, ttl_s / 6)
+        limits = CallLimits(OWN_SHARE * ttl_s, ttl_s / 6)
         while session.is_alive:
             await asyncio.sleep(ttl_s / RENEWALS_PER_TTL)
             sent_at = now()

@@ -12,12 +12,12 @@ restored from an old backup, or replaced, is refused with TornSegment.
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
+from penstock.core.cluster_id import make_cluster_id
 from penstock.core.errors import InvalidConfig, MetadataUnavailable, TimedOut, TooLarge, TornSegment
 from penstock.core.limits import METADATA_APPEND_BYTES_MAX
 from penstock.core.machines.catalog.events import Event, compact_events
@@ -26,7 +26,7 @@ from penstock.node.cluster.etcd_batches import EtcdBatches
 from penstock.node.cluster.etcd_layout import (
     START,
     Keys,
-    Position,
+    LogPosition,
     Stored,
     decode_head,
     decode_stored,
@@ -42,7 +42,7 @@ from penstock.node.cluster.metadata_log import (
     lost_history,
     replaced_log,
 )
-from penstock.node.etcd.client import Compacted, EtcdClient
+from penstock.node.etcd.client import CompactedAway, EtcdClient
 from penstock.node.etcd.watch_stream import WATCH_IDLE_S_MAX, WATCH_PAUSE_S
 from penstock.node.runtime.runtime import Runtime
 from penstock.wire.etcd.messages import KeyValue, Range, changed_at, delete, get, is_absent, put, value_is
@@ -61,7 +61,7 @@ class _Reading(NamedTuple):
     """What a read returned, and where it ended."""
 
     entries: list[Entry]
-    end: Position
+    end: LogPosition
     revision: int
     snapshot: KeyValue | None
     stored: list[Stored]
@@ -106,9 +106,7 @@ class MetadataEtcd:
         if self.seen_index:
             txn = await self._client.read(*operations)
         else:
-            cluster_id = self.cluster_id or base64.urlsafe_b64encode(
-                self._runtime.rng.bytes(16)
-            ).decode().rstrip("=")
+            cluster_id = self.cluster_id or make_cluster_id(self._runtime.rng)
             founding = [
                 put(self._keys.cluster, cluster_id.encode()),
                 put(self._keys.head, encode_head(START)),
@@ -152,7 +150,7 @@ class MetadataEtcd:
             "the chunks of a large change were removed while it was written; nothing was changed"
         )
 
-    async def _append(self, position: Position, batch: bytes, count: int) -> int | Conflict | None:
+    async def _append(self, position: LogPosition, batch: bytes, count: int) -> int | Conflict | None:
         """None if the chunks of the batch were taken for abandoned ones: stage them again."""
         keys, seen_index, end = self._keys, self.seen_index, position.after(batch, count)
         staged = await self._batches.stage(position, batch)
@@ -187,7 +185,7 @@ class MetadataEtcd:
                 return end.index
         return Conflict(head.index)
 
-    async def _position_at(self, index: int) -> Position | Conflict:
+    async def _position_at(self, index: int) -> LogPosition | Conflict:
         """The position with this index if the log ends there, as far as this broker knows."""
         if self._last.index == index:
             return self._last
@@ -198,7 +196,7 @@ class MetadataEtcd:
             return Conflict(head.index)
         return head
 
-    async def _read_head(self) -> Position:
+    async def _read_head(self) -> LogPosition:
         seen_index = self.seen_index
         txn = await self._client.read(get(self._keys.cluster), get(self._keys.head))
         return self._head(txn.ranges, seen_index)
@@ -209,12 +207,12 @@ class MetadataEtcd:
     async def _read(self, from_index: int) -> _Reading:
         for _ in range(REPEATS_MAX):
             reading = await self._read_once(from_index)
-            if not isinstance(reading, Compacted):
+            if not isinstance(reading, CompactedAway):
                 self._saw(reading.end)
                 return reading
         raise MetadataUnavailable("etcd compacts its history faster than the metadata log can be read; retry")
 
-    async def _read_once(self, from_index: int) -> _Reading | Compacted:
+    async def _read_once(self, from_index: int) -> _Reading | CompactedAway:
         keys, known, seen_index = self._keys, self._last, self.seen_index
         page = get(keys.entry(from_index), keys.log_end, limit=PAGE_ENTRIES)
         txn = await self._client.read(get(keys.cluster), get(keys.head), get(keys.snapshot), page)
@@ -230,7 +228,7 @@ class MetadataEtcd:
             reading.stored.append(stored)
         if stored is not None and from_index < stored.position.index:
             events = await self._load(stored, txn.revision)
-            if isinstance(events, Compacted):
+            if isinstance(events, CompactedAway):
                 return events
             reading.entries.append(Entry(stored.position.index, events, is_snapshot=True))
             position, first = stored.position, None
@@ -238,8 +236,8 @@ class MetadataEtcd:
         return reading if outcome is None else outcome
 
     async def _read_entries(
-        self, reading: _Reading, from_index: int, position: Position | None, page: Range | None
-    ) -> Compacted | None:
+        self, reading: _Reading, from_index: int, position: LogPosition | None, page: Range | None
+    ) -> CompactedAway | None:
         """Add the entries from a position on, up to the head, as they were at the revision of the reading.
 
         A position of None is one that this broker has not seen itself; it has the index `from_index`.
@@ -251,7 +249,7 @@ class MetadataEtcd:
                 found = await self._client.range(
                     key, self._keys.log_end, limit=PAGE_ENTRIES, revision=reading.revision
                 )
-                if isinstance(found, Compacted):
+                if isinstance(found, CompactedAway):
                     return found
                 page = found
             if not page.kvs:
@@ -261,7 +259,7 @@ class MetadataEtcd:
                 if stored.position.index != index or position not in (None, stored.position):
                     raise replaced_log(index)
                 opened = await self._open(stored, reading.revision)
-                if isinstance(opened, Compacted):
+                if isinstance(opened, CompactedAway):
                     return opened
                 position, entry = opened
                 index = position.index
@@ -272,19 +270,19 @@ class MetadataEtcd:
             raise replaced_log(index)
         return None
 
-    async def _open(self, stored: Stored, revision: int) -> tuple[Position, Entry] | Compacted:
+    async def _open(self, stored: Stored, revision: int) -> tuple[LogPosition, Entry] | CompactedAway:
         """The entry behind a value, and the position after it."""
         batch = await self._batches.load(stored, revision)
-        if isinstance(batch, Compacted):
+        if isinstance(batch, CompactedAway):
             return batch
         events = await self._runtime.slices.run(open_events(batch, check(batch)))
         end = stored.position.after(batch, len(events))
         return end, Entry(end.index, events)
 
-    async def _load(self, stored: Stored, revision: int) -> tuple[Event, ...] | Compacted:
+    async def _load(self, stored: Stored, revision: int) -> tuple[Event, ...] | CompactedAway:
         """The events of a snapshot; none are an empty batch."""
         batch = await self._batches.load(stored, revision)
-        if isinstance(batch, Compacted):
+        if isinstance(batch, CompactedAway):
             return batch
         return await self._runtime.slices.run(open_events(batch, check(batch))) if batch else ()
 
@@ -300,7 +298,7 @@ class MetadataEtcd:
                     yield entry
                     index = entry.index
 
-    async def _watch(self, position: Position, revision: int) -> AsyncGenerator[Entry, None]:
+    async def _watch(self, position: LogPosition, revision: int) -> AsyncGenerator[Entry, None]:
         """Entries as they are appended. Ends when the log must be read again: a gap, compaction, a lost watch."""
         keys = self._keys
         stream = await self._client.watch(keys.log_start, keys.log_end, revision, hides_removals=True)
@@ -326,7 +324,7 @@ class MetadataEtcd:
                     if stored.position != position:
                         raise replaced_log(position.index)
                     opened = await self._open(stored, change.kv.mod_revision)
-                    if isinstance(opened, Compacted):
+                    if isinstance(opened, CompactedAway):
                         return
                     position, entry = opened
                     self._saw(position)
@@ -336,12 +334,12 @@ class MetadataEtcd:
 
     # -- checks
 
-    def _saw(self, position: Position) -> None:
+    def _saw(self, position: LogPosition) -> None:
         if position.index >= self.seen_index:
             self.seen_index = position.index
             self._last = position
 
-    def _head(self, ranges: Sequence[Range], seen_index: int) -> Position:
+    def _head(self, ranges: Sequence[Range], seen_index: int) -> LogPosition:
         """Check cluster id and head, the first two results of a transaction. `seen_index`: that before the request."""
         where = f"etcd at {self._client.target} (prefix {self._client.target.prefix}/)"
         found, head = ranges[0].first, ranges[1].first
@@ -379,25 +377,26 @@ class MetadataEtcd:
 
         Any broker may do this at any time; of several, one succeeds. Readers and followers are not disturbed.
         """
+        stored = await self._client.read(get(self._keys.log_start, self._keys.log_end, limit=1))
+        if stored.ranges[0].total < self._snapshot_entries:
+            return
         reading = await self._read(0)
-        entry_count = sum(not entry.is_snapshot for entry in reading.entries)
-        named = reading.stored
-        if entry_count >= self._snapshot_entries:
-            stored = await self._write_snapshot(reading)
-            if stored is None:
-                return
+        before = 0 if reading.snapshot is None else reading.snapshot.mod_revision
+        is_unchanged = [
+            value_is(self._keys.head, encode_head(reading.end)),
+            changed_at(self._keys.snapshot, before),
+        ]
+        await self._batches.remove_abandoned(reading.stored, is_unchanged)
+        if await self._write_snapshot(reading, before):
             await self._client.txn([], [delete(self._keys.log_start, self._keys.entry(reading.end.index))])
             await self._batches.remove(reading.stored)
-            named = [stored]
-        await self._batches.remove_abandoned(named)
 
-    async def _write_snapshot(self, reading: _Reading) -> Stored | None:
-        """None if another broker wrote one meanwhile."""
+    async def _write_snapshot(self, reading: _Reading, before: int) -> bool:
+        """Replace the snapshot of revision `before`; false if another broker did so meanwhile."""
         events = compact_events(event for entry in reading.entries for event in entry.events)
         now_ms = self._runtime.clock.now_ms()
         batch = bytes(await self._runtime.slices.run(seal_events(events, now_ms))) if events else b""
         staged = await self._batches.stage(reading.end, batch)
-        before = 0 if reading.snapshot is None else reading.snapshot.mod_revision
         reply = await self._client.txn(
             [
                 value_is(self._keys.cluster, self.cluster_id.encode()),
@@ -410,9 +409,9 @@ class MetadataEtcd:
         if not reply.txn.is_taken:
             found = reply.txn.ranges[0].first
             if not reply.is_repeated or found is None or found.value != staged.value:
-                return None
+                return False
         logger.info(
             "metadata snapshot written to etcd",
             extra={"index": reading.end.index, "events": len(events), "bytes": len(batch)},
         )
-        return decode_stored(self._keys.snapshot, staged.value)
+        return True

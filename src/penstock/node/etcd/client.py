@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 from penstock.core.errors import DiskFull, MetadataUnavailable, TooLarge, TornSegment
 from penstock.core.model import Address
 from penstock.node.etcd.connection import Answer, EtcdConnection, tls_context
-from penstock.node.etcd.failover import Attempt, Failover, Limits
+from penstock.node.etcd.failover import Attempt, CallLimits, Failover
 from penstock.node.etcd.target import EtcdTarget
 from penstock.node.etcd.watch_stream import WatchStream
 from penstock.wire.etcd import messages
@@ -32,7 +32,8 @@ _REQUIRE_LEADER = ("Grpc-Metadata-hasleader", "true")
 """A member without a leader refuses at once instead of waiting for one, so the next endpoint gets its turn."""
 _LOGIN_EXPIRED = ("etcdserver: invalid auth token", "etcdserver: revision of auth store is old")
 _NO_USER = "etcdserver: user name is empty"
-_REQUEST_TOO_LARGE = "etcdserver: request is too large"
+_TOO_LARGE = ("request is too large", "message larger than max")
+"""etcd's own limit, and that of its gRPC server a little above."""
 
 logger = logging.getLogger("penstock.etcd")
 
@@ -52,14 +53,14 @@ class Lease(NamedTuple):
     ttl_s: int
 
 
-class Compacted(NamedTuple):
+class CompactedAway(NamedTuple):
     """The requested revision was compacted away."""
 
 
 class EtcdClient:
     """Access to one etcd. Raises InvalidConfig if a TLS file cannot be used."""
 
-    def __init__(self, target: EtcdTarget, limits: Limits = Limits()) -> None:  # noqa: B008
+    def __init__(self, target: EtcdTarget, limits: CallLimits = CallLimits()) -> None:  # noqa: B008
         self.target = target
         self._limits = limits
         self._tls = tls_context(target.tls)
@@ -105,14 +106,14 @@ class EtcdClient:
         limit: int = 0,
         revision: int = 0,
         is_keys_only: bool = False,
-    ) -> Range | Compacted:
+    ) -> Range | CompactedAway:
         """Read one key, or all keys in [key, range_end); at a past revision if one is given."""
         request = messages.range_request(
             key, range_end, limit=limit, revision=revision, is_keys_only=is_keys_only
         )
         answer, _ = await self._call("kv/range", request, is_read=True)
         if isinstance(answer, Failure) and answer.code == Status.OUT_OF_RANGE:
-            return Compacted()
+            return CompactedAway()
         return messages.decode_range(self._accepted(answer))
 
     async def grant(self, ttl_s: int) -> Lease:
@@ -120,12 +121,12 @@ class EtcdClient:
         message = self._accepted(answer)
         return Lease(messages.whole(message, "ID"), messages.whole(message, "TTL"))
 
-    async def keep_alive(self, lease_id: int, limits: Limits) -> int:
+    async def keep_alive(self, lease_id: int, limits: CallLimits) -> int:
         """Renew a lease; returns its seconds to live, 0 if it has ended."""
         answer, _ = await self._call("lease/keepalive", {"ID": str(lease_id)}, limits)
         return messages.whole(messages.object_in(self._accepted(answer), "result"), "TTL")
 
-    async def revoke(self, lease_id: int, limits: Limits | None = None) -> None:
+    async def revoke(self, lease_id: int, limits: CallLimits | None = None) -> None:
         """End a lease and remove its keys. Nothing happens if it has ended."""
         answer, _ = await self._call("lease/revoke", {"ID": str(lease_id)}, limits)
         if not isinstance(answer, Failure) or answer.code != Status.NOT_FOUND:
@@ -135,7 +136,7 @@ class EtcdClient:
         self, key: bytes, range_end: bytes, start_revision: int, *, hides_removals: bool = False
     ) -> WatchStream:
         """Watch [key, range_end) from a revision on. The caller closes the stream."""
-        request = messages.encode_message(
+        request = messages.encode_body(
             messages.watch_request(key, range_end, start_revision, hides_removals=hides_removals)
         )
 
@@ -163,9 +164,9 @@ class EtcdClient:
     # -- calls
 
     async def _call(
-        self, verb: str, request: dict[str, Any], limits: Limits | None = None, *, is_read: bool = False
+        self, verb: str, request: dict[str, Any], limits: CallLimits | None = None, *, is_read: bool = False
     ) -> tuple[dict[str, Any] | Failure, bool]:
-        body = messages.encode_message(request)
+        body = messages.encode_body(request)
 
         async def ask(attempt: Attempt) -> dict[str, Any] | Failure:
             connection = await self._connection(attempt.address)
@@ -210,7 +211,7 @@ class EtcdClient:
         self._token = ""
         request = {"name": self.target.user, "password": self.target.password}
         answer = await connection.exchange(
-            "/v3/auth/authenticate", self._headers(), messages.encode_message(request)
+            "/v3/auth/authenticate", self._headers(), messages.encode_body(request)
         )
         if answer.status != _OK:
             failure = messages.decode_failure(answer.body)
@@ -218,14 +219,14 @@ class EtcdClient:
                 return failure
             logger.warning("etcd at %s has no authentication enabled: its user name is not used", self.target)
         else:
-            self._token = str(messages.decode_message(answer.body).get("token", ""))
+            self._token = str(messages.decode_body(answer.body).get("token", ""))
         self._needs_login = False
         return None
 
     def _decoded(self, address: Address, answer: Answer) -> dict[str, Any] | Failure:
         if answer.status != _OK:
             return self._noted(messages.decode_failure(answer.body))
-        message = messages.decode_message(answer.body)
+        message = messages.decode_body(answer.body)
         if (
             "error" in message
         ):  # the gateway reports a failure after the head of a streamed response like this
@@ -257,7 +258,7 @@ class EtcdClient:
     def _refuse(self, failure: Failure) -> NoReturn:
         """Raise the error for a failure that repeating does not cure."""
         where = f"etcd at {self.target}"
-        if failure.message == _REQUEST_TOO_LARGE:
+        if any(words in failure.message for words in _TOO_LARGE):
             raise TooLarge(
                 f"{where} refuses the request: {failure.message}; raise etcd's --max-request-bytes"
             )
@@ -270,8 +271,8 @@ class EtcdClient:
             raise TornSegment(f"{where} reports damaged data: {failure.message}. Restore it from a snapshot")
         if failure.code == Status.FOREIGN:
             raise MetadataUnavailable(
-                f"{where} does not answer as etcd's HTTP gateway does ({failure.message!r}): check host and port, use"
-                " etcds:// if it expects TLS, and do not disable --enable-grpc-gateway; etcd 3.4 or later is required"
+                f"{where} does not answer as etcd's HTTP gateway does ({failure.message!r}): check host and port; if it"
+                " expects TLS, use etcds://; etcd 3.4 or later is required, with --enable-grpc-gateway"
             )
         if failure.message == _NO_USER:
             raise MetadataUnavailable(

@@ -36,6 +36,7 @@ class EtcdConnection:
         self._reader = reader
         self._writer = writer
         self._response: ResponseReader | None = None
+        self._has_answered = False
 
     @classmethod
     async def open(cls, address: Address, tls: ssl.SSLContext | None) -> EtcdConnection:
@@ -93,7 +94,9 @@ class EtcdConnection:
     async def _receive(self, response: ResponseReader) -> None:
         content = await self._reader.read(READ_BYTES)
         if not content:
-            raise ConnectionResetError(f"{self.address} closed the connection")
+            hint = "" if self._has_answered else " without an answer; if it expects TLS, use etcds://"
+            raise ConnectionResetError(f"closed the connection{hint}")
+        self._has_answered = True
         response.feed(content)
 
 

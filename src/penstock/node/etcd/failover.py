@@ -29,7 +29,7 @@ _WITHOUT_EFFECT = ("etcdserver: no leader", "etcdserver: too many requests")
 T = TypeVar("T")
 
 
-class Limits(NamedTuple):
+class CallLimits(NamedTuple):
     """Time limits of a call and of each of its attempts."""
 
     call_s_max: float = CALL_S_MAX
@@ -58,7 +58,7 @@ class Failover:
             self._current = (self._current + 1) % len(self._endpoints)
 
     async def run(
-        self, work: Callable[[Attempt], Awaitable[T | Failure]], limits: Limits
+        self, work: Callable[[Attempt], Awaitable[T | Failure]], limits: CallLimits
     ) -> tuple[T | Failure, bool]:
         """The first answer, and whether an earlier attempt may have had an effect.
 

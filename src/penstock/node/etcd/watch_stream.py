@@ -14,7 +14,7 @@ from collections.abc import Callable
 from penstock.core.errors import Malformed, TooLarge
 from penstock.core.model import Address
 from penstock.node.etcd.connection import EtcdConnection
-from penstock.wire.etcd.messages import Watched, decode_message, decode_watched
+from penstock.wire.etcd.messages import Watched, decode_body, decode_watched
 
 WATCH_IDLE_S_MAX = 2.0
 """A watch that is silent for this long is checked by reading."""
@@ -52,7 +52,7 @@ class WatchStream:
         if not piece:
             raise ConnectionResetError("the watch has ended")
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        self._ready += (decode_watched(decode_message(line)) for line in lines if line.strip())
+        self._ready += (decode_watched(decode_body(line)) for line in lines if line.strip())
 
     def close(self) -> None:
         self._connection.close()

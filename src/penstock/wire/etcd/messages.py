@@ -100,7 +100,7 @@ def _text(raw: bytes) -> str:
     return b64encode(raw).decode("ascii")
 
 
-def encode_message(message: dict[str, Any]) -> bytes:
+def encode_body(message: dict[str, Any]) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode()
 
 
@@ -189,7 +189,7 @@ def prefix_end(prefix: bytes) -> bytes:
 # -- responses
 
 
-def decode_message(body: bytes) -> dict[str, Any]:
+def decode_body(body: bytes) -> dict[str, Any]:
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
@@ -202,7 +202,7 @@ def decode_message(body: bytes) -> dict[str, Any]:
 def decode_failure(body: bytes) -> Failure:
     """An error response; one that is not from etcd's gateway has code FOREIGN and its text as the message."""
     try:
-        message = decode_message(body)
+        message = decode_body(body)
     except Malformed:
         return Failure(Status.FOREIGN, body[:200].decode("utf-8", "replace").strip())
     nested = message.get("error")
@@ -264,7 +264,7 @@ def decode_txn(message: dict[str, Any]) -> Txn:
 def decode_watched(message: dict[str, Any]) -> Watched:
     """One line of a watch response. An error that the gateway reports inside the stream counts as a cancellation."""
     if "error" in message:
-        failure = decode_failure(encode_message(message))
+        failure = decode_failure(encode_body(message))
         return Watched(0, (), False, failure.message, 0)
     result = object_in(message, "result")
     reason = str(result.get("cancel_reason") or "cancelled by etcd") if _flag(result, "canceled") else None
