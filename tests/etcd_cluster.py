@@ -9,7 +9,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,41 +16,40 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from conditions import until
-from penstock.apps.bench.harness.process import free_port
+from penstock.apps.bench.harness.process import free_port, is_listening
 from penstock.apps.etcd_member import DIRECTORY, MemberPlan, etcd_version, find_etcd, member_command
 from penstock.core.model import Address
 from penstock.node.cluster.members import ClusterMember
-from penstock.node.etcd.target import EtcdTarget
+from penstock.node.etcd.target import EtcdTarget, TlsFiles
 
 HOST = "127.0.0.1"
 FAST = {"heartbeat-interval": "50", "election-timeout": "500"}
 """Elections within a second. A lease lives three elections' time at least."""
 
 
-def _free_ports() -> int:
-    """The first of two neighbouring ports that nobody uses."""
-    while True:
+def free_addresses(count: int) -> list[Address]:
+    """Addresses of members: nobody uses their ports, nor the next ones."""
+    ports: list[int] = []
+    while len(ports) < count:
         port = free_port()
-        with socket.socket() as probe:
-            if probe.connect_ex((HOST, port + 1)) != 0:
-                return port
+        if not is_listening(port + 1) and all(abs(port - other) > 1 for other in ports):
+            ports.append(port)
+    return [Address(HOST, port) for port in ports]
 
 
 class EtcdCluster:
     """Three members; `start` them first."""
 
-    def __init__(self, home: Path, count: int = 3) -> None:
+    def __init__(self, home: Path, count: int, tls: TlsFiles | None) -> None:
         self._home = home
+        self._tls = tls
         self._program = find_etcd()
         self._version = etcd_version(self._program)
-        ports: list[int] = []
-        while len(ports) < count:
-            port = _free_ports()
-            if all(abs(port - other) > 1 for other in ports):
-                ports.append(port)
         self.members = tuple(
-            ClusterMember(number, Address(HOST, port)) for number, port in enumerate(ports, 1)
+            ClusterMember(number, address) for number, address in enumerate(free_addresses(count), 1)
         )
+        self.login = ""
+        """`user:password` of the administrator, once there is one."""
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -71,7 +69,7 @@ class EtcdCluster:
 
     def _launch(self, number: int) -> None:
         assert number not in self._processes
-        plan = MemberPlan(self.members, number, self._home / str(number))
+        plan = MemberPlan(self.members, number, self._home / str(number), self._tls)
         (plan.data_dir / DIRECTORY).mkdir(parents=True, exist_ok=True)
         command = member_command(self._program, self._version, plan)
         command += [f"--{name}={value}" for name, value in FAST.items()]
@@ -89,8 +87,13 @@ class EtcdCluster:
     ) -> subprocess.CompletedProcess[str]:
         """Run etcdctl against one member."""
         address = self.members[number - 1].address
-        command = ["etcdctl", f"--endpoints=http://{address}", f"--command-timeout={timeout_s}s", *words]
+        scheme = "https" if self._tls else "http"
+        command = ["etcdctl", f"--endpoints={scheme}://{address}", f"--command-timeout={timeout_s}s", *words]
         environment = {**os.environ, "ETCDCTL_API": "3"}
+        if self._tls:
+            command += [f"--cacert={self._tls.ca}", f"--cert={self._tls.cert}", f"--key={self._tls.key}"]
+        if self.login:
+            command.append(f"--user={self.login}")
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=check)
 
     @property
@@ -147,9 +150,9 @@ class EtcdCluster:
 
 
 @contextmanager
-def running_etcd(count: int = 3) -> Iterator[EtcdCluster]:
+def running_etcd(count: int = 3, tls: TlsFiles | None = None) -> Iterator[EtcdCluster]:
     with tempfile.TemporaryDirectory(prefix="etcd-") as home:
-        cluster = EtcdCluster(Path(home), count)
+        cluster = EtcdCluster(Path(home), count, tls)
         try:
             cluster.start()
             yield cluster
