@@ -51,7 +51,7 @@ class Leases:
         assert session is not None
         self._grant(session.live, token)
         self._save()
-        logger.info("session opened", extra=session.live._asdict())
+        logger.info("session opened", extra=_log_fields(session.live))
         return session.live
 
     def renew(self, live: LiveSession) -> bool:
@@ -88,7 +88,7 @@ class Leases:
         self._timers[live] = self._loop.call_later(self._ttl_s * GRACE_SHARE, self._expire, live)
 
     def _expire(self, live: LiveSession) -> None:
-        logger.warning("session expired: its holder has not renewed it", extra=live._asdict())
+        logger.warning("session expired: its holder has not renewed it", extra=_log_fields(live))
         self.end(live)
 
     # -- across restarts
@@ -118,3 +118,7 @@ class Leases:
                 "cannot save the live sessions; a restart of this process would end those opened since: %s",
                 error,
             )
+
+
+def _log_fields(live: LiveSession) -> dict[str, object]:
+    return {"session": live.name, "holder": live.holder, "number": live.number}
