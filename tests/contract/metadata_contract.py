@@ -15,7 +15,14 @@ import pytest
 from penstock.core.errors import TornSegment
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, ProducerIdsReserved, Topic, TopicRemoved, TopicSaved
-from penstock.node.cluster.metadata_log import Conflict, Entry, MetadataLog
+from penstock.node.cluster.metadata_log import (
+    CONTROLLER_SESSION,
+    BrokerSession,
+    Conflict,
+    Entry,
+    LiveSession,
+    MetadataLog,
+)
 
 
 class Ground(Protocol):
@@ -33,8 +40,8 @@ class Ground(Protocol):
     async def append_unheard(self, log: MetadataLog, index: int, events: Sequence[Event]) -> None:
         """An append that takes effect although whoever asked for it never hears so."""
 
-    async def expire(self, broker_id: int) -> None:
-        """The broker's session ends without its doing; whatever must be opened again for the next one, is."""
+    async def expire(self, name: str) -> None:
+        """The session ends without its holder's doing; whatever must be opened again for the next one, is."""
 
     async def back_up(self) -> None:
         """Copy the store as it is."""
@@ -72,6 +79,30 @@ async def fill(log: MetadataLog, index: int, *appends: Sequence[Event]) -> int:
 
 async def take(following: Any, count: int) -> list[Entry]:
     return [await anext(following) for _ in range(count)]
+
+
+async def opened(log: MetadataLog, name: str, holder: int) -> BrokerSession:
+    session = await log.session(name, holder)
+    assert not isinstance(session, Conflict), f"{name} is alive"
+    return session
+
+
+async def opened_soon(log: MetadataLog, name: str, holder: int) -> BrokerSession:
+    """Once the store has heard that the earlier one has ended."""
+    async for _ in log.follow_sessions():
+        session = await log.session(name, holder)
+        if not isinstance(session, Conflict):
+            return session
+    raise AssertionError("the report of sessions has ended")
+
+
+async def seen_until(following: Any, names: Sequence[str]) -> tuple[LiveSession, ...]:
+    """What is reported, up to where these sessions, and no others, are alive."""
+    async for live in following:
+        assert [one.number for one in live] == sorted(one.number for one in live)
+        if sorted(one.name for one in live) == sorted(names):
+            return tuple(live)
+    raise AssertionError("the report of sessions has ended")
 
 
 class MetadataContract:
@@ -257,20 +288,55 @@ class MetadataContract:
 
         asyncio.run(scene())
 
-    def test_a_broker_has_one_session_until_it_ends(self) -> None:
+    def test_a_name_has_one_session_until_it_ends(self) -> None:
         async def scene() -> None:
             ground = self.make_ground()
             log, other = await ground.open(), await ground.open()
-            session = await log.session(1)
-            assert not isinstance(session, Conflict)
-            assert (session.broker_id, session.is_alive) == (1, True)
-            assert isinstance(await other.session(1), Conflict)
-            assert not isinstance(await other.session(2), Conflict)
+            session = await opened(log, "broker-1", 1)
+            assert (session.live.name, session.live.holder, session.is_alive) == ("broker-1", 1, True)
+            assert isinstance(await other.session("broker-1", 1), Conflict)
+            assert isinstance(await other.session("broker-1", 2), Conflict), "whoever holds it"
+            role = await opened(other, CONTROLLER_SESSION, 1)
             waiting = asyncio.ensure_future(session.ended())
             session.end()
             await waiting
             assert not session.is_alive
-            assert not isinstance(await other.session(1), Conflict)
+            again = await opened_soon(other, "broker-1", 2)
+            assert role.is_alive and again.is_alive and not session.is_alive
+            assert session.live.number < role.live.number < again.live.number
+
+        asyncio.run(scene())
+
+    def test_all_live_sessions_are_reported_now_and_after_each_change(self) -> None:
+        async def scene() -> None:
+            ground = self.make_ground()
+            log, other = await ground.open(), await ground.open()
+            following = other.follow_sessions()
+            assert await anext(following) == ()
+            one = await opened(log, "broker-1", 1)
+            assert await seen_until(following, ["broker-1"]) == (one.live,)
+            role = await opened(other, CONTROLLER_SESSION, 2)
+            assert await seen_until(following, ["broker-1", CONTROLLER_SESSION]) == (one.live, role.live)
+            assert await anext(log.follow_sessions()) == (one.live, role.live), "whoever comes later, too"
+            one.end()
+            assert await seen_until(following, [CONTROLLER_SESSION]) == (role.live,)
+            role.end()
+            assert await seen_until(following, []) == ()
+
+        asyncio.run(scene())
+
+    def test_a_session_is_ended_by_another_broker_for_good(self) -> None:
+        async def scene() -> None:
+            ground = self.make_ground()
+            log, other = await ground.open(), await ground.open()
+            session = await opened(log, "broker-1", 1)
+            await other.end_session(session.live)
+            await session.ended()
+            assert not session.is_alive
+            again = await opened(log, "broker-1", 1)
+            await other.end_session(session.live)
+            assert again.is_alive, "the end of the earlier one is not the end of this one"
+            assert await anext(other.follow_sessions()) == (again.live,)
 
         asyncio.run(scene())
 
@@ -278,13 +344,13 @@ class MetadataContract:
         async def scene() -> None:
             ground = self.make_ground()
             log = await ground.open()
-            session = await log.session(1)
-            assert not isinstance(session, Conflict)
-            await ground.expire(1)
+            session = await opened(log, "broker-1", 1)
+            await ground.expire("broker-1")
             await session.ended()
             assert not session.is_alive
-            again = await (await ground.open()).session(1)
-            assert not isinstance(again, Conflict) and again.is_alive
-            assert not session.is_alive
+            log = await ground.open()
+            assert await anext(log.follow_sessions()) == ()
+            again = await opened(log, "broker-1", 1)
+            assert again.is_alive and not session.is_alive
 
         asyncio.run(scene())

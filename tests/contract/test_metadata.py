@@ -64,12 +64,12 @@ class FileGround:
         while self.log.end_index == index:
             await asyncio.sleep(0)
 
-    async def expire(self, broker_id: int) -> None:
+    async def expire(self, name: str) -> None:
         """The disk fails: a log that takes no appends keeps nobody alive."""
         assert self.log is not None
         self.disk.fail_sync_at(1)
         with pytest.raises(DiskFailed):
-            await self.log.append(self.log.end_index, [ProducerIdsReserved(1_000, broker_id)])
+            await self.log.append(self.log.end_index, [ProducerIdsReserved(1_000, 1)])
         await self.kill()
 
     async def back_up(self) -> None:
@@ -107,8 +107,8 @@ class ModelGround:
         with pytest.raises(TimedOut):
             await log.append(index, events)
 
-    async def expire(self, broker_id: int) -> None:
-        self.store.expire(broker_id)
+    async def expire(self, name: str) -> None:
+        self.store.expire(name)
 
     async def back_up(self) -> None:
         self._copy = self.store.back_up()

@@ -12,10 +12,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from copy import deepcopy
 from enum import Enum
 
-from penstock.core.errors import TimedOut, TornSegment
-from penstock.core.machines.catalog.events import Event, encode, key_of
-from penstock.node.cluster.metadata_file import LocalSession
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, lost_history
+from penstock.core.errors import TimedOut
+from penstock.core.machines.catalog.events import Event, compact_events
+from penstock.node.cluster.metadata_log import (
+    BrokerSession,
+    Conflict,
+    Entry,
+    LiveSession,
+    lost_history,
+    replaced_log,
+)
+from penstock.node.cluster.sessions import Sessions
 
 
 class Fault(Enum):
@@ -34,7 +41,7 @@ class ModelStore:
         """Those that are not compacted yet."""
         self.snapshot = Entry(0, (), is_snapshot=True)
         self._late: deque[tuple[int, tuple[Event, ...]]] = deque()
-        self._sessions: dict[int, LocalSession] = {}
+        self.sessions = Sessions()
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -58,9 +65,7 @@ class ModelStore:
             return [self.snapshot, *self.entries]
         rest = [entry for entry in self.entries if entry.index > from_index]
         if rest and rest[0].index - len(rest[0].events) != from_index:
-            raise TornSegment(
-                f"no append to the metadata log ended at index {from_index}: the log was replaced"
-            )
+            raise replaced_log(from_index)
         return rest
 
     async def grown_beyond(self, index: int) -> None:
@@ -74,13 +79,6 @@ class ModelStore:
             if not one.done():
                 one.set_result(None)
 
-    def session(self, broker_id: int) -> LocalSession | Conflict:
-        earlier = self._sessions.get(broker_id)
-        if earlier is not None and earlier.is_alive:
-            return Conflict(self.end_index)
-        self._sessions[broker_id] = session = LocalSession(broker_id)
-        return session
-
     # -- faults
 
     def delay(self, index: int, events: tuple[Event, ...]) -> None:
@@ -91,18 +89,16 @@ class ModelStore:
         while self._late:
             self.take(*self._late.popleft())
 
-    def expire(self, broker_id: int) -> None:
-        """The store has not heard of a broker for too long."""
-        self._sessions[broker_id].end()
+    def expire(self, name: str) -> None:
+        """The store has not heard of the holder of a session for too long."""
+        for live in self.sessions.live:
+            if live.name == name:
+                self.sessions.end(live)
 
     def compact(self) -> None:
         """Keep the last event of each key, and nothing of what is gone."""
-        last: dict[bytes, Event] = {}
-        for entry in (self.snapshot, *self.entries):
-            for event in entry.events:
-                last.pop(key_of(event), None)
-                last[key_of(event)] = event
-        alive = tuple(event for event in last.values() if encode(event)[1] is not None)
+        events = [event for entry in (self.snapshot, *self.entries) for event in entry.events]
+        alive = tuple(compact_events(events))
         self.snapshot, self.entries = Entry(self.end_index, alive, is_snapshot=True), []
 
     def back_up(self) -> tuple[Entry, list[Entry]]:
@@ -151,6 +147,15 @@ class ModelMetadataLog:
                 index = entry.index
             await self._store.grown_beyond(index)
 
-    async def session(self, broker_id: int) -> BrokerSession | Conflict:
+    async def session(self, name: str, holder: int) -> BrokerSession | Conflict:
         await asyncio.sleep(self._delay_s())
-        return self._store.session(broker_id)
+        return self._store.sessions.open(name, holder) or Conflict(self._store.end_index)
+
+    async def follow_sessions(self) -> AsyncIterator[tuple[LiveSession, ...]]:
+        async for live in self._store.sessions.follow():
+            await asyncio.sleep(self._delay_s())
+            yield live
+
+    async def end_session(self, live: LiveSession) -> None:
+        await asyncio.sleep(self._delay_s())
+        self._store.sessions.end(live)

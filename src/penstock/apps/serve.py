@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.apps.doorways import KAFKA, Doorways
+from penstock.apps.process import lock_directory, loop_factory, settle_memory
 from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
@@ -20,8 +21,7 @@ from penstock.core.ports import Files
 from penstock.node.broker import OWN_NAMES, start_broker
 from penstock.node.connections.addresses import Address, advertised_address
 from penstock.node.runtime.clock import SystemClock, SystemRng
-from penstock.node.runtime.data_directory import make_private, make_root
-from penstock.node.runtime.disk import DirectoryLock, DiskFiles
+from penstock.node.runtime.disk import DiskFiles
 from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.workers import ThreadWorkers
@@ -39,39 +39,15 @@ _DESCRIPTORS_PER_CONNECTION = 2
 
 def serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError if it cannot start."""
-    lock = _take_directory(settings) if settings.storage is Storage.DISK else None
+    is_on_disk = settings.storage is Storage.DISK
+    lock = lock_directory(Path(settings.data_dir), OWN_NAMES, "broker") if is_on_disk else None
     settings = fit_to_descriptors(settings, _raise_file_limit(settings))
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(settings, on_ready))
     finally:
         if lock is not None:
             lock.release()
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
-
-
-def _take_directory(settings: Settings) -> DirectoryLock:
-    root = Path(settings.data_dir)
-    try:
-        make_root(root)
-        lock = DirectoryLock(root)
-    except OSError as error:
-        raise StartError(f"Cannot use the data directory {root}: {error.strerror}.") from error
-    if not lock.acquire():
-        raise StartError(
-            f"The data directory {root} is in use by another broker (pid {lock.holder()}); "
-            "stop it or choose another --data-dir."
-        )
-    make_private(root, OWN_NAMES)
-    return lock
 
 
 def _raise_file_limit(settings: Settings) -> int:
@@ -130,8 +106,8 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         if settings.storage is Storage.MEMORY
         else DiskFiles(Path(settings.data_dir), settings.open_files_max)
     )
-    gc.freeze()  # imported modules stay alive: `_settle_memory` need not search them for garbage
-    gc.disable()  # objects created by recovery stay alive; `_settle_memory` enables it again
+    gc.freeze()  # imported modules stay alive: `settle_memory` need not search them for garbage
+    gc.disable()  # objects created by recovery stay alive; `settle_memory` enables it again
     try:
         broker = await start_broker(settings, Runtime(SystemClock(), SystemRng(), files, workers))
     except BrokerError as error:
@@ -141,7 +117,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         bound = await doorways.open()
         advertised = advertised_address(settings, bound[KAFKA].port)
         await doorways.serve(advertised)
-        _settle_memory()
+        settle_memory()
         on_ready(_ready_info(settings, bound, advertised))
         await stopping.wait()
         logger.info("stopping")
@@ -165,11 +141,3 @@ def _ready_info(settings: Settings, bound: dict[str, Address], advertised: Addre
         pid=os.getpid(),
         doors={name: address.port for name, address in bound.items() if name != KAFKA},
     )
-
-
-def _settle_memory() -> None:
-    """Exempt objects created during start from garbage collection: they live as long as the process."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
-    gc.enable()

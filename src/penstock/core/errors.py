@@ -298,6 +298,10 @@ class TimedOut(NotNow):
     """The operation did not complete within the caller's timeout."""
 
 
+class MetadataUnavailable(NotNow):
+    """The metadata store cannot be reached, or has no majority. Nothing was changed."""
+
+
 class NotEnoughReplicas(NotNow):
     """Fewer replicas are in sync than the topic requires."""
 

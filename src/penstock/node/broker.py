@@ -307,6 +307,9 @@ class Broker:
             self.catalog_version += 1
             match event:
                 case TopicSaved(topic):
+                    if topic.name in removed:
+                        yield from self._forget_topics(removed)
+                        removed = {}
                     yield from self._open_topic(topic)
                     self.subscriptions.follow_topic(topic)
                 case BrokerConfigSaved() | TopicDefaultsSaved():
@@ -323,8 +326,12 @@ class Broker:
                     pass  # read from the catalog on demand
             yield 1
         if removed:
-            yield from self.group_coordinator.committed.forget_topics(removed)
-            self.subscriptions.forget_topics(removed)
+            yield from self._forget_topics(removed)
+
+    def _forget_topics(self, removed: Mapping[str, None]) -> Sliced[None]:
+        """Remove what coordinators hold about deleted topics. Runs before a topic of the same name is created."""
+        yield from self.group_coordinator.committed.forget_topics(removed)
+        self.subscriptions.forget_topics(removed)
 
     def _drop_topic(self, name: str) -> Sliced[None]:
         partitions = self._by_topic.pop(name)
@@ -358,6 +365,8 @@ class Broker:
             return () if catalog.find(name) is not None else self.creation.decide(catalog, new)
 
         await self.change(decide)
+        if name not in self._by_topic:
+            raise UnknownTopic(f"topic {name!r} was deleted as soon as it was created")
         return list(self._by_topic[name])
 
     def new_topic_id(self) -> bytes:

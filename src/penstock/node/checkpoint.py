@@ -5,11 +5,11 @@ A recovery point is read or absent; it is never guessed.
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.core.cluster_id import make_cluster_id
 from penstock.core.errors import TornSegment
 from penstock.core.log import checksummed_file as checked
 from penstock.core.ports import Files, Rng
@@ -59,8 +59,7 @@ def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> I
     a truncation."""
     content = checked.read(files, IDENTITY_FILE)
     if content is None:
-        cluster_id = base64.urlsafe_b64encode(rng.bytes(16)).decode().rstrip("=")
-        identity = Identity(cluster_id, node_id, 0)
+        identity = Identity(make_cluster_id(rng), node_id, 0)
     elif content["format"] != FORMAT:
         raise TornSegment(
             f"the data directory has format {content['format']}, this Penstock reads format {FORMAT}"

@@ -78,6 +78,7 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.Loading: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.Throttled: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TimedOut: HTTPStatus.GATEWAY_TIMEOUT,
+    errors.MetadataUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotEnoughReplicas: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.CoordinatorUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotCoordinator: HTTPStatus.SERVICE_UNAVAILABLE,

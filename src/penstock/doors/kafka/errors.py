@@ -70,6 +70,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.Loading: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     errors.Throttled: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     errors.TimedOut: ErrorCode.REQUEST_TIMED_OUT,
+    errors.MetadataUnavailable: ErrorCode.REQUEST_TIMED_OUT,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
     errors.CoordinatorUnavailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,

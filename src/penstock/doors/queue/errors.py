@@ -67,6 +67,7 @@ CODES: dict[type[BrokerError], str] = {
     errors.ForeignProtocol: MALFORMED,
     errors.MemberIdRequired: CONFLICT,
     errors.MetadataTooLarge: TOO_LARGE,
+    errors.MetadataUnavailable: TRY_AGAIN,
     errors.NoTransactionalId: CONFLICT,
     errors.NotCoordinator: TRY_AGAIN,
     errors.NotEnoughReplicas: TRY_AGAIN,

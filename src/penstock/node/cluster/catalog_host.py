@@ -3,6 +3,9 @@
     decide on the state at N ──▶ append at N ──▶ apply
             ▲                         │ Conflict
             └── apply new entries ◀───┘
+Changes that wait for their turn are decided one after the other on a draft and become one append: one flush of the
+disk, or one round trip to a store, serves all of them.
+
 Events of other brokers are applied in log order as they arrive. An event is applied only once it is durable, so every
 topic that clients see survives a crash. Recovery is replay.
 """
@@ -11,12 +14,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, Fenced, NotLeader, Offline, TimedOut, TornSegment
+from penstock.core.errors import (
+    BrokerError,
+    Fenced,
+    MetadataUnavailable,
+    NotLeader,
+    Offline,
+    TimedOut,
+    TornSegment,
+)
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, TopicRemoved
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, MetadataLog, lost_history
+from penstock.node.cluster.metadata_log import (
+    BrokerSession,
+    Conflict,
+    Entry,
+    MetadataLog,
+    broker_session_name,
+    lost_history,
+)
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Pace, Sliced, chunks
 from penstock.node.runtime.tasks import Tasks
@@ -30,7 +50,31 @@ TIMEOUTS_MAX = 3
 RETRY_S = 1.0
 """Delay before retrying to follow the log."""
 
+CHANGES_PER_APPEND_MAX = 100
+"""Changes that one append takes: bounds how long the first of them waits for the decisions of the others."""
+
 Decide = Callable[[Catalog], Sequence[Event] | Sliced[Sequence[Event]]]
+
+
+class _Change:
+    """One caller's change and, once it is settled, its outcome."""
+
+    __slots__ = ("decide", "error", "is_settled")
+
+    def __init__(self, decide: Decide) -> None:
+        self.decide = decide
+        self.is_settled = False
+        self.error: BrokerError | None = None
+
+    def settle(self, error: BrokerError | None) -> None:
+        self.is_settled, self.error = True, error
+
+
+class _Decided(NamedTuple):
+    """What a batch of changes comes to on one state: all events, and the error of each change that was rejected."""
+
+    events: tuple[Event, ...]
+    errors: list[BrokerError | None]
 
 
 class CatalogHost:
@@ -56,6 +100,7 @@ class CatalogHost:
         self._session: BrokerSession | None = None
         self._following = Tasks()
         self._changes = Tasks()
+        self._waiting: deque[_Change] = deque()
 
     @property
     def is_online(self) -> bool:
@@ -84,7 +129,7 @@ class CatalogHost:
 
     async def start(self, broker_id: int) -> None:
         """Register this broker's session and follow what other brokers append."""
-        session = await self._log.session(broker_id)
+        session = await self._log.session(broker_session_name(broker_id), broker_id)
         if isinstance(session, Conflict):
             raise Fenced(f"another process is running as broker {broker_id}")
         self._session = session
@@ -110,41 +155,76 @@ class CatalogHost:
     async def change(self, decide: Decide) -> None:
         """Decide on the current state; the events are durable before they are applied.
 
-        Deciding and applying may take several slices; one change runs at a time. A change runs to completion even if
-        its caller is cancelled; otherwise the log could contain events that the catalog never applied.
+        Deciding and applying may take several slices. A change runs to completion even if its caller is cancelled;
+        otherwise the log could contain events that the catalog never applied.
         """
-        await self._changes.run_to_completion(self._change(decide))
+        await self._changes.run_to_completion(self._change(_Change(decide)))
 
-    async def _change(self, decide: Decide) -> None:
+    async def _change(self, change: _Change) -> None:
+        self._waiting.append(change)
         async with self._turn:
-            unanswered: list[tuple[Event, ...]] = []
-            while True:
-                events = await self._decide(decide)
-                if not events:
-                    return
-                outcome = await self._append(events, unanswered)
-                if not isinstance(outcome, Conflict):
-                    await self._take(Entry(outcome, events))
-                    return
-                if await self._catch_up(unanswered):
-                    return
+            while not change.is_settled:
+                await self._commit(self._take_batch(change))
+        if change.error is not None:
+            raise change.error
 
-    async def _decide(self, decide: Decide) -> tuple[Event, ...]:
+    def _take_batch(self, change: _Change) -> list[_Change]:
+        """The changes that have waited longest. `change` alone if a defect ended the batch that it was in."""
+        if change not in self._waiting:
+            return [change]
+        return [self._waiting.popleft() for _ in range(min(len(self._waiting), CHANGES_PER_APPEND_MAX))]
+
+    async def _commit(self, batch: list[_Change]) -> None:
+        """Settle all changes of a batch, with one append. If that fails, it fails for all: what one of them was told
+        may rest on the events of another."""
+        try:
+            errors = await self._append_until_decided(batch)
+        except BrokerError as error:
+            errors = [error] * len(batch)
+        for change, outcome in zip(batch, errors, strict=True):
+            change.settle(outcome)
+
+    async def _append_until_decided(self, batch: list[_Change]) -> list[BrokerError | None]:
+        unanswered: list[_Decided] = []
+        while True:
+            decided = await self._decide(batch)
+            if not decided.events:
+                return decided.errors
+            outcome = await self._append(decided, unanswered)
+            if not isinstance(outcome, Conflict):
+                await self._take(Entry(outcome, decided.events))
+                return decided.errors
+            ours = await self._catch_up(unanswered)
+            if ours is not None:
+                return ours.errors
+
+    async def _decide(self, batch: list[_Change]) -> _Decided:
         if self._failure is not None:
             raise Offline(f"the metadata log is offline: {self._failure}")
         if self._is_stopping:
             raise NotLeader("the broker is stopping")
-        decided = decide(self._catalog)
-        if isinstance(decided, Generator):
-            return tuple(await self._runtime.slices.run(decided))
-        return tuple(decided)
+        state = self._catalog if len(batch) == 1 else self._catalog.draft()
+        decided = _Decided((), [])
+        for change in batch:
+            events: Sequence[Event] = ()
+            error: BrokerError | None = None
+            try:
+                found = change.decide(state)
+                events = await self._runtime.slices.run(found) if isinstance(found, Generator) else found
+            except BrokerError as rejected:
+                error = rejected
+            if state is not self._catalog:
+                for event in events:
+                    state.apply(event)
+            decided = _Decided((*decided.events, *events), [*decided.errors, error])
+        return decided
 
-    async def _append(self, events: tuple[Event, ...], unanswered: list[tuple[Event, ...]]) -> int | Conflict:
+    async def _append(self, decided: _Decided, unanswered: list[_Decided]) -> int | Conflict:
         """Treats an append without a reply as a conflict: reading the log shows whether it took effect."""
         try:
-            return await self._log.append(self.index, events)
+            return await self._log.append(self.index, decided.events)
         except TimedOut:
-            unanswered.append(events)
+            unanswered.append(decided)
             if len(unanswered) == TIMEOUTS_MAX:
                 raise
             return Conflict(self.index)
@@ -153,23 +233,32 @@ class CatalogHost:
                 self._fail(error)
             raise
 
-    async def _catch_up(self, unanswered: list[tuple[Event, ...]]) -> bool:
-        """Apply what was appended meanwhile. True if the first entry is an append of ours whose reply was lost.
+    async def _catch_up(self, unanswered: list[_Decided]) -> _Decided | None:
+        """Apply what was appended meanwhile. Returns our append if its reply was lost and the first entry is it.
 
         Equal events at the same index have the same effect, so entries need no author. Once the log has grown past
         that index, an append still in flight for it can no longer take effect.
         """
-        is_ours = False
-        for entry in await self._log.read(self.index):
+        ours: _Decided | None = None
+        for entry in await self._read_back(is_unknown=bool(unanswered)):
             is_unknown = bool(unanswered) and entry.is_snapshot
-            is_ours = is_ours or entry.events in unanswered
+            ours = ours or next((one for one in unanswered if one.events == entry.events), None)
             unanswered.clear()
             await self._take(entry)
             if is_unknown:
                 raise TimedOut(
                     "the outcome of the change is unknown: check the current state before retrying"
                 )
-        return is_ours
+        return ours
+
+    async def _read_back(self, *, is_unknown: bool) -> Sequence[Entry]:
+        """What was appended meanwhile. If that cannot be read, the outcome of an append without a reply is unknown."""
+        try:
+            return await self._log.read(self.index)
+        except MetadataUnavailable as error:
+            if is_unknown:
+                raise TimedOut(f"the outcome of the change is unknown: {error}") from error
+            raise
 
     # -- apply
 

@@ -12,18 +12,24 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, NotLeader, Offline, TornSegment
+from penstock.core.errors import BrokerError, NotLeader, Offline
 from penstock.core.log.log import Log, LogLimits
-from penstock.core.machines.catalog.events import Event, decode, encode
-from penstock.core.model import NewRecord
+from penstock.core.machines.catalog.events import Event
 from penstock.core.records.batch import decode_header
-from penstock.core.records.build import open_batch, seal_batch
-from penstock.core.records.payload import encode_records
-from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, lost_history
+from penstock.node.cluster.event_batch import open_events, seal_events
+from penstock.node.cluster.metadata_log import (
+    BrokerSession,
+    Conflict,
+    Entry,
+    LiveSession,
+    lost_history,
+    replaced_log,
+)
+from penstock.node.cluster.sessions import Sessions
 from penstock.node.replicas.compactor import compact
 from penstock.node.replicas.sync import sync_log
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.slices import Sliced, chunks
+from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
 
 DIRECTORY = "metadata"
@@ -31,8 +37,6 @@ SEGMENT_BYTES = 4 << 20
 INDEX_INTERVAL_BYTES = 4096
 RECENT_ENTRIES = 16
 """The last appends stay in memory, so that followers need not decode them again."""
-EVENT_UNITS = 2
-"""Cost of encoding or decoding one event, see SLICE_UNITS."""
 _FOREVER_MS = 2**62
 
 LIMITS = LogLimits(SEGMENT_BYTES, _FOREVER_MS, INDEX_INTERVAL_BYTES)
@@ -49,25 +53,6 @@ class _Compaction(NamedTuple):
     delete_retention_ms: int = 86_400_000
     segment_bytes: int = SEGMENT_BYTES
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
-
-
-class LocalSession:
-    """A session inside one process."""
-
-    def __init__(self, broker_id: int) -> None:
-        self.broker_id = broker_id
-        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    @property
-    def is_alive(self) -> bool:
-        return not self._end.done()
-
-    async def ended(self) -> None:
-        await asyncio.shield(self._end)
-
-    def end(self) -> None:
-        if not self._end.done():
-            self._end.set_result(None)
 
 
 class MetadataFile:
@@ -89,7 +74,7 @@ class MetadataFile:
         runs."""
         self._recent: deque[Entry] = deque(maxlen=RECENT_ENTRIES)
         self._followers: list[asyncio.Future[None]] = []
-        self._sessions: dict[int, LocalSession] = {}
+        self._sessions = Sessions()
 
     @property
     def end_index(self) -> int:
@@ -111,8 +96,7 @@ class MetadataFile:
     def _fail(self, error: BrokerError) -> None:
         self._failure = self._failure or error
         self._wake_followers()
-        for session in self._sessions.values():
-            session.end()
+        self._sessions.end_all()
 
     def _check_online(self) -> None:
         if self._failure is not None:
@@ -123,7 +107,7 @@ class MetadataFile:
         await sync_log(self._runtime, self._log)
         self._log.advance(self._log.synced_offset)
 
-    # -- the four verbs
+    # -- events
 
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
         return await self._appends.run_to_completion(self._append(index, tuple(events)))
@@ -137,7 +121,7 @@ class MetadataFile:
             if index < self.end_index:
                 return Conflict(self.end_index)
             now_ms = self._runtime.clock.now_ms()
-            batch = await self._runtime.slices.run(_encoded(events, now_ms))
+            batch = await self._runtime.slices.run(seal_events(events, now_ms))
             try:
                 self._log.append(batch, decode_header(batch), self.epoch, now_ms)
                 await self._sync()
@@ -175,12 +159,8 @@ class MetadataFile:
                 if next_index <= from_index and not is_snapshot:
                     continue
                 if first < from_index and not is_snapshot:
-                    raise TornSegment(
-                        f"no append to the metadata log ended at index {from_index}: the log was replaced"
-                    )
-                events = [decode(one.key, one.value) for one in open_batch(found.raw, found.header)]
-                entries.append(Entry(next_index, tuple(events)))
-                yield EVENT_UNITS * len(events)
+                    raise replaced_log(from_index)
+                entries.append(Entry(next_index, (yield from open_events(found.raw, found.header))))
         if is_snapshot:
             return [Entry(end_index, tuple(event for entry in entries for event in entry.events), True)]
         return entries
@@ -191,10 +171,14 @@ class MetadataFile:
             for entry in await self.read(index):
                 yield entry
                 index = entry.index
-            while self.end_index == index:
-                self._check_online()
-                self._followers.append(asyncio.get_running_loop().create_future())
-                await self._followers[-1]
+            await self.grown_beyond(index)
+
+    async def grown_beyond(self, index: int) -> None:
+        """Returns once the log no longer ends at `index`. Raises Offline if it cannot grow any more."""
+        while self.end_index == index:
+            self._check_online()
+            self._followers.append(asyncio.get_running_loop().create_future())
+            await self._followers[-1]
 
     def _wake_followers(self) -> None:
         followers, self._followers = self._followers, []
@@ -202,13 +186,19 @@ class MetadataFile:
             if not follower.done():
                 follower.set_result(None)
 
-    async def session(self, broker_id: int) -> BrokerSession | Conflict:
+    # -- sessions
+
+    async def session(self, name: str, holder: int) -> BrokerSession | Conflict:
         self._check_online()
-        earlier = self._sessions.get(broker_id)
-        if earlier is not None and earlier.is_alive:
-            return Conflict(self.end_index)
-        self._sessions[broker_id] = session = LocalSession(broker_id)
-        return session
+        return self._sessions.open(name, holder) or Conflict(self.end_index)
+
+    async def follow_sessions(self) -> AsyncIterator[tuple[LiveSession, ...]]:
+        async for live in self._sessions.follow():
+            self._check_online()
+            yield live
+
+    async def end_session(self, live: LiveSession) -> None:
+        self._sessions.end(live)
 
     # -- upkeep
 
@@ -216,13 +206,3 @@ class MetadataFile:
         """Drop events that a later event of the same key replaces."""
         async with self._files_turn:
             await compact(self._runtime, self._log, _Compaction(), self.end_index, logger.warning)
-
-
-def _encoded(events: Sequence[Event], now_ms: int) -> Sliced[bytearray]:
-    """Encodes the events as one batch, however many there are: a crash leaves a batch whole or drops it."""
-    payload, count = bytearray(), 0
-    for some in chunks(events):
-        payload += encode_records([NewRecord(*encode(event)) for event in some], now_ms, count)
-        count += len(some)
-        yield EVENT_UNITS * len(some)
-    return seal_batch(payload, count, now_ms, now_ms)

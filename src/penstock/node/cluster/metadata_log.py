@@ -1,4 +1,4 @@
-"""The metadata log as a port: four verbs, independent of where the log is stored. Decides nothing.
+"""The metadata log as a port: append, read, follow, and named sessions, wherever the log is stored. Decides nothing.
 
 Everything that a cluster agrees on is an event of one log. An index counts the events since the log began, so it
 identifies a state: that after all events before it. An append states the index that its writer has seen and succeeds
@@ -12,10 +12,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.core.errors import TornSegment
 from penstock.core.machines.catalog.events import Event
+
+EVENT_UNITS = 2
+"""Cost of encoding or decoding one event, see SLICE_UNITS."""
+
+CONTROLLER_SESSION = "controller"
+"""The session of the broker that acts as controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +41,26 @@ class Conflict:
     index: int
 
 
+class LiveSession(NamedTuple):
+    """A session as all brokers see it."""
+
+    name: str
+    """`broker-3`, or a role that one broker holds at a time, such as `controller`."""
+    holder: int
+    """Id of the broker that opened it."""
+    number: int
+    """Unique and increasing in one store: tells a new session from an earlier one of the same name."""
+
+
 class BrokerSession(Protocol):
-    """Proof that a broker is alive. It grants no rights: epochs do that."""
+    """Proof that its holder is alive. It grants no rights: epochs do that.
+
+    A session that cannot be renewed ends here before the store declares it dead, so a broker that is cut off stops
+    acting before another takes its place.
+    """
 
     @property
-    def broker_id(self) -> int: ...
+    def live(self) -> LiveSession: ...
 
     @property
     def is_alive(self) -> bool: ...
@@ -71,8 +92,25 @@ class MetadataLog(Protocol):
     def follow(self, from_index: int) -> AsyncIterator[Entry]:
         """Like `read`, then waits for new entries; does not end by itself."""
 
-    async def session(self, broker_id: int) -> BrokerSession | Conflict:
-        """Open the session of a broker. Conflict while an earlier session of its id is alive."""
+    async def session(self, name: str, holder: int) -> BrokerSession | Conflict:
+        """Open a session. Conflict while an earlier session of that name is alive."""
+
+    def follow_sessions(self) -> AsyncIterator[tuple[LiveSession, ...]]:
+        """All live sessions, oldest first: those of now, then again after changes. Does not end by itself.
+
+        A slow reader skips intermediate states: each result is the state at the time it was taken.
+        """
+
+    async def end_session(self, live: LiveSession) -> None:
+        """End a session whose holder is known to be gone, without waiting for its time to run out.
+
+        Nothing happens if it has ended already.
+        """
+
+
+def broker_session_name(broker_id: int) -> str:
+    """The name of the session that a broker holds while it runs."""
+    return f"broker-{broker_id}"
 
 
 def lost_history(known_index: int, end_index: int) -> TornSegment:
@@ -80,4 +118,11 @@ def lost_history(known_index: int, end_index: int) -> TornSegment:
     return TornSegment(
         f"the metadata log ends at {end_index}, but index {known_index} was seen before: it was replaced by an older"
         " copy. Restore the newest copy; continuing from an older state would undo acknowledged changes"
+    )
+
+
+def replaced_log(index: int) -> TornSegment:
+    """The error for a log in which an index already seen is no longer the end of an append, or of other ones."""
+    return TornSegment(
+        f"no append to the metadata log ended at index {index} with the history seen before: the log was replaced"
     )

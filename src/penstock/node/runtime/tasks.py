@@ -29,12 +29,13 @@ class Tasks:
         self._running: dict[asyncio.Task[Any], None] = {}
 
     def spawn(
-        self, work: Coroutine[Any, Any, Any], crashed: Callable[[BaseException], None] | None = None
-    ) -> None:
+        self, work: Coroutine[Any, Any, T], crashed: Callable[[BaseException], None] | None = None
+    ) -> asyncio.Task[T]:
         """Start a task. A crash is logged with its traceback and passed to `crashed`."""
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = None
         task.add_done_callback(lambda done: self._ended(done, crashed))
+        return task
 
     async def run_to_completion(self, work: Coroutine[Any, Any, T]) -> T:
         """Await work that runs to completion even if the caller is cancelled.
@@ -65,6 +66,10 @@ class Tasks:
         """Cancel all tasks without waiting for them."""
         for task in list(self._running):
             task.cancel()
+
+    async def finish(self) -> None:
+        """Wait until all tasks have ended by themselves."""
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     async def stop(self) -> None:
         """Cancel all tasks and wait until they have ended."""

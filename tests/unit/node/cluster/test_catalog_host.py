@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
 
 from manual_ports import Hand, PromptWorkers, run, turns
-from penstock.core.errors import Fenced, NotLeader, Offline, TimedOut, TopicExists, TornSegment, UnknownTopic
+from penstock.core.errors import (
+    Fenced,
+    MetadataUnavailable,
+    NotLeader,
+    Offline,
+    TimedOut,
+    TopicExists,
+    TornSegment,
+    UnknownTopic,
+)
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.machines.catalog.catalog import Catalog
-from penstock.core.machines.catalog.events import Event, ProducerIdsReserved, TopicSaved
+from penstock.core.machines.catalog.events import Event, ProducerIdsReserved, Topic, TopicSaved
 from penstock.node.cluster import catalog_host
 from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.metadata_log import Entry
 from penstock.node.runtime.slices import Sliced
 from sim.metadata_model import Fault, ModelMetadataLog, ModelStore
 
@@ -26,7 +37,7 @@ class Side:
         self.log = ModelMetadataLog(store)
         self.catalog = Catalog()
         self.applied: list[Event] = []
-        self.decisions = 0
+        self.creations = self.decisions = 0
         self.host = CatalogHost(self.log, self.catalog, Hand(workers=PromptWorkers()).runtime, self._apply)
 
     def _apply(self, events: Sequence[Event]) -> Sliced[None]:
@@ -40,7 +51,8 @@ class Side:
         return [topic.name for topic in self.catalog.topics]
 
     async def create(self, name: str) -> None:
-        topic_id = f"{self.number:04d}{name:>12}".encode()
+        self.creations += 1
+        topic_id = f"{self.number:04d}{self.creations:04d}{name:>8}".encode()
 
         def decide(catalog: Catalog) -> Sequence[Event]:
             self.decisions += 1
@@ -221,6 +233,95 @@ def test_all_events_of_one_change_are_one_append() -> None:
     run(test)
 
 
+async def behind(side: Side, *works: Coroutine[Any, Any, None], faults: Sequence[Fault] = ()) -> list[Any]:
+    """The outcomes of changes that wait while another one, of topic 0, has its turn. The faults are for them."""
+    first = asyncio.ensure_future(side.create("0"))
+    waiting = asyncio.gather(*works, return_exceptions=True)
+    await until(lambda: side.decisions)
+    side.log.faults += faults
+    await first
+    return await waiting
+
+
+def test_changes_that_wait_for_their_turn_share_one_append() -> None:
+    async def test() -> None:
+        store = ModelStore()
+        side = Side(store, 1)
+        names = [f"t{number}" for number in range(catalog_host.CHANGES_PER_APPEND_MAX + 21)]
+        await asyncio.gather(*(side.create(name) for name in names))
+        assert [len(entry.events) for entry in store.entries] == [1, catalog_host.CHANGES_PER_APPEND_MAX, 20]
+        assert sorted(side.names) == sorted(names) and side.decisions == len(names)
+
+    run(test)
+
+
+def test_each_change_of_a_shared_append_is_decided_on_those_before_it() -> None:
+    async def test() -> None:
+        store = ModelStore()
+        side = Side(store, 1)
+        works = [side.create("a"), side.create("a"), side.delete("b"), side.create("b"), side.delete("a")]
+        outcomes = await behind(side, *works)
+        assert [type(one) for one in outcomes] == [type(None), TopicExists, UnknownTopic] + [type(None)] * 2
+        assert (side.names, len(store.entries)) == (["0", "b"], 2)
+
+    run(test)
+
+
+def test_a_shared_append_that_comes_second_is_decided_again_as_a_whole() -> None:
+    async def test() -> None:
+        store = ModelStore()
+        side = Side(store, 1)
+        creating = asyncio.ensure_future(behind(side, *(side.create(name) for name in "abc")))
+        await until(lambda: side.decisions == 4)
+        store.take(1, (TopicSaved(Topic(b"a" * 16, "a", 1)),))
+        assert [type(outcome) for outcome in await creating] == [TopicExists, type(None), type(None)]
+        assert (side.names, side.decisions, len(store.entries)) == (["0", "a", "b", "c"], 7, 3)
+
+    run(test)
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_shared_append_without_an_answer_takes_effect_once(fault: Fault) -> None:
+    async def test() -> None:
+        store = ModelStore()
+        side = Side(store, 1)
+        outcomes = await behind(side, side.create("a"), side.create("a"), side.create("b"), faults=[fault])
+        assert [type(outcome) for outcome in outcomes] == [type(None), TopicExists, type(None)]
+        assert (side.names, len(store.entries)) == (["0", "a", "b"], 2)
+
+    run(test)
+
+
+def test_a_shared_append_that_fails_fails_for_all_of_its_changes() -> None:
+    """The second was rejected because of the first, which never took effect."""
+
+    async def test() -> None:
+        store = ModelStore()
+        side = Side(store, 1)
+        faults = [Fault.REQUEST_LOST] * catalog_host.TIMEOUTS_MAX
+        outcomes = await behind(side, side.create("a"), side.create("a"), faults=faults)
+        assert [type(outcome) for outcome in outcomes] == [TimedOut, TimedOut]
+        await side.create("a")
+        assert side.names == ["0", "a"]
+
+    run(test)
+
+
+def test_a_defect_in_one_decision_is_its_callers_alone() -> None:
+    async def test() -> None:
+        store = ModelStore()
+        side = Side(store, 1)
+
+        def crash(catalog: Catalog) -> Sequence[Event]:
+            raise ZeroDivisionError
+
+        outcomes = await behind(side, side.host.change(crash), side.create("a"), side.create("b"))
+        assert [type(outcome) for outcome in outcomes] == [ZeroDivisionError, type(None), type(None)]
+        assert side.names == ["0", "a", "b"]
+
+    run(test)
+
+
 def test_a_change_ends_even_if_its_caller_is_cancelled() -> None:
     async def test() -> None:
         store = ModelStore()
@@ -306,6 +407,26 @@ def test_producer_id_blocks_of_two_brokers_never_overlap() -> None:
             PRODUCER_IDS_BLOCK * number for number in range(1, 7)
         ]
         assert {event.owner for event in blocks} == {1, 2}  # type: ignore[union-attr]
+
+    run(test)
+
+
+def test_a_store_that_goes_away_before_it_can_be_asked_leaves_the_outcome_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        side = Side(ModelStore(), 1)
+
+        async def read(_: int) -> Sequence[Entry]:
+            raise MetadataUnavailable("the store cannot be reached. Nothing was changed")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(side.log, "read", read)
+            side.log.faults.append(Fault.ANSWER_LOST)
+            with pytest.raises(TimedOut, match="outcome of the change is unknown"):
+                await side.create("a")
+        await side.create("b")
+        assert side.names == ["a", "b"], "it took effect, as reading shows now"
 
     run(test)
 

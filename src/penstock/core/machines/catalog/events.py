@@ -6,7 +6,7 @@ Each event is the full state of its key, so that the log may be compacted: the l
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -153,6 +153,20 @@ def encode(event: Event) -> tuple[bytes, bytes | None]:
     if content is None:
         return key_of(event), None
     return key_of(event), json.dumps({"version": VERSION, **content}, sort_keys=True).encode()
+
+
+def compact_events(events: Iterable[Event]) -> list[Event]:
+    """The last event of each key, without those that delete their key: the state that the events lead to."""
+    last: dict[bytes, Event] = {}
+    for event in events:
+        key = key_of(event)
+        last.pop(key, None)
+        last[key] = event
+    return [event for event in last.values() if not _deletes(event)]
+
+
+def _deletes(event: Event) -> bool:
+    return isinstance(event, TopicRemoved) or (isinstance(event, ResourceConfigSaved) and not event.overrides)
 
 
 def decode(key: bytes | None, value: bytes | None) -> Event:

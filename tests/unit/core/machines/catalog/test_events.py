@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,14 +12,17 @@ from penstock.core.machines.catalog.events import (
     BrokerConfigSaved,
     Event,
     ProducerIdsReserved,
+    ResourceConfigSaved,
     Topic,
     TopicDefaultsSaved,
     TopicRemoved,
     TopicSaved,
+    compact_events,
     decode,
     encode,
     key_of,
 )
+from penstock.core.resource_config import ResourceKind
 
 ID = bytes(range(16))
 KEY = b"topic/000102030405060708090a0b0c0d0e0f"
@@ -115,3 +119,22 @@ def test_a_missing_field_is_not_made_up(field: str) -> None:
 def test_bytes_of_no_event_are_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(TornSegment, match="catalog"):
         decode(key, value)
+
+
+def test_compaction_keeps_the_last_event_of_each_key_and_nothing_of_what_is_gone() -> None:
+    other = TopicSaved(Topic(bytes(15) + b"\x09", "other", 1))
+    group = ResourceConfigSaved(ResourceKind.GROUP, "g", {"consumer.heartbeat.interval.ms": "5000"})
+    events: list[Event] = [
+        TopicSaved(TOPIC),
+        other,
+        group,
+        ProducerIdsReserved(1_000, 1),
+        TopicSaved(replace(TOPIC, partition_count=4)),
+        TopicRemoved(other.topic.id),
+        ResourceConfigSaved(ResourceKind.GROUP, "g", {}),
+        ProducerIdsReserved(2_000, 2),
+    ]
+    kept = compact_events(events)
+    assert kept == [TopicSaved(replace(TOPIC, partition_count=4)), ProducerIdsReserved(2_000, 2)]
+    assert all(encode(event)[1] is not None for event in kept)
+    assert compact_events([*kept, other, group]) == [*kept, other, group]

@@ -1,0 +1,119 @@
+"""`python -m penstock.apps.coordinator`: runs the coordinator of a local cluster in the foreground.
+
+Prints one line of JSON once brokers can connect (`host`, `port`, `pid`, `cluster_id`, `secret_file`), and stops cleanly
+on SIGTERM and SIGINT. Exits with 1 if it cannot start or its disk fails; whoever supervises it starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from penstock.apps.process import lock_directory, loop_factory, settle_memory
+from penstock.apps.ready import StartError
+from penstock.core.errors import BrokerError
+from penstock.node.cluster.cluster_secret import SECRET_FILE, make_secret
+from penstock.node.cluster.coordinator import COORDINATOR_FILES, start_coordinator
+from penstock.node.cluster.leases import SESSION_TTL_S
+from penstock.node.connections.addresses import Address, is_loopback
+from penstock.node.logs import configure_logging
+from penstock.node.runtime.clock import SystemClock, SystemRng
+from penstock.node.runtime.disk import DiskFiles
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.workers import ThreadWorkers
+from penstock.node.settings import Settings
+
+logger = logging.getLogger("penstock.coordinator")
+
+SETTINGS = Settings(
+    connections_max=1_000, connections_per_address_max=1_000, idle_ms_max=60_000, frame_ms_max=10_000
+)
+"""Limits of the coordinator's port. Brokers renew their sessions every few seconds, so a silent one is gone."""
+OPEN_FILES_MAX = 64
+
+
+@click.command()
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), required=True, help="Directory of the metadata log."
+)
+@click.option("--host", default="127.0.0.1", help="Loopback address to listen on.")
+@click.option("--port", default=0, help="Port to listen on; 0 picks a free port.")
+@click.option("--session-ttl-ms", default=round(SESSION_TTL_S * 1_000), help="Time limit of a session.")
+def main(data_dir: Path, host: str, port: int, session_ttl_ms: int) -> None:
+    """Serve the metadata log of a local cluster to its brokers."""
+    try:
+        code = serve_coordinator(data_dir, Address(host, port), session_ttl_ms / 1_000, _print_line)
+    except StartError as error:
+        raise click.ClickException(str(error)) from None
+    raise SystemExit(code)
+
+
+def _print_line(ready: dict[str, object]) -> None:
+    print(json.dumps(ready), flush=True)
+
+
+def serve_coordinator(
+    data_dir: Path, address: Address, ttl_s: float, on_ready: Callable[[dict[str, object]], None]
+) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError if it cannot start."""
+    if not is_loopback(address.host):
+        raise StartError(
+            f"The coordinator serves brokers of this machine only; {address.host} is not a loopback address."
+        )
+    configure_logging(SETTINGS.log_level, SETTINGS.log_format, sys.stderr)
+    lock = lock_directory(data_dir, (*COORDINATOR_FILES, SECRET_FILE), "coordinator")
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_serve(data_dir, address, ttl_s, on_ready))
+    finally:
+        lock.release()
+
+
+async def _serve(
+    data_dir: Path, address: Address, ttl_s: float, on_ready: Callable[[dict[str, object]], None]
+) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    workers = ThreadWorkers(loop, 1)
+    runtime = Runtime(SystemClock(), SystemRng(), DiskFiles(data_dir, OPEN_FILES_MAX), workers)
+    try:
+        secret = make_secret(data_dir, runtime.rng)
+        coordinator = await start_coordinator(runtime, SETTINGS, secret, ttl_s)
+    except (BrokerError, OSError) as error:
+        raise StartError(f"Cannot start the coordinator from {data_dir}: {error}") from error
+    try:
+        bound = await coordinator.listen(address)
+    except OSError as error:
+        await coordinator.stop()
+        raise StartError(f"Cannot listen on {address.host}:{address.port}: {error.strerror}.") from error
+    settle_memory()
+    on_ready(
+        {
+            "host": bound.host,
+            "port": bound.port,
+            "pid": os.getpid(),
+            "cluster_id": coordinator.cluster_id,
+            "secret_file": str((data_dir / SECRET_FILE).absolute()),
+        }
+    )
+    coordinator.failed.add_done_callback(lambda _: stopping.set())
+    await stopping.wait()
+    has_failed = coordinator.failed.done()
+    is_clean = await coordinator.stop()
+    workers.close()
+    logger.info("stopped cleanly" if is_clean else "stopped; the next start must recover the log")
+    return 1 if has_failed else 0
+
+
+if __name__ == "__main__":
+    main()

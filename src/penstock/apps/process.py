@@ -1,0 +1,47 @@
+"""What every server process does around its loop: choose it, lock its data directory, settle its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.apps.ready import StartError
+from penstock.node.runtime.data_directory import make_private, make_root
+from penstock.node.runtime.disk import DirectoryLock
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fastest event loop that is installed; None for asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def lock_directory(root: Path, own_names: tuple[str, ...], owner: str) -> DirectoryLock:
+    """Create the data directory and lock it for this process. Raises StartError if another process, an `owner` as
+    this one, holds it."""
+    try:
+        make_root(root)
+        lock = DirectoryLock(root)
+    except OSError as error:
+        raise StartError(f"Cannot use the data directory {root}: {error.strerror}.") from error
+    if not lock.acquire():
+        raise StartError(
+            f"The data directory {root} is in use by another {owner} (pid {lock.holder()}); "
+            "stop it or choose another --data-dir."
+        )
+    make_private(root, own_names)
+    return lock
+
+
+def settle_memory() -> None:
+    """Exempt objects created during start from garbage collection: they live as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()

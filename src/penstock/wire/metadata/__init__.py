@@ -1,0 +1,2 @@
+"""The codec between brokers and the coordinator that owns their metadata log, specified in
+docs/protocols/metadata.md. No I/O."""
