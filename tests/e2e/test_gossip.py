@@ -28,9 +28,15 @@ class Process:
         self.port = 0
         self.view: dict[str, list[object]] = {}
         words = [str(member_id), str(seed_port), str(directory), str(TIME_FACTOR)]
-        self.child = subprocess.Popen(
-            [sys.executable, MEMBER, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.errors = directory / "stderr"
+        with self.errors.open("ab") as errors:
+            self.child = subprocess.Popen(
+                [sys.executable, MEMBER, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
         self._reading = Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -84,6 +90,7 @@ def members(tmp_path: Path) -> Iterator[list[Process]]:
             "the members did not find each other",
         )
         yield started
+        assert [one.errors.read_text() for one in started] == [""] * 5, "a member crashed on the way"
     finally:
         for one in started:
             one.kill()

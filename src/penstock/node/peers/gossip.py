@@ -90,7 +90,9 @@ class GossipHost:
         self._incarnations = range(0)
         self._tasks = Tasks()
         self._transport: asyncio.DatagramTransport | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_s = 0.0
+        """When it fires. uvloop's handle does not tell for times that have passed."""
         self._machine: Gossip | None = None
         self.listeners: list[Callable[[PeerChanged], None]] = []
         """Called on every change of a peer."""
@@ -238,9 +240,10 @@ class GossipHost:
             return
         wake_s = wake_ms / 1000
         if self._timer is not None:
-            if self._timer.when() <= wake_s:
+            if self._timer_s <= wake_s:
                 return
             self._timer.cancel()
+        self._timer_s = wake_s
         self._timer = asyncio.get_running_loop().call_at(wake_s, self._fire)
 
     def _perform(self, actions: list[GossipAction]) -> None:
