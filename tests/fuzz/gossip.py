@@ -23,7 +23,7 @@ from penstock.core.gossip.messages import (
     Sync,
     Verdict,
 )
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
 from penstock.core.limits import GOSSIP_PEERS_MAX
 from penstock.wire.gossip.messages import decode_body, encode_body, gossip_sizing
 from penstock.wire.gossip.packets import BODY_BYTES_MAX, Packet, PacketSeal, Rejected
@@ -36,9 +36,9 @@ MY_ID = 1
 PACKETS_PER_MACHINE = 500
 
 
-def make_peer(rng: Random) -> Peer:
+def make_peer(rng: Random) -> GossipPeer:
     attributes = {rng.choice(("kafka", "load", "größe", "")): "x" * rng.choice((0, 3, 100)) for _ in range(3)}
-    return Peer(
+    return GossipPeer(
         rng.choice((MY_ID, 2, 3, rng.getrandbits(31))),
         PeerAddress(rng.choice(HOSTS), rng.randint(1, 65_535)),
         rng.choice((0, 1, 2, 2**62)),
@@ -85,7 +85,7 @@ class _Living:
     """A machine that is told everything, one packet after the other."""
 
     def __init__(self) -> None:
-        me = Peer(MY_ID, PeerAddress(HOSTS[0], 7946), 1)
+        me = GossipPeer(MY_ID, PeerAddress(HOSTS[0], 7946), 1)
         self.machine = Gossip(me, SimRng(Random(0)), SIZING, 0.0)
         self.now_ms = 0.0
         self.packets = 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.gossip.messages import Ack, Alive, GossipMessage, Nack, Ping, PingRequest, Sync, Verdict
-from penstock.core.gossip.peer import CONTENT_UNKNOWN, Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import CONTENT_UNKNOWN, GossipPeer, PeerAddress, PeerState
 from penstock.core.gossip.peer_table import PeerTable
 from penstock.core.gossip.profile import LAN
 from penstock.wire.gossip.messages import decode_body, encode_body
@@ -30,7 +30,9 @@ addresses = st.builds(
 )
 states = st.sampled_from(PeerState)
 attributes = st.dictionaries(texts, texts, max_size=4).map(lambda found: tuple(sorted(found.items())))
-peers = st.builds(Peer, ids, addresses, st.integers(0, 2**62), st.integers(0, 2**32 - 1), attributes, states)
+peers = st.builds(
+    GossipPeer, ids, addresses, st.integers(0, 2**62), st.integers(0, 2**32 - 1), attributes, states
+)
 messages: st.SearchStrategy[GossipMessage] = st.one_of(
     st.builds(Ping, sequences, ids),
     st.builds(PingRequest, sequences, ids, addresses),
@@ -69,7 +71,9 @@ def test_no_byte_of_a_packet_can_be_changed(body: tuple[GossipMessage, ...], dat
 updates = st.one_of(
     st.builds(
         lambda incarnation, version: Alive(
-            Peer(7, PeerAddress("10.0.0.7", 1), incarnation, version, (("v", f"{incarnation}.{version}"),))
+            GossipPeer(
+                7, PeerAddress("10.0.0.7", 1), incarnation, version, (("v", f"{incarnation}.{version}"),)
+            )
         ),
         st.integers(1, 3),
         st.integers(1, 3),
@@ -82,13 +86,13 @@ updates = st.one_of(
 
 @given(st.lists(updates, min_size=1, max_size=8), st.randoms(use_true_random=False))
 def test_updates_in_any_order_end_in_the_same_state(found: list[Alive | Verdict], chance: Random) -> None:
-    first = Alive(Peer(7, PeerAddress("10.0.0.7", 1), 1, 1, (("v", "1.1"),)))
+    first = Alive(GossipPeer(7, PeerAddress("10.0.0.7", 1), 1, 1, (("v", "1.1"),)))
     shuffled = list(found)
     chance.shuffle(shuffled)
     assert merged([first, *found]) == merged([first, *shuffled]) == merged([first, *found, *shuffled])
 
 
-def merged(found: list[Alive | Verdict]) -> Peer:
+def merged(found: list[Alive | Verdict]) -> GossipPeer:
     table = PeerTable(LAN)
     for update in found:
         before = table.get(7)

@@ -19,7 +19,7 @@ from penstock.core.gossip.messages import (
     PeerChanged,
     SendPacket,
 )
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
 from penstock.core.gossip.profile import LAN, GossipProfile
 from penstock.wire.gossip.messages import gossip_sizing
 from penstock.wire.gossip.packets import BODY_BYTES_MAX, Packet, PacketSeal
@@ -47,7 +47,7 @@ class Fact:
 
     at_ms: float
     node: int
-    peer: Peer
+    peer: GossipPeer
     was: PeerState | None
 
 
@@ -81,7 +81,7 @@ class SimNode:
         self.life += 1
         self._guard = ReplayGuard()
         self.machine = Gossip(
-            Peer(self.id, self.address, self.incarnation),
+            GossipPeer(self.id, self.address, self.incarnation),
             SimRng(random.Random(f"{world.seed}/{self.id}/{self.life}")),
             SIZING,
             world.now_ms,

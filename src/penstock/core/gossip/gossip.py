@@ -33,7 +33,7 @@ from penstock.core.gossip.messages import (
     Sync,
     Verdict,
 )
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState, checked_attributes
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState, checked_attributes
 from penstock.core.gossip.peer_table import PeerTable
 from penstock.core.gossip.prober import Prober
 from penstock.core.gossip.profile import LAN, GossipProfile
@@ -53,7 +53,7 @@ class Sizing:
     body_bytes_max: int
     sync_head_bytes: int
     """A Sync without peers."""
-    size_of_peer: Callable[[Peer], int]
+    size_of_peer: Callable[[GossipPeer], int]
 
 
 class Gossip:
@@ -61,7 +61,7 @@ class Gossip:
 
     def __init__(
         self,
-        me: Peer,
+        me: GossipPeer,
         rng: Rng,
         sizing: Sizing,
         now_ms: float,
@@ -95,11 +95,11 @@ class Gossip:
     # -- view
 
     @property
-    def peers(self) -> list[Peer]:
+    def peers(self) -> list[GossipPeer]:
         """All peers, this one included, by id."""
         return sorted([self.me, *self._table.peers], key=lambda peer: peer.id)
 
-    def peer(self, peer_id: int) -> Peer | None:
+    def peer(self, peer_id: int) -> GossipPeer | None:
         return self.me if peer_id == self.me.id else self._table.get(peer_id)
 
     def knows(self, address: PeerAddress) -> bool:
@@ -197,7 +197,7 @@ class Gossip:
         if target is not None:
             self._send(target.address, self._prober.start(target, now_ms), *self._accusation(target))
 
-    def _accusation(self, peer: Peer | None) -> tuple[Verdict, ...]:
+    def _accusation(self, peer: GossipPeer | None) -> tuple[Verdict, ...]:
         """Tells a peer that it is thought to be failing, so that it can refute at once."""
         if peer is None or peer.state is PeerState.ALIVE:
             return ()
@@ -292,7 +292,7 @@ class Gossip:
         if relay is not None:
             self._send(relay.requester, Ack(relay.sequence))
 
-    def _merge(self, peer: Peer, sender_id: int, now_ms: float) -> None:
+    def _merge(self, peer: GossipPeer, sender_id: int, now_ms: float) -> None:
         """One peer of another's view. Its deaths are suspicions here: they may be old, and the peer may have refuted
         them since."""
         if peer.id != self.me.id and self._table.get(peer.id) is None and peer.state >= PeerState.DEAD:
@@ -303,7 +303,7 @@ class Gossip:
             state = PeerState.LEFT if peer.state is PeerState.LEFT else PeerState.SUSPECT
             self._judge(Verdict(peer.id, peer.incarnation, state, sender_id), now_ms)
 
-    def _learn(self, peer: Peer, now_ms: float) -> None:
+    def _learn(self, peer: GossipPeer, now_ms: float) -> None:
         if peer.id == self.me.id:
             self._defend_description(peer, now_ms)
             return
@@ -332,7 +332,7 @@ class Gossip:
 
     # -- this peer in the eyes of others
 
-    def _defend_description(self, peer: Peer, now_ms: float) -> None:
+    def _defend_description(self, peer: GossipPeer, now_ms: float) -> None:
         """Others know a later life of this id: its counter was lost, or a second process uses the id."""
         mine = self.me
         is_same = (peer.address, peer.attributes) == (mine.address, mine.attributes)
@@ -362,7 +362,7 @@ class Gossip:
 
     def _send_state(self, target: PeerAddress, now_ms: float, *, wants_reply: bool) -> None:
         """This peer's view, in as many packets as it takes; only the last asks for a reply."""
-        part: list[Peer] = []
+        part: list[GossipPeer] = []
         left_bytes = room_bytes = self._sizing.body_bytes_max - self._sizing.sync_head_bytes
         for peer in (self.me, *self._table.shareable(now_ms)):
             size = self._sizing.size_of_peer(peer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Nack:
 class Alive:
     """What a peer says about itself. Its `state` carries no information here."""
 
-    peer: Peer
+    peer: GossipPeer
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Verdict:
 class Sync:
     """Part of the sender's view. Each part stands alone: a lost one only makes the next exchange necessary."""
 
-    peers: tuple[Peer, ...]
+    peers: tuple[GossipPeer, ...]
     wants_reply: bool
 
 
@@ -87,15 +87,15 @@ class SendPacket:
 class PeerChanged:
     """A peer is new, or its state, address or attributes changed. `before` is None for a new peer."""
 
-    before: Peer | None
-    after: Peer
+    before: GossipPeer | None
+    after: GossipPeer
 
 
 @dataclass(frozen=True, slots=True)
 class PeerForgotten:
     """A dead peer is no longer listed."""
 
-    peer: Peer
+    peer: GossipPeer
 
 
 @dataclass(frozen=True, slots=True)

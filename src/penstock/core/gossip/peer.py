@@ -45,7 +45,7 @@ class PeerAddress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class GossipPeer:
     """One member of the cluster."""
 
     id: int
@@ -86,9 +86,9 @@ def checked_attributes(attributes: Mapping[str, str]) -> Attributes:
     return tuple(sorted(attributes.items()))
 
 
-def controller_hint(peers: Iterable[Peer]) -> Peer | None:
+def controller_hint(peers: Iterable[GossipPeer]) -> GossipPeer | None:
     """The living peer that claims the latest controller session. A hint: the metadata log decides who may act."""
-    best: tuple[int, Peer] | None = None
+    best: tuple[int, GossipPeer] | None = None
     for peer in peers:
         claim = peer.attribute(CONTROLLER) if peer.is_living else None
         if claim is not None and claim.isascii() and claim.isdigit():

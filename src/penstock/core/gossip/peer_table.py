@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.core.gossip.messages import PeerChanged, Verdict
-from penstock.core.gossip.peer import CONTENT_UNKNOWN, Peer, PeerState
+from penstock.core.gossip.peer import CONTENT_UNKNOWN, GossipPeer, PeerState
 from penstock.core.gossip.profile import GossipProfile
 from penstock.core.gossip.suspicion import Suspicion
 from penstock.core.limits import GOSSIP_PEERS_MAX
@@ -19,7 +19,7 @@ from penstock.core.machine import NEVER_MS
 class _Row:
     __slots__ = ("peer", "since_ms", "suspicion")
 
-    def __init__(self, peer: Peer, now_ms: float) -> None:
+    def __init__(self, peer: GossipPeer, now_ms: float) -> None:
         self.peer = peer
         self.since_ms = now_ms
         """When the peer entered its state."""
@@ -33,21 +33,21 @@ class PeerTable:
         self._profile = profile
         self._rows: dict[int, _Row] = {}
         self._suspects: dict[int, Suspicion] = {}
-        self._living: tuple[Peer, ...] | None = None
+        self._living: tuple[GossipPeer, ...] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def get(self, peer_id: int) -> Peer | None:
+    def get(self, peer_id: int) -> GossipPeer | None:
         row = self._rows.get(peer_id)
         return None if row is None else row.peer
 
     @property
-    def peers(self) -> list[Peer]:
+    def peers(self) -> list[GossipPeer]:
         return [row.peer for row in self._rows.values()]
 
     @property
-    def living(self) -> tuple[Peer, ...]:
+    def living(self) -> tuple[GossipPeer, ...]:
         """In the order in which they became known."""
         if self._living is None:
             self._living = tuple(row.peer for row in self._rows.values() if row.peer.is_living)
@@ -64,14 +64,14 @@ class PeerTable:
         return min((one.deadline_ms for one in self._suspects.values()), default=NEVER_MS)
 
     @property
-    def dead(self) -> list[Peer]:
+    def dead(self) -> list[GossipPeer]:
         """Peers that failed; those that left on purpose are not meant."""
         return [row.peer for row in self._rows.values() if row.peer.state is PeerState.DEAD]
 
-    def died_after(self, earliest_ms: float) -> list[Peer]:
+    def died_after(self, earliest_ms: float) -> list[GossipPeer]:
         return [peer for peer in self.dead if self._rows[peer.id].since_ms > earliest_ms]
 
-    def shareable(self, now_ms: float) -> list[Peer]:
+    def shareable(self, now_ms: float) -> list[GossipPeer]:
         """What another peer should know. Old deaths are left out: else peers would remind each other of them for
         ever."""
         horizon_ms = now_ms - self._profile.dead_retention_ms / 2
@@ -79,7 +79,7 @@ class PeerTable:
 
     # -- merge
 
-    def learn(self, peer: Peer, now_ms: float) -> PeerChanged | None:
+    def learn(self, peer: GossipPeer, now_ms: float) -> PeerChanged | None:
         """Merge what a peer says about itself. A new incarnation is alive, whatever was said about earlier ones."""
         row = self._rows.get(peer.id)
         if row is None:
@@ -90,7 +90,7 @@ class PeerTable:
         state = known.state if peer.incarnation == known.incarnation else PeerState.ALIVE
         return self._set(row, replace(peer, state=state), now_ms)
 
-    def add(self, peer: Peer, now_ms: float) -> PeerChanged | None:
+    def add(self, peer: GossipPeer, now_ms: float) -> PeerChanged | None:
         """Add an unknown peer, unless the table is full of living ones."""
         assert peer.state is not PeerState.SUSPECT, "a suspicion has an accuser and a deadline"
         if len(self._rows) >= GOSSIP_PEERS_MAX and not self._evict():
@@ -126,7 +126,7 @@ class PeerTable:
             self._suspects[known.id] = row.suspicion
         return True, changed
 
-    def _set(self, row: _Row, peer: Peer, now_ms: float) -> PeerChanged:
+    def _set(self, row: _Row, peer: GossipPeer, now_ms: float) -> PeerChanged:
         before = row.peer
         if peer.state is not before.state or peer.incarnation != before.incarnation:
             row.since_ms = now_ms
@@ -138,12 +138,12 @@ class PeerTable:
 
     # -- time
 
-    def expired(self, now_ms: float) -> list[Peer]:
+    def expired(self, now_ms: float) -> list[GossipPeer]:
         """Suspects whose time to refute is over."""
         due = [peer_id for peer_id, one in self._suspects.items() if one.deadline_ms <= now_ms]
         return [self._rows[peer_id].peer for peer_id in due]
 
-    def forget_dead(self, now_ms: float) -> list[Peer]:
+    def forget_dead(self, now_ms: float) -> list[GossipPeer]:
         """Remove peers that have been dead or gone for longer than the retention."""
         horizon_ms = now_ms - self._profile.dead_retention_ms
         gone = [

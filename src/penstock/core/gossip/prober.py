@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.core.gossip.health import LocalHealth
 from penstock.core.gossip.messages import Ping
-from penstock.core.gossip.peer import Peer, PeerAddress
+from penstock.core.gossip.peer import GossipPeer, PeerAddress
 from penstock.core.gossip.profile import GossipProfile
 from penstock.core.gossip.selection import shuffled
 from penstock.core.limits import GOSSIP_RELAYS_MAX
@@ -67,7 +67,7 @@ class Prober:
             return deadline
         return min(deadline, probe.indirect_ms, probe.ends_ms)
 
-    def next_target(self, living: Sequence[Peer]) -> Peer | None:
+    def next_target(self, living: Sequence[GossipPeer]) -> GossipPeer | None:
         """Round robin in random order, so that every peer is probed within a bounded time."""
         by_id = {peer.id: peer for peer in living}
         while by_id:
@@ -82,7 +82,7 @@ class Prober:
         """A new peer gets a random turn in the present round."""
         self._order.insert(self._rng.below(len(self._order) + 1), peer_id)
 
-    def start(self, target: Peer, now_ms: float) -> Ping:
+    def start(self, target: GossipPeer, now_ms: float) -> Ping:
         """Begin a probe; a slow peer waits longer for answers."""
         probe = self.probe = Probe(self._next_sequence(), target.id, now_ms)
         probe.indirect_ms = now_ms + self._health.stretched_ms(self._profile.probe_timeout_ms)

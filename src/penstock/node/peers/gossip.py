@@ -25,7 +25,7 @@ from penstock.core.gossip.messages import (
     ProbeAnswered,
     SendPacket,
 )
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
 from penstock.core.gossip.profile import LAN, GossipProfile
 from penstock.core.machine import NEVER_MS
 from penstock.node.peers.incarnation import IncarnationFile
@@ -100,7 +100,7 @@ class GossipHost:
     # -- view
 
     @property
-    def peers(self) -> list[Peer]:
+    def peers(self) -> list[GossipPeer]:
         """All known peers, this broker included, by id."""
         return [] if self._machine is None else self._machine.peers
 
@@ -127,7 +127,7 @@ class GossipHost:
             raise
         seeds = [(_literal(host), port) for host, port in self._options.seeds]
         literals = [PeerAddress(host, port) for host, port in seeds if host is not None]
-        me = Peer(self._options.broker_id, address, self._incarnations.start)
+        me = GossipPeer(self._options.broker_id, address, self._incarnations.start)
         self._machine = Gossip(
             me,
             self._runtime.rng,

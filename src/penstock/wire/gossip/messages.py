@@ -19,7 +19,7 @@ from typing import Any
 from penstock.core.errors import Malformed
 from penstock.core.gossip.gossip import Sizing
 from penstock.core.gossip.messages import Ack, Alive, GossipMessage, Nack, Ping, PingRequest, Sync, Verdict
-from penstock.core.gossip.peer import Attributes, Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import Attributes, GossipPeer, PeerAddress, PeerState
 from penstock.core.limits import GOSSIP_ATTRIBUTES_BYTES_MAX, GOSSIP_INCARNATION_MAX
 
 _BYTE = Struct(">B")
@@ -37,7 +37,7 @@ PING, PING_REQUEST, ACK, NACK, ALIVE, VERDICT, SYNC = range(1, 8)
 _NAMES = "1 ping, 2 ping request, 3 ack, 4 nack, 5 alive, 6 verdict, 7 sync"
 
 
-def encode_message(message: GossipMessage) -> bytes:
+def encode_gossip(message: GossipMessage) -> bytes:
     """One message with its type."""
     match message:
         case Ping():
@@ -60,10 +60,10 @@ def encode_message(message: GossipMessage) -> bytes:
 
 
 def encode_body(messages: Iterable[GossipMessage]) -> bytes:
-    return b"".join(map(encode_message, messages))
+    return b"".join(map(encode_gossip, messages))
 
 
-def encode_peer(peer: Peer) -> bytes:
+def encode_peer(peer: GossipPeer) -> bytes:
     """Also the state, which an Alive message carries without meaning."""
     parts = [
         _PEER.pack(peer.id, peer.incarnation, peer.version, peer.state),
@@ -86,7 +86,7 @@ def _address(address: PeerAddress) -> bytes:
 def gossip_sizing(body_bytes_max: int) -> Sizing:
     """The sizes of this codec, for the machine that fills packets."""
     return Sizing(
-        lambda message: len(encode_message(message)),
+        lambda message: len(encode_gossip(message)),
         body_bytes_max,
         _SYNC.size,
         lambda peer: len(encode_peer(peer)),
@@ -194,11 +194,13 @@ _DECODERS: dict[int, Callable[[_Reader], GossipMessage]] = {
 }
 
 
-def _decode_peer(reader: _Reader) -> Peer:
+def _decode_peer(reader: _Reader) -> GossipPeer:
     peer_id, incarnation, version, number = reader.fields(_PEER)
     state = _state(number)
     address = _decode_address(reader)
-    return Peer(_id(peer_id), address, _incarnation(incarnation), version, _decode_attributes(reader), state)
+    return GossipPeer(
+        _id(peer_id), address, _incarnation(incarnation), version, _decode_attributes(reader), state
+    )
 
 
 def _decode_address(reader: _Reader) -> PeerAddress:

@@ -1,12 +1,14 @@
+"""Updates are sent a limited number of times, the least known first."""
+
 from __future__ import annotations
 
 from penstock.core.gossip.broadcasts import BroadcastQueue
 from penstock.core.gossip.messages import Alive, Verdict
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
 
 
 def alive(peer_id: int, incarnation: int = 1, version: int = 1) -> Alive:
-    return Alive(Peer(peer_id, PeerAddress("10.0.0.1", 1), incarnation, version))
+    return Alive(GossipPeer(peer_id, PeerAddress("10.0.0.1", 1), incarnation, version))
 
 
 def suspect(peer_id: int, incarnation: int = 1, accuser_id: int = 9) -> Verdict:

@@ -27,7 +27,7 @@ from penstock.core.gossip.messages import (
     Sync,
     Verdict,
 )
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
 from penstock.core.gossip.profile import LAN
 from penstock.core.limits import GOSSIP_RELAYS_MAX
 from penstock.core.machine import NEVER_MS
@@ -42,8 +42,8 @@ def address(number: int) -> PeerAddress:
     return PeerAddress(f"10.0.0.{number}", 7946)
 
 
-def peer(number: int, incarnation: int = 1, **more: object) -> Peer:
-    return Peer(number, address(number), incarnation, **more)  # type: ignore[arg-type]
+def peer(number: int, incarnation: int = 1, **more: object) -> GossipPeer:
+    return GossipPeer(number, address(number), incarnation, **more)  # type: ignore[arg-type]
 
 
 class Hand:
@@ -235,11 +235,11 @@ def test_a_forgotten_earlier_life_is_overtaken() -> None:
 
 def test_a_second_process_with_this_id_is_reported_and_starts_no_war() -> None:
     hand = Hand(2)
-    elsewhere = Peer(ME, address(99), 5)
+    elsewhere = GossipPeer(ME, address(99), 5)
     assert hand.tell(2, Alive(elsewhere)) == [AddressDisputed(address(99)), IncarnationRaised(6)]
-    assert hand.tell(2, Alive(Peer(ME, address(99), 7))) == []
+    assert hand.tell(2, Alive(GossipPeer(ME, address(99), 7))) == []
     hand.now_ms += 10_000
-    assert hand.tell(2, Alive(Peer(ME, address(99), 7))) == [
+    assert hand.tell(2, Alive(GossipPeer(ME, address(99), 7))) == [
         AddressDisputed(address(99)),
         IncarnationRaised(8),
     ]

@@ -1,3 +1,5 @@
+"""Attributes are bounded, and the controller is the living peer with the latest claim."""
+
 from __future__ import annotations
 
 import pytest
@@ -5,7 +7,7 @@ import pytest
 from penstock.core.errors import TooLarge
 from penstock.core.gossip.peer import (
     CONTROLLER,
-    Peer,
+    GossipPeer,
     PeerAddress,
     PeerState,
     checked_attributes,
@@ -13,9 +15,9 @@ from penstock.core.gossip.peer import (
 )
 
 
-def claiming(number: int, claim: str | None, state: PeerState = PeerState.ALIVE) -> Peer:
+def claiming(number: int, claim: str | None, state: PeerState = PeerState.ALIVE) -> GossipPeer:
     attributes = () if claim is None else ((CONTROLLER, claim),)
-    return Peer(number, PeerAddress("10.0.0.1", 1), 1, attributes=attributes, state=state)
+    return GossipPeer(number, PeerAddress("10.0.0.1", 1), 1, attributes=attributes, state=state)
 
 
 def test_the_latest_claim_of_a_living_peer_is_the_controller() -> None:

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from manual_ports import Hand, PromptWorkers
 from penstock.core.errors import DiskFull, InvalidConfig
 from penstock.core.gossip.messages import Alive, PeerChanged, Verdict
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
 from penstock.core.gossip.profile import LAN
 from penstock.core.model import Storage
 from penstock.core.ports import Files
@@ -185,7 +185,7 @@ def test_a_second_process_with_the_same_id_is_logged(caplog: pytest.LogCaptureFi
     async def test() -> None:
         host = GossipHost(OPTIONS, runtime())
         await host.start()
-        impostor = Peer(1, PeerAddress(LOOPBACK, 9), 77)
+        impostor = GossipPeer(1, PeerAddress(LOOPBACK, 9), 77)
         tell(host, SEAL.seal(Packet(1, 1, 1, (Alive(impostor),))))
         await until(lambda: host.peers[0].incarnation == 78)
         host.close()
@@ -227,7 +227,7 @@ def test_a_peer_of_the_other_address_family_does_no_harm() -> None:
     async def test() -> None:
         host = GossipHost(OPTIONS, runtime())
         await host.start()
-        far = Peer(4, PeerAddress("fd00::4", 9), 1)
+        far = GossipPeer(4, PeerAddress("fd00::4", 9), 1)
         tell(host, SEAL.seal(Packet(4, 1, 1, (Alive(far),))))
         await until(lambda: any(peer.state is PeerState.SUSPECT for peer in host.peers))
         host.close()

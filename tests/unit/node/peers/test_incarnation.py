@@ -1,3 +1,5 @@
+"""Incarnations are given out once, across restarts and damage."""
+
 from __future__ import annotations
 
 import pytest

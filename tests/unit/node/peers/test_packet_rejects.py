@@ -1,3 +1,5 @@
+"""Bad packets cost little: one log line a minute, and a limit per second."""
+
 from __future__ import annotations
 
 import pytest

@@ -6,10 +6,10 @@ import pytest
 
 from penstock.core.errors import Malformed
 from penstock.core.gossip.messages import Ack, Alive, Ping, PingRequest, Sync, Verdict
-from penstock.core.gossip.peer import Peer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
 from penstock.wire.gossip.messages import decode_body, encode_body
 
-PEER = Peer(3, PeerAddress("10.0.0.3", 7946), 1, 1, (("a", "1"), ("b", "2")))
+PEER = GossipPeer(3, PeerAddress("10.0.0.3", 7946), 1, 1, (("a", "1"), ("b", "2")))
 
 
 def raw(**changes: bytes) -> bytes:

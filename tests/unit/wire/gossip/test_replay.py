@@ -1,3 +1,5 @@
+"""A packet counts once; memory is bounded."""
+
 from __future__ import annotations
 
 from penstock.wire.gossip.replay import WINDOW_PACKETS, WINDOWS_MAX, ReplayGuard
