@@ -28,10 +28,10 @@ SAMPLES = 8
 
 
 def all_targets() -> tuple[Target, ...]:
-    from fuzz import coordinators, door, further_doors, http_door, stored, wire
+    from fuzz import coordinators, door, further_doors, gossip, http_door, stored, wire
 
     doors = (*door.TARGETS, *further_doors.TARGETS, *http_door.TARGETS)
-    return (*wire.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *doors)
+    return (*wire.TARGETS, *gossip.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *doors)
 
 
 class Finding(Exception):

@@ -166,3 +166,21 @@ ADMIN_ENTRIES_MAX = 10_000
 
 METADATA_APPEND_BYTES_MAX = 16 << 20
 """The events of one append to a shared metadata log: tens of thousands of topics."""
+
+GOSSIP_PACKET_BYTES_MAX = 1_400
+"""One gossip datagram: fits into an Ethernet frame with room for tunnels, so that it is never fragmented."""
+
+GOSSIP_PEERS_MAX = 1_000
+"""Peers that one broker keeps track of; the oldest dead ones make room for new ones."""
+
+GOSSIP_ATTRIBUTES_BYTES_MAX = 512
+"""All attributes of one peer, so that several peers fit into one packet."""
+
+GOSSIP_TEXT_BYTES_MAX = 255
+"""Name or value of one attribute: its length takes one byte."""
+
+GOSSIP_INCARNATION_MAX = 2**62
+"""Greater incarnations are rejected: a peer must always be able to raise its own."""
+
+GOSSIP_RELAYS_MAX = 256
+"""Probes in flight on behalf of other peers; further requests are ignored."""

@@ -151,10 +151,39 @@ def _fsyncs(broker: Broker) -> Samples:
     yield (), broker.runtime.meters.fsyncs
 
 
+def _gossip_peers(broker: Broker) -> Samples:
+    for state, count in broker.runtime.meters.gossip.peers.items():
+        yield (state,), count
+
+
+def _gossip_packets(broker: Broker) -> Samples:
+    for direction, count in broker.runtime.meters.gossip.packets.items():
+        yield (direction,), count
+
+
+def _gossip_bytes(broker: Broker) -> Samples:
+    for direction, count in broker.runtime.meters.gossip.packets_bytes.items():
+        yield (direction,), count
+
+
+def _gossip_rejected(broker: Broker) -> Samples:
+    for reason, count in sorted(broker.runtime.meters.gossip.rejected.items()):
+        yield (reason,), count
+
+
+def _gossip_health(broker: Broker) -> Samples:
+    yield (), broker.runtime.meters.gossip.health
+
+
+def _gossip_round_trips(broker: Broker) -> Samples:
+    yield (), broker.runtime.meters.gossip.round_trips
+
+
 _TOPIC = ("topic",)
 _PARTITION = ("topic", "partition")
 _GROUP = ("group", "topic", "partition")
 _DOOR = ("door",)
+_DIRECTION = ("direction",)
 
 FAMILIES = (
     Family(
@@ -283,5 +312,49 @@ FAMILIES = (
         (),
         "Duration of one flush of a partition; all requests that wait for it share it.",
         _fsyncs,
+    ),
+    Family(
+        "penstock_gossip_peers",
+        MetricKind.GAUGE,
+        ("state",),
+        "Peers by state as this node sees them, itself included. A hint:"
+        " the metadata log decides who is in the cluster.",
+        _gossip_peers,
+    ),
+    Family(
+        "penstock_gossip_packets_total",
+        MetricKind.COUNTER,
+        _DIRECTION,
+        "Gossip packets received and sent.",
+        _gossip_packets,
+    ),
+    Family(
+        "penstock_gossip_bytes_total",
+        MetricKind.COUNTER,
+        _DIRECTION,
+        "Bytes of gossip packets received and sent.",
+        _gossip_bytes,
+    ),
+    Family(
+        "penstock_gossip_rejected_total",
+        MetricKind.COUNTER,
+        ("reason",),
+        "Gossip packets dropped: size, protocol, version, signature, cluster, malformed, replay, or rate if too many"
+        " bad ones arrived.",
+        _gossip_rejected,
+    ),
+    Family(
+        "penstock_gossip_local_health",
+        MetricKind.GAUGE,
+        (),
+        "0 if this node answers in time; up to 7 if its own slowness may be why it sees failures.",
+        _gossip_health,
+    ),
+    Family(
+        "penstock_gossip_probe_seconds",
+        MetricKind.HISTOGRAM,
+        (),
+        "Time until a probe of a peer was answered, directly or through another peer.",
+        _gossip_round_trips,
     ),
 )

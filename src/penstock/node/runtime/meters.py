@@ -85,10 +85,27 @@ class DoorMeter:
         return found
 
 
+class GossipMeter:
+    """Packets of the gossip protocol, and the membership as this node sees it."""
+
+    __slots__ = ("health", "packets", "packets_bytes", "peers", "rejected", "round_trips")
+
+    def __init__(self) -> None:
+        self.packets = {"in": 0, "out": 0}
+        self.packets_bytes = {"in": 0, "out": 0}
+        self.rejected: Counter[str] = Counter()
+        """Reason → packets dropped."""
+        self.round_trips = Histogram(REQUEST_BOUNDS_S)
+        self.peers: dict[str, int] = {}
+        """State → peers; empty while gossip is not running."""
+        self.health = 0
+
+
 class Meters:
     """All meters of one node."""
 
     def __init__(self) -> None:
+        self.gossip = GossipMeter()
         self.fsyncs = Histogram(FSYNC_BOUNDS_S)
         self.doors: dict[str, DoorMeter] = {}
 
