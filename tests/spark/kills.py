@@ -31,7 +31,7 @@ from penstock.client.raw.cluster import Cluster, codes_in
 from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import ApiKey, messages
 from spark.passage import Passage, Point, Trap
-from spark.processes import below, kill_9, ports
+from spark.processes import DAEMON, below, kill_9, ports
 
 CLIENT_ID = "pipeline"
 """What the pipeline calls itself (`kafka.client.id`), so that its calls are told from others."""
@@ -51,9 +51,6 @@ QUIET = {"log_level": 0}
 
 Tally = Callable[[], Counter[str]]
 """Counts what has come out so far, by value."""
-
-DAEMON = "spark.daemon"
-"""In the command line of every Python worker: `penstock.spark.daemon`, or Spark's own `pyspark.daemon`."""
 
 VICTIMS = ("driver", "worker", "broker", "worker", "broker")
 """In turn. A driver takes longest to come back, so several of the others die in the life of one."""

@@ -9,6 +9,9 @@ from pathlib import Path
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
+DAEMON = "spark.daemon"
+"""In the command line of every Python worker: `penstock.spark.daemon`, or Spark's own `pyspark.daemon`."""
+
 
 def below(ancestor: int, word: str = "") -> list[int]:
     """Processes that descend from this one and whose command holds the word, parents before their children."""

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.core.model import NewRecord
 from penstock.testing import running_broker
-from spark.processes import below, resident_bytes
+from spark.processes import DAEMON, below, resident_bytes
 from topic_fixtures import connected, create, fill
 
 TOPIC_BYTES = int(os.environ.get("SPARK_READ_BYTES", 1_500_000_000))
@@ -35,7 +35,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._is_over.wait(LOOK_S):
-            workers = below(os.getpid(), "spark.daemon")
+            workers = below(os.getpid(), DAEMON)
             self.held.append(max((resident_bytes(pid) for pid in workers), default=0))
 
     def stop(self) -> list[int]:

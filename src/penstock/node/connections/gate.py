@@ -23,6 +23,8 @@ DRAIN_STEP_S = 0.01
 
 DEPARTURES_MANY = 500
 """After this many connections have closed, the freed memory of their buffers is returned to the system."""
+DEPARTURES_FEW = 50
+"""Fewer between two sweeps mean that a wave of departures is over."""
 
 
 class Gate:
@@ -37,6 +39,8 @@ class Gate:
         self._by_address: Counter[str] = Counter()
         self._departed = 0
         """Connections closed since the heap was last trimmed."""
+        self._departed_before = 0
+        """Those of them that were closed before the last sweep."""
         self._loop = asyncio.get_running_loop()
         self._sweep_timer: asyncio.TimerHandle | None = None
 
@@ -100,10 +104,17 @@ class Gate:
                 connection.close(f"idle for {silent_s:.1f} s (idle_ms_max)")
             elif silent_s > SWEEP_S_MAX:
                 connection.shrink()
-        if self._departed >= DEPARTURES_MANY:
-            self._departed = 0
-            trim_heap()
+        self._trim_after_wave()
         self.watch()
+
+    def _trim_after_wave(self) -> None:
+        """Return freed memory once a wave of departures is over. Earlier, the memory of its rest would stay: too few to
+        count as many again."""
+        lately = self._departed - self._departed_before
+        self._departed_before = self._departed
+        if self._departed >= DEPARTURES_MANY and lately < DEPARTURES_FEW:
+            self._departed = self._departed_before = 0
+            trim_heap()
 
     def _overdue(self, now: float) -> set[Connection]:
         """Connections whose request has been incomplete for too long. Those waiting for shared memory are spared while
