@@ -69,7 +69,7 @@ def serve_coordinator(
             f"The coordinator serves brokers of this machine only; {address.host} is not a loopback address."
         )
     configure_logging(SETTINGS.log_level, SETTINGS.log_format, sys.stderr)
-    lock = lock_directory(data_dir, (*COORDINATOR_FILES, SECRET_FILE), "coordinator")
+    lock = lock_directory(data_dir, COORDINATOR_FILES, "coordinator")
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(data_dir, address, ttl_s, on_ready))

@@ -1,0 +1,172 @@
+"""What comes in at the coordinator: its decoder by itself, and its port with a peer that has proven itself.
+
+Whatever comes, the coordinator answers, or ends that connection; nothing crashes, nothing stays behind, and a witness
+on another connection is served all the while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+from fuzz.target import Target
+from in_process_client import Line, receive
+from manual_ports import Hand, PromptWorkers, turns
+from penstock.core.errors import Malformed, TornSegment
+from penstock.core.machines.catalog.events import Topic, TopicRemoved, TopicSaved
+from penstock.core.machines.catalog.events import encode as encode_event
+from penstock.node.cluster.coordinator import start_coordinator
+from penstock.node.cluster.metadata_entries import decoded_events
+from penstock.node.connections.addresses import Address
+from penstock.node.connections.connection import Connection
+from penstock.node.connections.listener import Listener
+from penstock.node.runtime.memory import MemoryFiles
+from penstock.node.runtime.slices import run_unsliced
+from penstock.node.settings import Settings
+from penstock.wire.metadata.fields import encode_metadata_records
+from penstock.wire.metadata.frames import (
+    LENGTH_BYTES,
+    NONCE_BYTES,
+    PROTOCOL_LEVEL,
+    Append,
+    Cancel,
+    EndSession,
+    Hello,
+    Message,
+    OpenSession,
+    Proof,
+    ReadFrom,
+    Renew,
+    WatchSessions,
+    decode,
+    encode,
+)
+from penstock.wire.metadata.handshake import prove_broker
+
+SECRET = bytes(32)
+ROUNDS_PER_COORDINATOR = 300
+TURNS = 30
+SETTINGS = Settings(inflight_bytes_max=1_000_000, frame_bytes_max=200_000)
+HELLO = Hello(PROTOCOL_LEVEL, 1, "", bytes(NONCE_BYTES))
+INDEXES = (0, 0, 1, 2, 3, 2**63, 2**64 - 1)
+
+
+def make_message(rng: Random) -> Message:
+    row = (rng.choice(("broker-1", "controller", "", "x" * 300)), rng.randrange(-1, 3), rng.randrange(5))
+    topic = Topic(rng.randbytes(16), rng.choice(("a", "b", "no/name")), 1)
+    records = [
+        encode_event(rng.choice((TopicSaved(topic), TopicRemoved(topic.id)))) for _ in range(rng.randrange(4))
+    ]
+    return rng.choice(
+        (
+            Append(rng.choice(INDEXES), encode_metadata_records(records)),
+            ReadFrom(rng.choice(INDEXES), rng.random() < 0.5),
+            OpenSession(row[0], row[1], rng.randbytes(rng.choice((0, 16, 40)))),
+            Renew((row,) * rng.randrange(3)),
+            EndSession(row),
+            WatchSessions(rng.randrange(3)),
+            Cancel(),
+            HELLO,
+            Proof(rng.randbytes(32)),
+        )
+    )
+
+
+def make_frame(rng: Random) -> bytes:
+    return encode(rng.randrange(5), make_message(rng))[LENGTH_BYTES:]
+
+
+def read_frame(content: bytes) -> str:
+    """What was read must be writable and come back the same; its events are events or refused."""
+    try:
+        number, message = decode(content)
+        assert encode(number, message)[LENGTH_BYTES:] == content
+        if isinstance(message, Append):
+            run_unsliced(decoded_events(message.records))
+    except (Malformed, TornSegment) as error:
+        return type(error).__name__
+    return type(message).__name__
+
+
+class LiveCoordinator:
+    """A coordinator on a loop of its own, and a witness; replaced now and then by a fresh one."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._runner.get_loop().set_exception_handler(self._crashed)
+        self.crashes: list[str] = []
+        self.rounds = 0
+        self._runner.run(self._start())
+
+    def _crashed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.crashes.append(f"{context['message']}: {context.get('exception')!r}")
+
+    async def _start(self) -> None:
+        hand = Hand(MemoryFiles(), PromptWorkers())
+        self._coordinator = await start_coordinator(hand.runtime, SETTINGS, SECRET)
+        self._gate = self._coordinator._gate
+        self._listener = Listener(self._gate, Address("127.0.0.1", 0), lambda: self._coordinator._service)
+        self._witness, self._witness_line = self._proven()
+
+    def _proven(self) -> tuple[Connection, Line]:
+        connection = self._listener.connect()
+        line = Line(connection)
+        connection.connection_made(line)  # type: ignore[arg-type]
+        receive(connection, line, encode(0, HELLO))
+        _, challenge = decode(bytes(line.sent[LENGTH_BYTES:]))
+        line.sent.clear()
+        receive(connection, line, encode(0, Proof(prove_broker(SECRET, HELLO, challenge))))  # type: ignore[arg-type]
+        line.sent.clear()
+        return connection, line
+
+    def read(self, content: bytes) -> str:
+        self.rounds += 1
+        return self._runner.run(self._read(content))
+
+    async def _read(self, content: bytes) -> str:
+        connection, line = self._proven()
+        receive(connection, line, content)
+        await turns(TURNS)
+        end = "closed" if connection.is_closed else "ended" if line.has_ended else "open"
+        outcome = f"{end}, {'answered' if line.sent else 'silent'}"
+        receive(self._witness, self._witness_line, encode(9, Renew(())))
+        await turns()
+        assert self._witness_line.sent, "the witness is served"
+        self._witness_line.sent.clear()
+        line.abort()
+        await turns()
+        assert not self.crashes, "\n".join(self.crashes)
+        assert list(self._gate.connections) == [self._witness]
+        assert self._gate.budget.fits(SETTINGS.inflight_bytes_max), "memory of a connection that is gone"
+        assert not self._coordinator.failed.done()
+        return outcome
+
+    def close(self) -> None:
+        self._witness_line.abort()
+        self._runner.run(self._coordinator.stop())
+        self._runner.close()
+        assert not self.crashes, "\n".join(self.crashes)
+
+
+_live: LiveCoordinator | None = None
+
+
+def make_requests(rng: Random) -> bytes:
+    return b"".join(encode(number, make_message(rng)) for number in range(rng.randint(1, 5)))
+
+
+def read_requests(content: bytes) -> str:
+    global _live
+    if _live is not None and _live.rounds >= ROUNDS_PER_COORDINATOR:
+        done, _live = _live, None
+        done.close()
+    if _live is None:
+        _live = LiveCoordinator()
+    return _live.read(content)
+
+
+TARGETS = (
+    Target("metadata-frame", make_frame, read_frame),
+    Target("metadata-door", make_requests, read_requests),
+)
