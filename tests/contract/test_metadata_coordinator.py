@@ -28,7 +28,7 @@ from penstock.core.errors import (
 from penstock.core.machines.catalog.events import encode as encode_event
 from penstock.core.machines.catalog.events import key_of
 from penstock.node.cluster import metadata_remote
-from penstock.node.cluster.metadata_link import connect
+from penstock.node.cluster.metadata_link import connect_coordinator
 from penstock.node.cluster.metadata_log import Conflict, Entry
 from penstock.node.cluster.metadata_remote import RemoteMetadataLog
 from penstock.node.cluster.metadata_service import WAITING_MAX
@@ -250,7 +250,7 @@ def test_an_append_that_the_coordinator_cannot_read_is_refused_and_the_next_one_
 ) -> None:
     async def scene() -> None:
         await ground.open()
-        link = await connect(ground.server.access(), SystemRng())
+        link = await connect_coordinator(ground.server.access(), SystemRng())
         for records, kind in (
             (b"", InvalidRequest),
             (b"\x00\x00\x00\x01xx", Malformed),
@@ -287,7 +287,7 @@ def test_requests_that_wait_have_a_limit_and_are_given_up_when_nobody_wants_them
 ) -> None:
     async def scene() -> None:
         await ground.open()
-        link = await connect(ground.server.access(), SystemRng())
+        link = await connect_coordinator(ground.server.access(), SystemRng())
         for _ in range(3):
             waiting = [
                 asyncio.ensure_future(link.call(ReadFrom(0, is_waiting=True))) for _ in range(WAITING_MAX + 1)

@@ -7,6 +7,7 @@ on another connection is served all the while.
 from __future__ import annotations
 
 import asyncio
+import logging
 from random import Random
 from typing import Any
 
@@ -16,11 +17,11 @@ from manual_ports import Hand, PromptWorkers, turns
 from penstock.core.errors import Malformed, TornSegment
 from penstock.core.machines.catalog.events import Topic, TopicRemoved, TopicSaved
 from penstock.core.machines.catalog.events import encode as encode_event
-from penstock.node.cluster.coordinator import start_coordinator
 from penstock.node.cluster.metadata_entries import decoded_events
 from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.listener import Listener
+from penstock.node.metadata_coordinator import start_coordinator
 from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.runtime.slices import run_unsliced
 from penstock.node.settings import Settings
@@ -89,10 +90,12 @@ def read_frame(content: bytes) -> str:
     return type(message).__name__
 
 
-class LiveCoordinator:
+class LiveCoordinator(logging.Handler):
     """A coordinator on a loop of its own, and a witness; replaced now and then by a fresh one."""
 
     def __init__(self) -> None:
+        super().__init__(logging.CRITICAL)
+        logging.getLogger("penstock").addHandler(self)  # a task that crashed says so in the log
         self._runner = asyncio.Runner()
         self._runner.get_loop().set_exception_handler(self._crashed)
         self.crashes: list[str] = []
@@ -101,6 +104,9 @@ class LiveCoordinator:
 
     def _crashed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.crashes.append(f"{context['message']}: {context.get('exception')!r}")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.crashes.append(self.format(record))
 
     async def _start(self) -> None:
         hand = Hand(MemoryFiles(), PromptWorkers())
@@ -142,11 +148,16 @@ class LiveCoordinator:
         assert not self._coordinator.failed.done()
         return outcome
 
-    def close(self) -> None:
-        self._witness_line.abort()
-        self._runner.run(self._coordinator.stop())
+    def end(self) -> None:
+        self._runner.run(self._stop())
         self._runner.close()
+        logging.getLogger("penstock").removeHandler(self)
         assert not self.crashes, "\n".join(self.crashes)
+
+    async def _stop(self) -> None:
+        self._witness_line.abort()
+        await turns()
+        assert await self._coordinator.stop()
 
 
 _live: LiveCoordinator | None = None
@@ -160,7 +171,7 @@ def read_requests(content: bytes) -> str:
     global _live
     if _live is not None and _live.rounds >= ROUNDS_PER_COORDINATOR:
         done, _live = _live, None
-        done.close()
+        done.end()
     if _live is None:
         _live = LiveCoordinator()
     return _live.read(content)

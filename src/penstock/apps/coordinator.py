@@ -21,10 +21,10 @@ from penstock.apps.process import lock_directory, loop_factory, settle_memory
 from penstock.apps.ready import StartError
 from penstock.core.errors import BrokerError
 from penstock.node.cluster.cluster_secret import SECRET_FILE, make_secret
-from penstock.node.cluster.coordinator import COORDINATOR_FILES, start_coordinator
 from penstock.node.cluster.leases import SESSION_TTL_S
 from penstock.node.connections.addresses import Address, is_loopback
 from penstock.node.logs import configure_logging
+from penstock.node.metadata_coordinator import COORDINATOR_FILES, start_coordinator
 from penstock.node.runtime.clock import SystemClock, SystemRng
 from penstock.node.runtime.disk import DiskFiles
 from penstock.node.runtime.runtime import Runtime
