@@ -12,15 +12,12 @@ from random import Random
 from typing import Any
 
 from fuzz.target import Target
-from in_process_client import Line, receive
 from manual_ports import Hand, PromptWorkers, turns
+from metadata_peer import HELLO, SECRET, Peer
 from penstock.core.errors import Malformed, TornSegment
 from penstock.core.machines.catalog.events import Topic, TopicRemoved, TopicSaved
 from penstock.core.machines.catalog.events import encode as encode_event
 from penstock.node.cluster.metadata_entries import decoded_events
-from penstock.node.connections.addresses import Address
-from penstock.node.connections.connection import Connection
-from penstock.node.connections.listener import Listener
 from penstock.node.metadata_coordinator import start_coordinator
 from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.runtime.slices import run_unsliced
@@ -28,28 +25,23 @@ from penstock.node.settings import Settings
 from penstock.wire.metadata.fields import encode_metadata_records
 from penstock.wire.metadata.frames import (
     LENGTH_BYTES,
-    NONCE_BYTES,
-    PROTOCOL_LEVEL,
     Append,
     Cancel,
     EndSession,
-    Hello,
     Message,
     OpenSession,
     Proof,
     ReadFrom,
     Renew,
+    Renewed,
     WatchSessions,
     decode,
     encode,
 )
-from penstock.wire.metadata.handshake import prove_broker
 
-SECRET = bytes(32)
 ROUNDS_PER_COORDINATOR = 300
 TURNS = 30
 SETTINGS = Settings(inflight_bytes_max=1_000_000, frame_bytes_max=200_000)
-HELLO = Hello(PROTOCOL_LEVEL, 1, "", bytes(NONCE_BYTES))
 INDEXES = (0, 0, 1, 2, 3, 2**63, 2**64 - 1)
 
 
@@ -112,38 +104,25 @@ class LiveCoordinator(logging.Handler):
         hand = Hand(MemoryFiles(), PromptWorkers())
         self._coordinator = await start_coordinator(hand.runtime, SETTINGS, SECRET)
         self._gate = self._coordinator._gate
-        self._listener = Listener(self._gate, Address("127.0.0.1", 0), lambda: self._coordinator._service)
-        self._witness, self._witness_line = self._proven()
-
-    def _proven(self) -> tuple[Connection, Line]:
-        connection = self._listener.connect()
-        line = Line(connection)
-        connection.connection_made(line)  # type: ignore[arg-type]
-        receive(connection, line, encode(0, HELLO))
-        _, challenge = decode(bytes(line.sent[LENGTH_BYTES:]))
-        line.sent.clear()
-        receive(connection, line, encode(0, Proof(prove_broker(SECRET, HELLO, challenge))))  # type: ignore[arg-type]
-        line.sent.clear()
-        return connection, line
+        self._witness = Peer(self._coordinator).prove()
 
     def read(self, content: bytes) -> str:
         self.rounds += 1
         return self._runner.run(self._read(content))
 
     async def _read(self, content: bytes) -> str:
-        connection, line = self._proven()
-        receive(connection, line, content)
+        peer = Peer(self._coordinator).prove()
+        peer.feed(content)
         await turns(TURNS)
-        end = "closed" if connection.is_closed else "ended" if line.has_ended else "open"
-        outcome = f"{end}, {'answered' if line.sent else 'silent'}"
-        receive(self._witness, self._witness_line, encode(9, Renew(())))
+        end = "closed" if peer.connection.is_closed else "ended" if peer.line.has_ended else "open"
+        outcome = f"{end}, {'answered' if peer.line.sent else 'silent'}"
+        self._witness.send(9, Renew(()))
         await turns()
-        assert self._witness_line.sent, "the witness is served"
-        self._witness_line.sent.clear()
-        line.abort()
+        assert self._witness.received() == [(9, Renewed(()))], "the witness is served"
+        peer.line.abort()
         await turns()
         assert not self.crashes, "\n".join(self.crashes)
-        assert list(self._gate.connections) == [self._witness]
+        assert list(self._gate.connections) == [self._witness.connection]
         assert self._gate.budget.fits(SETTINGS.inflight_bytes_max), "memory of a connection that is gone"
         assert not self._coordinator.failed.done()
         return outcome
@@ -155,7 +134,7 @@ class LiveCoordinator(logging.Handler):
         assert not self.crashes, "\n".join(self.crashes)
 
     async def _stop(self) -> None:
-        self._witness_line.abort()
+        self._witness.line.abort()
         await turns()
         assert await self._coordinator.stop()
 

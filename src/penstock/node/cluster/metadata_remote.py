@@ -325,11 +325,12 @@ class RemoteMetadataLog:
         return True
 
     async def _watch_own_sessions(self) -> None:
-        """Notice at once if another broker ends a session of ours."""
-        try:
-            async for alive in self.follow_sessions():
-                self._held.retain(alive)
-        except BrokerError as error:
-            if self._failure is None:
-                self._fail(error)
-                logger.critical("%s cannot be used any more: %s", self._access, error)
+        """Notice at once if another broker ends a session of ours. Without it the next renewal would."""
+        while self._failure is None:
+            try:
+                async for alive in self.follow_sessions():
+                    self._held.retain(alive)
+            except BrokerError as error:
+                if self._failure is None:
+                    logger.warning("cannot watch sessions at %s; retrying: %s", self._access, error)
+                    await asyncio.sleep(RECONNECT_S_MAX)
