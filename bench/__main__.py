@@ -22,6 +22,7 @@ from bench.rows import (
     fsync,
     group_recovery,
     http,
+    metadata,
     offset_commits,
     partitions,
     rdkafka,
@@ -72,6 +73,7 @@ ROWS = {
     "doors": Entry(doors.measure, "pipelined single messages over the text and the JSON protocol", (10, 6)),
     "http": Entry(http.measure, "messages per second over HTTP, in batches", (5, 3)),
     "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 3)),
+    "metadata": Entry(metadata.measure, "changes of the catalog per second through a coordinator", (5, 3)),
     "transactions": Entry(transactions.measure, "transactions of 100 records per second with fsync", (10, 6)),
     "transactions-peer": Entry(
         transactions_peer.measure,

@@ -51,6 +51,11 @@ def test_a_row_names_its_machine_its_samples_and_what_they_are_compared_with(tmp
             "149 produces with fsync",
         ),
         ("group-recovery", [], "an empty broker is ready"),
+        (
+            "metadata",
+            ["metadata changes, 50 in flight, against one", "metadata changes, 50 in flight"],
+            "append + fdatasync of one event",
+        ),
         ("http", ["messages over HTTP, batches of 100, fsync"], "the same records in Kafka batches"),
         (
             "transactions",

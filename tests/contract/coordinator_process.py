@@ -11,13 +11,14 @@ from typing import Any
 
 from penstock.apps import coordinator as app
 from penstock.core.log.log import LogLimits
-from penstock.node.cluster import coordinator, metadata_file
+from penstock.node import metadata_coordinator
+from penstock.node.cluster import metadata_file
 
 metadata_file.LIMITS = LogLimits(segment_bytes=1_000, segment_ms=2**62, index_interval_bytes=100)
-start = coordinator.start_coordinator
+start = metadata_coordinator.start_coordinator
 
 
-async def start_with_signal(*given: Any) -> coordinator.Coordinator:
+async def start_with_signal(*given: Any) -> metadata_coordinator.MetadataCoordinator:
     found = await start(*given)
 
     async def compact() -> None:

@@ -21,10 +21,10 @@ from penstock.apps.process import lock_directory, loop_factory, settle_memory
 from penstock.apps.ready import StartError
 from penstock.core.errors import BrokerError
 from penstock.node.cluster.cluster_secret import SECRET_FILE, make_secret
-from penstock.node.cluster.coordinator import COORDINATOR_FILES, start_coordinator
 from penstock.node.cluster.leases import SESSION_TTL_S
 from penstock.node.connections.addresses import Address, is_loopback
 from penstock.node.logs import configure_logging
+from penstock.node.metadata_coordinator import COORDINATOR_FILES, start_coordinator
 from penstock.node.runtime.clock import SystemClock, SystemRng
 from penstock.node.runtime.disk import DiskFiles
 from penstock.node.runtime.runtime import Runtime
@@ -69,7 +69,7 @@ def serve_coordinator(
             f"The coordinator serves brokers of this machine only; {address.host} is not a loopback address."
         )
     configure_logging(SETTINGS.log_level, SETTINGS.log_format, sys.stderr)
-    lock = lock_directory(data_dir, (*COORDINATOR_FILES, SECRET_FILE), "coordinator")
+    lock = lock_directory(data_dir, COORDINATOR_FILES, "coordinator")
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(data_dir, address, ttl_s, on_ready))

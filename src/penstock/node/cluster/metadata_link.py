@@ -84,7 +84,7 @@ class CoordinatorAccess:
 
 
 class MetadataLink:
-    """An open connection after a successful handshake. Created by `connect`."""
+    """An open connection after a successful handshake. Created by `connect_coordinator`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -179,7 +179,7 @@ class MetadataLink:
                 reply.set_exception(ConnectionResetError(why))
 
 
-async def connect(access: CoordinatorAccess, rng: Rng) -> MetadataLink:
+async def connect_coordinator(access: CoordinatorAccess, rng: Rng) -> MetadataLink:
     """Connect and prove each other's identity. Raises OSError, EOFError, or the BrokerError that stands against it."""
     reader, writer = await asyncio.open_connection(access.address.host, access.address.port)
     link = MetadataLink(reader, writer)

@@ -15,7 +15,7 @@ from penstock.core.errors import BrokerError, InvalidRequest, NotLeader, TimedOu
 from penstock.core.limits import METADATA_APPEND_BYTES_MAX
 from penstock.core.machines.catalog.events import Event
 from penstock.node.cluster.metadata_entries import decoded_entries, encoded_events
-from penstock.node.cluster.metadata_link import CoordinatorAccess, MetadataLink, connect
+from penstock.node.cluster.metadata_link import CoordinatorAccess, MetadataLink, connect_coordinator
 from penstock.node.cluster.metadata_log import BrokerSession, Conflict, Entry, LiveSession, lost_history
 from penstock.node.cluster.remote_sessions import OWN_SHARE, RENEWALS_PER_TTL, HeldSessions, RemoteSession
 from penstock.node.runtime.runtime import Runtime
@@ -111,7 +111,7 @@ class RemoteMetadataLog:
     async def _connect(self) -> bool:
         """One attempt; False if another one may succeed. Raises what no retry will change."""
         try:
-            link = await connect(self._access, self._runtime.rng)
+            link = await connect_coordinator(self._access, self._runtime.rng)
         except (OSError, EOFError) as error:
             self._trouble = str(error) or type(error).__name__
             return False
@@ -325,11 +325,12 @@ class RemoteMetadataLog:
         return True
 
     async def _watch_own_sessions(self) -> None:
-        """Notice at once if another broker ends a session of ours."""
-        try:
-            async for alive in self.follow_sessions():
-                self._held.retain(alive)
-        except BrokerError as error:
-            if self._failure is None:
-                self._fail(error)
-                logger.critical("%s cannot be used any more: %s", self._access, error)
+        """Notice at once if another broker ends a session of ours. Without it the next renewal would."""
+        while self._failure is None:
+            try:
+                async for alive in self.follow_sessions():
+                    self._held.retain(alive)
+            except BrokerError as error:
+                if self._failure is None:
+                    logger.warning("cannot watch sessions at %s; retrying: %s", self._access, error)
+                    await asyncio.sleep(RECONNECT_S_MAX)

@@ -24,7 +24,7 @@ _SESSION_BYTES_MIN = _SHORT.size + _SIGNED.size + _LONG.size
 NULL_LENGTH = -1
 
 
-class FieldReader:
+class FrameFields:
     """Reads values from one frame, in order."""
 
     __slots__ = ("_position", "_raw")
@@ -63,7 +63,7 @@ class FieldKind(NamedTuple):
     """One kind of value, both ways."""
 
     encode: Callable[[Any], bytes]
-    decode: Callable[[FieldReader], Any]
+    decode: Callable[[FrameFields], Any]
 
 
 def _encode_text(value: str) -> bytes:
@@ -71,14 +71,14 @@ def _encode_text(value: str) -> bytes:
     return _SHORT.pack(len(raw)) + raw
 
 
-def _decode_text(fields: FieldReader) -> str:
+def _decode_text(fields: FrameFields) -> str:
     try:
         return fields.content(fields.number(_SHORT)).decode()
     except UnicodeDecodeError:
         raise Malformed("a text is not UTF-8") from None
 
 
-def _decode_flag(fields: FieldReader) -> bool:
+def _decode_flag(fields: FrameFields) -> bool:
     value = fields.number(_FLAG)
     if value > 1:
         raise Malformed(f"a flag is {value}, not 0 or 1")
@@ -90,7 +90,7 @@ def _encode_session(value: tuple[str, int, int]) -> bytes:
     return _encode_text(name) + _SIGNED.pack(holder) + _LONG.pack(number)
 
 
-def _decode_session(fields: FieldReader) -> tuple[str, int, int]:
+def _decode_session(fields: FrameFields) -> tuple[str, int, int]:
     return _decode_text(fields), fields.number(_SIGNED), fields.number(_LONG)
 
 
@@ -98,7 +98,7 @@ def _list_of(kind: FieldKind, bytes_min: int) -> FieldKind:
     def encode_list(values: Sequence[Any]) -> bytes:
         return _COUNT.pack(len(values)) + b"".join(map(kind.encode, values))
 
-    def decode_list(fields: FieldReader) -> tuple[Any, ...]:
+    def decode_list(fields: FrameFields) -> tuple[Any, ...]:
         return tuple(kind.decode(fields) for _ in range(fields.count(bytes_min)))
 
     return FieldKind(encode_list, decode_list)
@@ -128,7 +128,7 @@ def encode_metadata_records(records: Sequence[MetadataRecord]) -> bytes:
 
 def decode_metadata_records(raw: bytes) -> Iterator[MetadataRecord]:
     """The records, one at a time, so that long lists can be decoded in slices. Raises Malformed."""
-    fields = FieldReader(raw)
+    fields = FrameFields(raw)
     while fields.left_bytes:
         key = fields.content(fields.number(_COUNT))
         length = fields.number(_SIGNED)

@@ -23,7 +23,7 @@ from penstock.wire.metadata.fields import (
     SIGNED,
     TEXT,
     FieldKind,
-    FieldReader,
+    FrameFields,
 )
 
 PROTOCOL_LEVEL = 1
@@ -243,7 +243,7 @@ def decode(frame: bytes) -> tuple[int, Message]:
     if not 1 <= kind_number <= len(_KINDS):
         raise Malformed(f"unknown message type {kind_number} of the metadata protocol")
     kind: Any = _KINDS[kind_number - 1]
-    fields = FieldReader(frame, _HEAD.size)
+    fields = FrameFields(frame, _HEAD.size)
     message: Message = kind._make([field.decode(fields) for field in MESSAGE_FIELDS[kind]])
     if fields.left_bytes:
         raise Malformed(f"{fields.left_bytes} bytes follow the last field of {kind.__name__}")

@@ -220,6 +220,28 @@ def test_more_partitions_and_the_end_of_the_topic_are_followed() -> None:
     on_a_node(play)
 
 
+def test_a_topic_that_is_deleted_and_created_at_once_has_none_of_the_old_subscriptions() -> None:
+    """Both changes wait for the same turn, and become one append."""
+
+    async def play(node: Node) -> None:
+        broker = node.broker
+        member = Member(await subscribe(broker), "one")
+        index = broker.metadata_end
+        await asyncio.gather(
+            broker.auto_create_topic("other"),
+            broker.change(lambda catalog: catalog.decide_delete_topic("t")),
+            broker.auto_create_topic("t"),
+        )
+        assert broker.metadata_end == index + 3
+        assert isinstance(member.ended, UnknownTopic) and broker.subscriptions.list() == []
+        again = Member(await subscribe(broker), "one")
+        await publish(broker, b"a")
+        await turns()
+        assert [one.number for one in again.given] == [1]
+
+    on_a_node(play)
+
+
 def test_a_subscription_starts_where_it_is_told() -> None:
     async def play(node: Node) -> None:
         await publish(node.broker, b"a", b"b", b"c")

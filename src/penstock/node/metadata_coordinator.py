@@ -33,7 +33,7 @@ UPKEEP_S = 60.0
 COORDINATOR_FILES = (metadata_file.DIRECTORY, SESSIONS_FILE, *checkpoint.FILE_NAMES)
 
 
-class Coordinator:
+class MetadataCoordinator:
     """The log, its sessions and the port. Created by `start_coordinator`."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Coordinator:
 
 async def start_coordinator(
     runtime: Runtime, settings: ConnectionSettings, secret: bytes, ttl_s: float = SESSION_TTL_S
-) -> Coordinator:
+) -> MetadataCoordinator:
     """Recover the metadata log from the directory, or initialize a new cluster."""
     files = runtime.files
     checkpoint.require_identity(files, (metadata_file.DIRECTORY,))
@@ -115,4 +115,4 @@ async def start_coordinator(
     await file.open()
     leases = Leases(runtime, ttl_s)
     service = MetadataService(file, leases, runtime, identity.cluster_id, secret)
-    return Coordinator(runtime, Gate(settings, runtime.meters), file, leases, service)
+    return MetadataCoordinator(runtime, Gate(settings, runtime.meters), file, leases, service)
