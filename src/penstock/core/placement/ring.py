@@ -1,0 +1,187 @@
+"""The consistent hashing ring: proposes brokers for new partitions. What the metadata log stores is what counts.
+
+Each broker owns `VNODES` points of a ring of 64-bit hashes. A partition starts at the hash of its topic id and index and
+takes the next brokers clockwise that are below their load bound, each on another rack as long as there is one. The
+proposal depends on the arguments only, not on their order or on the process. rebalance.py proposes moves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+from penstock.core.model import PartitionId
+
+VNODES = 128
+"""Points per broker. With few partitions more of them do not help, only the load bound does."""
+
+SLACK_PERCENT = 5
+"""How far a broker may be above the mean before the next one on the ring is taken."""
+
+POINTS = 2**64
+"""Size of the ring."""
+
+_POINT_BYTES = 8
+_POINTS_PER_DIGEST = 8
+
+
+class RingBroker(NamedTuple):
+    """A broker that may hold replicas. Brokers of one rack fail together; by default the rack is the machine."""
+
+    broker_id: int
+    rack: str
+
+
+@dataclass(slots=True)
+class BrokerLoad:
+    """Preferred leaders and replicas per broker, of all topics and of the topic that is placed."""
+
+    leaders: dict[int, int] = field(default_factory=dict)
+    replicas: dict[int, int] = field(default_factory=dict)
+    topic_leaders: dict[int, int] = field(default_factory=dict)
+
+    def add(self, replicas: Sequence[int]) -> None:
+        """Count a partition with these replicas, of which the first is the preferred leader."""
+        for counts in (self.leaders, self.topic_leaders):
+            counts[replicas[0]] = counts.get(replicas[0], 0) + 1
+        for broker_id in replicas:
+            self.replicas[broker_id] = self.replicas.get(broker_id, 0) + 1
+
+
+def load_max(total: int, seat_count: int) -> int:
+    """The most that one of `seat_count` brokers may hold of `total`.
+
+    Exact while the slack is less than one per broker, so that a topic of ten partitions is spread evenly over five
+    brokers.
+    """
+    if total * SLACK_PERCENT < 100 * seat_count:
+        return -(-total // seat_count)
+    return -(-total * (100 + SLACK_PERCENT) // (100 * seat_count))
+
+
+def load_min(total: int, seat_count: int) -> int:
+    """The least that one of `seat_count` brokers should hold of `total`; below it a rebalance gives it more."""
+    if total * SLACK_PERCENT < 100 * seat_count:
+        return total // seat_count
+    return total * (100 - SLACK_PERCENT) // (100 * seat_count)
+
+
+def partition_point(partition: PartitionId) -> int:
+    """Where the partition starts on the ring."""
+    block, place = divmod(partition.index, _POINTS_PER_DIGEST)
+    return _points(partition.topic_id + block.to_bytes(4, "big"))[place]
+
+
+@lru_cache(maxsize=1024)
+def broker_points(broker_id: int) -> tuple[int, ...]:
+    """The points that a broker owns, sorted."""
+    blocks = range(VNODES // _POINTS_PER_DIGEST)
+    return tuple(sorted(point for block in blocks for point in _points(f"{broker_id}/{block}".encode())))
+
+
+@lru_cache(maxsize=1024)
+def _points(key: bytes) -> tuple[int, ...]:
+    """Eight points from one digest, which costs as much as one."""
+    digest = blake2b(key, digest_size=_POINT_BYTES * _POINTS_PER_DIGEST).digest()
+    starts = range(0, len(digest), _POINT_BYTES)
+    return tuple(int.from_bytes(digest[start : start + _POINT_BYTES], "big") for start in starts)
+
+
+class Ring:
+    """The points of some brokers."""
+
+    def __init__(self, seats: Iterable[RingBroker]) -> None:
+        self.seats = tuple(sorted(set(seats)))
+        owned = sorted((point, seat) for seat in self.seats for point in broker_points(seat.broker_id))
+        self._points = [point for point, _ in owned]
+        self._owners = [seat for _, seat in owned]
+
+    def walk(self, point: int) -> Iterator[RingBroker]:
+        """All brokers, each once, in the order in which they follow the point."""
+        start, seen = bisect_left(self._points, point), set[int]()
+        for place in range(start, start + len(self._owners)):
+            seat = self._owners[place % len(self._owners)]
+            if seat.broker_id not in seen:
+                seen.add(seat.broker_id)
+                yield seat
+                if len(seen) == len(self.seats):
+                    return
+
+    def propose(
+        self, topic_id: bytes, indexes: Sequence[int], factor: int, load: BrokerLoad
+    ) -> list[tuple[int, ...]]:
+        """Replicas for new partitions of a topic, the preferred leader first; `load` counts them afterwards."""
+        assert 1 <= factor <= len(self.seats), (factor, len(self.seats))
+        leaders_max = self._load_max(load.leaders, len(indexes))
+        topic_max = self._load_max(load.topic_leaders, len(indexes))
+        replicas_max = self._load_max(load.replicas, len(indexes) * factor)
+
+        def has_room(seat: RingBroker) -> bool:
+            broker_id = seat.broker_id
+            return (
+                load.topic_leaders.get(broker_id, 0) < topic_max
+                and load.leaders.get(broker_id, 0) < leaders_max
+                and load.replicas.get(broker_id, 0) < replicas_max
+            )
+
+        def leader_rank(seat: RingBroker) -> tuple[bool, int, int]:
+            broker_id = seat.broker_id
+            is_full = load.topic_leaders.get(broker_id, 0) >= topic_max
+            return is_full, load.leaders.get(broker_id, 0), load.replicas.get(broker_id, 0)
+
+        proposed = []
+        for index in indexes:
+            point = partition_point(PartitionId(topic_id, index))
+            leader = first_with_room(self.walk(point), has_room, leader_rank)
+            replicas = (leader.broker_id, *self._followers(point, leader, factor, load.replicas, replicas_max))
+            load.add(replicas)
+            proposed.append(replicas)
+        return proposed
+
+    def _followers(
+        self, point: int, leader: RingBroker, factor: int, counts: Mapping[int, int], count_max: int
+    ) -> list[int]:
+        chosen = [leader]
+        while len(chosen) < factor:
+            chosen.append(self.next_replica(point, chosen, counts, count_max))
+        return [seat.broker_id for seat in chosen[1:]]
+
+    def next_replica(
+        self, point: int, chosen: Sequence[RingBroker], counts: Mapping[int, int], count_max: int
+    ) -> RingBroker:
+        """One more replica beside the chosen ones: on the rack that has the fewest of them, then by load."""
+        taken = {seat.broker_id for seat in chosen}
+        per_rack = dict.fromkeys((seat.rack for seat in self.seats if seat.broker_id not in taken), 0)
+        for seat in chosen:
+            if seat.rack in per_rack:
+                per_rack[seat.rack] += 1
+        fewest = min(per_rack.values())
+        return first_with_room(
+            (
+                seat
+                for seat in self.walk(point)
+                if seat.broker_id not in taken and per_rack[seat.rack] == fewest
+            ),
+            lambda seat: counts.get(seat.broker_id, 0) < count_max,
+            lambda seat: counts.get(seat.broker_id, 0),
+        )
+
+    def _load_max(self, counts: Mapping[int, int], added: int) -> int:
+        total = sum(counts.get(seat.broker_id, 0) for seat in self.seats) + added
+        return load_max(total, len(self.seats))
+
+
+def first_with_room(
+    seats: Iterable[RingBroker], has_room: Callable[[RingBroker], bool], rank: Callable[[RingBroker], tuple[int, ...] | int]
+) -> RingBroker:
+    """The first broker with room; if all are full, the one of the lowest rank, again the first of several."""
+    passed = []
+    for seat in seats:
+        if has_room(seat):
+            return seat
+        passed.append(seat)
+    return min(passed, key=rank)
