@@ -44,13 +44,6 @@ class BrokerLoad:
     replicas: dict[int, int] = field(default_factory=dict)
     topic_leaders: dict[int, int] = field(default_factory=dict)
 
-    def add(self, replicas: Sequence[int]) -> None:
-        """Count a partition with these replicas, of which the first is the preferred leader."""
-        for counts in (self.leaders, self.topic_leaders):
-            counts[replicas[0]] = counts.get(replicas[0], 0) + 1
-        for broker_id in replicas:
-            self.replicas[broker_id] = self.replicas.get(broker_id, 0) + 1
-
 
 def load_max(total: int, seat_count: int) -> int:
     """The most that one of `seat_count` brokers may hold of `total`.
@@ -116,39 +109,42 @@ class Ring:
     ) -> list[tuple[int, ...]]:
         """Replicas for new partitions of a topic, the preferred leader first; `load` counts them afterwards."""
         assert 1 <= factor <= len(self.seats), (factor, len(self.seats))
-        leaders_max = self._load_max(load.leaders, len(indexes))
-        topic_max = self._load_max(load.topic_leaders, len(indexes))
-        replicas_max = self._load_max(load.replicas, len(indexes) * factor)
-
-        def has_room(seat: RingBroker) -> bool:
-            broker_id = seat.broker_id
-            return (
-                load.topic_leaders.get(broker_id, 0) < topic_max
-                and load.leaders.get(broker_id, 0) < leaders_max
-                and load.replicas.get(broker_id, 0) < replicas_max
-            )
-
-        def leader_rank(seat: RingBroker) -> tuple[bool, int, int]:
-            broker_id = seat.broker_id
-            is_full = load.topic_leaders.get(broker_id, 0) >= topic_max
-            return is_full, load.leaders.get(broker_id, 0), load.replicas.get(broker_id, 0)
-
+        points = [partition_point(PartitionId(topic_id, index)) for index in indexes]
+        # Leaders first: followers can then make up for brokers that lead little, which is not possible the other way.
+        leaders = self._propose_leaders(points, load)
+        total = self._total(load.replicas)
         proposed = []
-        for index in indexes:
-            point = partition_point(PartitionId(topic_id, index))
-            leader = first_with_room(self.walk(point), has_room, leader_rank)
-            replicas = (leader.broker_id, *self._followers(point, leader, factor, load.replicas, replicas_max))
-            load.add(replicas)
-            proposed.append(replicas)
+        for point, leader in zip(points, leaders, strict=True):
+            replicas = [leader]
+            # The bound grows with the replicas: brokers that are full early would leave too few for the last ones.
+            total += factor - 1
+            count_max = load_max(total, len(self.seats))
+            while len(replicas) < factor:
+                replicas.append(self.next_replica(point, replicas, load.replicas, count_max))
+            proposed.append(tuple(seat.broker_id for seat in replicas))
+            for broker_id in proposed[-1][1:]:
+                load.replicas[broker_id] = load.replicas.get(broker_id, 0) + 1
         return proposed
 
-    def _followers(
-        self, point: int, leader: RingBroker, factor: int, counts: Mapping[int, int], count_max: int
-    ) -> list[int]:
-        chosen = [leader]
-        while len(chosen) < factor:
-            chosen.append(self.next_replica(point, chosen, counts, count_max))
-        return [seat.broker_id for seat in chosen[1:]]
+    def _propose_leaders(self, points: Sequence[int], load: BrokerLoad) -> list[RingBroker]:
+        leaders_max = self._load_max(load.leaders, len(points))
+        topic_max = self._load_max(load.topic_leaders, len(points))
+
+        def has_room(seat: RingBroker) -> bool:
+            is_below_topic = load.topic_leaders.get(seat.broker_id, 0) < topic_max
+            return is_below_topic and load.leaders.get(seat.broker_id, 0) < leaders_max
+
+        def rank(seat: RingBroker) -> tuple[bool, int]:
+            is_full = load.topic_leaders.get(seat.broker_id, 0) >= topic_max
+            return is_full, load.leaders.get(seat.broker_id, 0)
+
+        leaders = []
+        for point in points:
+            leader = first_with_room(self.walk(point), has_room, rank)
+            for counts in (load.leaders, load.topic_leaders, load.replicas):
+                counts[leader.broker_id] = counts.get(leader.broker_id, 0) + 1
+            leaders.append(leader)
+        return leaders
 
     def next_replica(
         self, point: int, chosen: Sequence[RingBroker], counts: Mapping[int, int], count_max: int
@@ -171,8 +167,10 @@ class Ring:
         )
 
     def _load_max(self, counts: Mapping[int, int], added: int) -> int:
-        total = sum(counts.get(seat.broker_id, 0) for seat in self.seats) + added
-        return load_max(total, len(self.seats))
+        return load_max(self._total(counts) + added, len(self.seats))
+
+    def _total(self, counts: Mapping[int, int]) -> int:
+        return sum(counts.get(seat.broker_id, 0) for seat in self.seats)
 
 
 def first_with_room(
