@@ -212,7 +212,9 @@ def ratio(placed: Placed, count: int) -> float:
     return max(leaders(placed).values()) * count / len(placed)
 
 
-@pytest.mark.parametrize(("size", "plain_min", "bounded_max"), [(10, 1.5, 1.0), (100, 1.1, 1.05), (1000, 1.05, 1.05)])
+@pytest.mark.parametrize(
+    ("size", "plain_min", "bounded_max"), [(10, 1.5, 1.0), (100, 1.1, 1.05), (1000, 1.05, 1.05)]
+)
 def test_only_the_bound_balances_a_ring(size: int, plain_min: float, bounded_max: float) -> None:
     """Five brokers, the mean of 20 topics: the plain ring stays uneven, above all with few partitions."""
     brokers = alone(range(1, 6))

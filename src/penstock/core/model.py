@@ -60,7 +60,7 @@ class PartitionId(NamedTuple):
     """One partition of a topic by the topic's id, which no other topic ever has."""
 
     topic_id: bytes
-    index: int
+    partition: int
 
 
 class Header(NamedTuple):

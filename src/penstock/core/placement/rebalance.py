@@ -50,18 +50,14 @@ def propose_rebalance(brokers: Iterable[RingBroker], placements: Placements) -> 
     return board.moves()
 
 
-def propose_join(
-    brokers: Iterable[RingBroker], placements: Placements, broker_id: int
-) -> list[ReplicaMove]:
+def propose_join(brokers: Iterable[RingBroker], placements: Placements, broker_id: int) -> list[ReplicaMove]:
     """Moves that give a broker its share: those that the ring assigns to it, from brokers that have most."""
     board = _Board(brokers, placements)
     board.fill([broker_id])
     return board.moves()
 
 
-def propose_drain(
-    brokers: Iterable[RingBroker], placements: Placements, broker_id: int
-) -> list[ReplicaMove]:
+def propose_drain(brokers: Iterable[RingBroker], placements: Placements, broker_id: int) -> list[ReplicaMove]:
     """Moves that empty a broker. A partition for which no other broker is left keeps its replica there."""
     board = _Board((one for one in brokers if one.broker_id != broker_id), placements)
     board.empty(broker_id)

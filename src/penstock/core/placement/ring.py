@@ -1,7 +1,7 @@
 """The consistent hashing ring: proposes brokers for new partitions. What the metadata log stores is what counts.
 
-Each broker owns `VNODES` points of a ring of 64-bit hashes. A partition starts at the hash of its topic id and index and
-takes the next brokers clockwise that are below their load bound, each on another rack as long as there is one. The
+Each broker owns `VNODES` points of a ring of 64-bit hashes. A partition starts at the hash of its topic id and number
+and takes the next brokers clockwise that are below their load bound, each on another rack as long as there is one. The
 proposal depends on the arguments only, not on their order or on the process. rebalance.py proposes moves.
 """
 
@@ -65,7 +65,7 @@ def load_min(total: int, seat_count: int) -> int:
 
 def partition_point(partition: PartitionId) -> int:
     """Where the partition starts on the ring."""
-    block, place = divmod(partition.index, _POINTS_PER_DIGEST)
+    block, place = divmod(partition.partition, _POINTS_PER_DIGEST)
     return _points(partition.topic_id + block.to_bytes(4, "big"))[place]
 
 
@@ -174,7 +174,9 @@ class Ring:
 
 
 def first_with_room(
-    seats: Iterable[RingBroker], has_room: Callable[[RingBroker], bool], rank: Callable[[RingBroker], tuple[int, ...] | int]
+    seats: Iterable[RingBroker],
+    has_room: Callable[[RingBroker], bool],
+    rank: Callable[[RingBroker], tuple[int, ...] | int],
 ) -> RingBroker:
     """The first broker with room; if all are full, the one of the lowest rank, again the first of several."""
     passed = []
