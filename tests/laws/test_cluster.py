@@ -93,10 +93,9 @@ class Replicas:
     def lead(self, before: PartitionReplicas, after: PartitionReplicas) -> None:
         held, committed = self.held[after.id][after.leader], self.committed[after.id]
         was_candidate = after.leader in before.isr or after.leader in before.elr
-        if was_candidate:
+        if was_candidate or not after.is_recovering:
             assert held == committed, "the new leader lacks committed records"
         else:
-            assert after.is_recovering, "an unclean election must say so"
             assert after.isr == (after.leader,)
             self.committed[after.id] = max(held, 0)
             # Followers truncate to what the leader has; until then nobody else counts as complete.
@@ -152,9 +151,9 @@ class ClusterMachine(RuleBasedStateMachine):
             events = None
         assert state(self.catalog) == before, "decide wrote"
         for event in events or ():
-            self.events.append(event)
             self.watch(event)
             self.catalog.apply(decode(*encode(event)))
+            self.events.append(event)
         return events is not None
 
     def watch(self, event: Event) -> None:
@@ -173,15 +172,24 @@ class ClusterMachine(RuleBasedStateMachine):
         assert after.leader_epoch == before.leader_epoch + (has_new_leader or is_removed)
         if has_new_leader and after.leader != NO_LEADER:
             self.replicas.lead(before, after)
-        assert not after.is_moving or set(after.originals) == set(before.originals), "cancelling would not go back"
+        assert not after.is_moving or set(after.originals) == set(before.originals), (
+            "cancelling would not go back"
+        )
 
     # -- brokers
 
-    @initialize(count=st.integers(0, 5))
-    def start(self, count: int) -> None:
+    @initialize(count=st.sampled_from([0, 1, 3, 4, 5]), factor=st.integers(1, 3), size_min=st.integers(1, 2))
+    def start(self, count: int, factor: int, size_min: int) -> None:
         for broker_id in range(1, count + 1):
             self.register(broker_id, is_clean=True, is_other_cluster=False)
             self.unfence(broker_id, 0)
+        self.create("a", 2, factor, size_min)
+
+    @rule(broker_id=BROKERS, is_clean=st.booleans())
+    def restart(self, broker_id: int, is_clean: bool) -> None:
+        self.fence(broker_id, 0)
+        self.register(broker_id, is_clean=is_clean, is_other_cluster=False)
+        self.unfence(broker_id, 0)
 
     @rule(broker_id=BROKERS, is_clean=st.booleans(), is_other_cluster=st.sampled_from([False] * 9 + [True]))
     def register(self, broker_id: int, is_clean: bool, is_other_cluster: bool) -> None:
@@ -211,7 +219,9 @@ class ClusterMachine(RuleBasedStateMachine):
         """Changes in the name of an earlier registration are refused."""
         present = self.cluster.find_broker(broker_id)
         epoch = present.epoch - age if present else 1
-        assert self.append(lambda: decide(self.cluster, broker_id, epoch)) == (present is not None and age == 0)
+        assert self.append(lambda: decide(self.cluster, broker_id, epoch)) == (
+            present is not None and age == 0
+        )
 
     @rule(broker_id=BROKERS, age=st.sampled_from([0, 0, 0, 1, -1]))
     def unfence(self, broker_id: int, age: int) -> None:
@@ -289,12 +299,16 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(target=requests, number=st.integers(0, 30), wanted=st.sets(BROKERS), is_recovering=st.booleans())
     def request_isr(self, number: int, wanted: set[int], is_recovering: bool) -> object:
-        """A leader asks for an ISR. It takes in only who has fetched all there is, and stops at the first refusal."""
+        """A leader asks for an ISR; the request takes its time."""
+        request = self.requested(number, wanted, is_recovering)
+        return multiple() if request is None else request
+
+    def requested(
+        self, number: int, wanted: set[int], is_recovering: bool
+    ) -> tuple[int, int, IsrChange] | None:
         found = self.pick(number)
         if found is None or found.leader == NO_LEADER:
-            return multiple()
-        for one in wanted:
-            self.replicas.catch_up(found.id, one)
+            return None
         members = [one for one in found.replicas if one in wanted | {found.leader}]
         change = IsrChange(
             found.id,
@@ -304,6 +318,12 @@ class ClusterMachine(RuleBasedStateMachine):
             is_recovering and found.is_recovering,
         )
         return found.leader, self.epoch_of(found.leader), change
+
+    @rule(number=st.integers(0, 30), wanted=st.sets(BROKERS))
+    def change_isr_at_once(self, number: int, wanted: set[int]) -> None:
+        request = self.requested(number, wanted, False)
+        if request is not None:
+            self.change_isr(request)
 
     def epoch_of(self, broker_id: int) -> int:
         found = self.cluster.find_broker(broker_id)
@@ -325,8 +345,8 @@ class ClusterMachine(RuleBasedStateMachine):
             for one in change.isr
         )
         is_lonely = not change.is_recovering or len(change.isr) == 1
-        if is_current:
-            for one in change.isr:  # the leader sends its request again only to who still fetches
+        if is_current and is_eligible and is_lonely:
+            for one in change.isr:  # in its epoch, the leader asks only for who has fetched all there is
                 self.replicas.catch_up(change.partition, one.broker_id)
         is_done = self.append(lambda: decide_change_isr(self.cluster, sender, epoch, change))
         assert is_done == (is_current and is_eligible and is_lonely)
@@ -356,7 +376,8 @@ class ClusterMachine(RuleBasedStateMachine):
             *drain_moves(self.cluster, broker_id),
         ]
         assert state(self.catalog) == before
-        for partition, _, after in proposals[number : number + 1]:
+        if number < len(proposals):
+            partition, _, after = proposals[number]
             assert self.append(lambda: decide_reassign(self.cluster, partition, after))
 
     @rule(number=st.integers(0, 30), kind=st.sampled_from(ElectionKind))

@@ -69,13 +69,13 @@ class _Board:
 
     def __init__(self, brokers: Iterable[RingBroker], placements: Placements) -> None:
         self._ring = Ring(brokers)
-        self._seats = {one.broker_id: one for one in self._ring.seats}
-        self.broker_ids = list(self._seats)
+        self._brokers = {one.broker_id: one for one in self._ring.brokers}
+        self.broker_ids = list(self._brokers)
         self._before = placements
         self._after = dict(sorted(placements.items()))
-        self._replicas = dict.fromkeys(self._seats, 0)
-        self._leaders = dict.fromkeys(self._seats, 0)
-        self._held: dict[int, dict[bytes, int]] = {one: {} for one in self._seats}
+        self._replicas = dict.fromkeys(self._brokers, 0)
+        self._leaders = dict.fromkeys(self._brokers, 0)
+        self._held: dict[int, dict[bytes, int]] = {one: {} for one in self._brokers}
         """Replicas per broker and topic."""
         for partition, replicas in self._after.items():
             self._count(partition, replicas, 1)
@@ -84,7 +84,7 @@ class _Board:
         if replicas[0] in self._leaders:
             self._leaders[replicas[0]] += change
         for broker_id in replicas:
-            if broker_id in self._seats:
+            if broker_id in self._brokers:
                 self._replicas[broker_id] += change
                 held = self._held[broker_id]
                 held[partition.topic_id] = held.get(partition.topic_id, 0) + change
@@ -105,9 +105,9 @@ class _Board:
 
     def fill(self, receivers: Collection[int]) -> None:
         """Move replicas from the fullest brokers to the emptiest receivers until all are within the bounds."""
-        if not self._seats:
+        if not self._brokers:
             return
-        total, count = sum(self._replicas.values()), len(self._seats)
+        total, count = sum(self._replicas.values()), len(self._brokers)
         low, high = load_min(total, count), load_max(total, count)
         exchanges: dict[tuple[int, int], _Exchange] = {}
         while True:
@@ -156,7 +156,7 @@ class _Board:
 
     def _rack_count(self, replicas: tuple[int, ...]) -> int:
         """Distinct racks; a broker that does not take part counts as a rack of its own."""
-        return len({self._seats[one].rack if one in self._seats else one for one in replicas})
+        return len({self._brokers[one].rack if one in self._brokers else one for one in replicas})
 
     def _replaced(self, partition: PartitionId, giver: int, receiver: int) -> tuple[int, ...]:
         return tuple(receiver if one == giver else one for one in self._after[partition])
@@ -166,13 +166,13 @@ class _Board:
     def empty(self, broker_id: int) -> None:
         """Replace the broker in every partition that it holds."""
         leaving = [partition for partition, replicas in self._after.items() if broker_id in replicas]
-        if not self._seats:
+        if not self._brokers:
             return
-        count_max = load_max(sum(self._replicas.values()) + len(leaving), len(self._seats))
+        count_max = load_max(sum(self._replicas.values()) + len(leaving), len(self._brokers))
         for partition in leaving:
             others = [one for one in self._after[partition] if one != broker_id]
-            chosen = [self._seats.get(one, RingBroker(one, f"broker {one}")) for one in others]
-            if any(one not in others for one in self._seats):
+            chosen = [self._brokers.get(one, RingBroker(one, f"broker {one}")) for one in others]
+            if any(one not in others for one in self._brokers):
                 successor = self._ring.next_replica(
                     partition_point(partition), chosen, self._replicas, count_max
                 )
@@ -182,9 +182,9 @@ class _Board:
 
     def spread_leaders(self) -> None:
         """Change the order of replicas where their first broker leads too much; moves no data."""
-        if not self._seats:
+        if not self._brokers:
             return
-        high = load_max(sum(self._leaders.values()), len(self._seats))
+        high = load_max(sum(self._leaders.values()), len(self._brokers))
         for partition, replicas in list(self._after.items()):
             leader = replicas[0]
             if self._leaders.get(leader, 0) <= high:

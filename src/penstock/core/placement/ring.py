@@ -45,22 +45,22 @@ class BrokerLoad:
     topic_leaders: dict[int, int] = field(default_factory=dict)
 
 
-def load_max(total: int, seat_count: int) -> int:
-    """The most that one of `seat_count` brokers may hold of `total`.
+def load_max(total: int, broker_count: int) -> int:
+    """The most that one of `broker_count` brokers may hold of `total`.
 
     Exact while the slack is less than one per broker, so that a topic of ten partitions is spread evenly over five
     brokers.
     """
-    if total * SLACK_PERCENT < 100 * seat_count:
-        return -(-total // seat_count)
-    return -(-total * (100 + SLACK_PERCENT) // (100 * seat_count))
+    if total * SLACK_PERCENT < 100 * broker_count:
+        return -(-total // broker_count)
+    return -(-total * (100 + SLACK_PERCENT) // (100 * broker_count))
 
 
-def load_min(total: int, seat_count: int) -> int:
-    """The least that one of `seat_count` brokers should hold of `total`; below it a rebalance gives it more."""
-    if total * SLACK_PERCENT < 100 * seat_count:
-        return total // seat_count
-    return total * (100 - SLACK_PERCENT) // (100 * seat_count)
+def load_min(total: int, broker_count: int) -> int:
+    """The least that one of `broker_count` brokers should hold of `total`; below it a rebalance gives it more."""
+    if total * SLACK_PERCENT < 100 * broker_count:
+        return total // broker_count
+    return total * (100 - SLACK_PERCENT) // (100 * broker_count)
 
 
 def partition_point(partition: PartitionId) -> int:
@@ -87,28 +87,30 @@ def _points(key: bytes) -> tuple[int, ...]:
 class Ring:
     """The points of some brokers."""
 
-    def __init__(self, seats: Iterable[RingBroker]) -> None:
-        self.seats = tuple(sorted(set(seats)))
-        owned = sorted((point, seat) for seat in self.seats for point in broker_points(seat.broker_id))
+    def __init__(self, brokers: Iterable[RingBroker]) -> None:
+        self.brokers = tuple(sorted(set(brokers)))
+        owned = sorted(
+            (point, broker) for broker in self.brokers for point in broker_points(broker.broker_id)
+        )
         self._points = [point for point, _ in owned]
-        self._owners = [seat for _, seat in owned]
+        self._owners = [broker for _, broker in owned]
 
     def walk(self, point: int) -> Iterator[RingBroker]:
         """All brokers, each once, in the order in which they follow the point."""
         start, seen = bisect_left(self._points, point), set[int]()
         for place in range(start, start + len(self._owners)):
-            seat = self._owners[place % len(self._owners)]
-            if seat.broker_id not in seen:
-                seen.add(seat.broker_id)
-                yield seat
-                if len(seen) == len(self.seats):
+            broker = self._owners[place % len(self._owners)]
+            if broker.broker_id not in seen:
+                seen.add(broker.broker_id)
+                yield broker
+                if len(seen) == len(self.brokers):
                     return
 
     def propose(
         self, topic_id: bytes, indexes: Sequence[int], factor: int, load: BrokerLoad
     ) -> list[tuple[int, ...]]:
         """Replicas for new partitions of a topic, the preferred leader first; `load` counts them afterwards."""
-        assert 1 <= factor <= len(self.seats), (factor, len(self.seats))
+        assert 1 <= factor <= len(self.brokers), (factor, len(self.brokers))
         points = [partition_point(PartitionId(topic_id, index)) for index in indexes]
         # Leaders first: followers can then make up for brokers that lead little, which is not possible the other way.
         leaders = self._propose_leaders(points, load)
@@ -118,10 +120,10 @@ class Ring:
             replicas = [leader]
             # The bound grows with the replicas: brokers that are full early would leave too few for the last ones.
             total += factor - 1
-            count_max = load_max(total, len(self.seats))
+            count_max = load_max(total, len(self.brokers))
             while len(replicas) < factor:
                 replicas.append(self.next_replica(point, replicas, load.replicas, count_max))
-            proposed.append(tuple(seat.broker_id for seat in replicas))
+            proposed.append(tuple(broker.broker_id for broker in replicas))
             for broker_id in proposed[-1][1:]:
                 load.replicas[broker_id] = load.replicas.get(broker_id, 0) + 1
         return proposed
@@ -130,17 +132,17 @@ class Ring:
         leaders_max = self._load_max(load.leaders, len(points))
         topic_max = self._load_max(load.topic_leaders, len(points))
 
-        def has_room(seat: RingBroker) -> bool:
-            is_below_topic = load.topic_leaders.get(seat.broker_id, 0) < topic_max
-            return is_below_topic and load.leaders.get(seat.broker_id, 0) < leaders_max
+        def has_room(broker: RingBroker) -> bool:
+            is_below_topic = load.topic_leaders.get(broker.broker_id, 0) < topic_max
+            return is_below_topic and load.leaders.get(broker.broker_id, 0) < leaders_max
 
-        def rank(seat: RingBroker) -> tuple[bool, int]:
-            is_full = load.topic_leaders.get(seat.broker_id, 0) >= topic_max
-            return is_full, load.leaders.get(seat.broker_id, 0)
+        def rank(broker: RingBroker) -> tuple[bool, int]:
+            is_full = load.topic_leaders.get(broker.broker_id, 0) >= topic_max
+            return is_full, load.leaders.get(broker.broker_id, 0)
 
         leaders = []
         for point in points:
-            leader = first_with_room(self.walk(point), has_room, rank)
+            leader = _first_with_room(self.walk(point), has_room, rank)
             for counts in (load.leaders, load.topic_leaders, load.replicas):
                 counts[leader.broker_id] = counts.get(leader.broker_id, 0) + 1
             leaders.append(leader)
@@ -150,38 +152,38 @@ class Ring:
         self, point: int, chosen: Sequence[RingBroker], counts: Mapping[int, int], count_max: int
     ) -> RingBroker:
         """One more replica beside the chosen ones: on the rack that has the fewest of them, then by load."""
-        taken = {seat.broker_id for seat in chosen}
-        per_rack = dict.fromkeys((seat.rack for seat in self.seats if seat.broker_id not in taken), 0)
-        for seat in chosen:
-            if seat.rack in per_rack:
-                per_rack[seat.rack] += 1
+        taken = {broker.broker_id for broker in chosen}
+        per_rack = dict.fromkeys((broker.rack for broker in self.brokers if broker.broker_id not in taken), 0)
+        for broker in chosen:
+            if broker.rack in per_rack:
+                per_rack[broker.rack] += 1
         fewest = min(per_rack.values())
-        return first_with_room(
+        return _first_with_room(
             (
-                seat
-                for seat in self.walk(point)
-                if seat.broker_id not in taken and per_rack[seat.rack] == fewest
+                broker
+                for broker in self.walk(point)
+                if broker.broker_id not in taken and per_rack[broker.rack] == fewest
             ),
-            lambda seat: counts.get(seat.broker_id, 0) < count_max,
-            lambda seat: counts.get(seat.broker_id, 0),
+            lambda broker: counts.get(broker.broker_id, 0) < count_max,
+            lambda broker: counts.get(broker.broker_id, 0),
         )
 
     def _load_max(self, counts: Mapping[int, int], added: int) -> int:
-        return load_max(self._total(counts) + added, len(self.seats))
+        return load_max(self._total(counts) + added, len(self.brokers))
 
     def _total(self, counts: Mapping[int, int]) -> int:
-        return sum(counts.get(seat.broker_id, 0) for seat in self.seats)
+        return sum(counts.get(broker.broker_id, 0) for broker in self.brokers)
 
 
-def first_with_room(
-    seats: Iterable[RingBroker],
+def _first_with_room(
+    brokers: Iterable[RingBroker],
     has_room: Callable[[RingBroker], bool],
     rank: Callable[[RingBroker], tuple[int, ...] | int],
 ) -> RingBroker:
     """The first broker with room; if all are full, the one of the lowest rank, again the first of several."""
     passed = []
-    for seat in seats:
-        if has_room(seat):
-            return seat
-        passed.append(seat)
+    for broker in brokers:
+        if has_room(broker):
+            return broker
+        passed.append(broker)
     return min(passed, key=rank)

@@ -36,7 +36,7 @@ class RegistrationRequest(NamedTuple):
 
 
 def decide_register(cluster: ClusterState, request: RegistrationRequest) -> list[ClusterEvent]:
-    """Register a broker, fenced. A repeated request of the same process changes nothing.
+    """Register a broker, fenced. A repeated request of the same process at most names its new session.
 
     Its epoch is in the state afterwards. An earlier registration must have been fenced: a process that holds the
     broker's session may do that itself.
@@ -51,7 +51,8 @@ def decide_register(cluster: ClusterState, request: RegistrationRequest) -> list
         )
     present = cluster.find_broker(broker_id)
     if present is not None and present.incarnation == request.incarnation:
-        return []
+        renewed = replace(present, session=request.session)
+        return [] if renewed == present else [BrokerSaved(renewed)]
     if present is not None and not present.is_fenced:
         raise DuplicateBroker(
             f"another process is registered as broker {broker_id} and is not fenced: give each broker its own"

@@ -20,6 +20,7 @@ PARTITION_PREFIX = b"partition/"
 
 _TOPIC_ID_BYTES = 16
 _PORT_MAX = 65_535
+_DIGITS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def decode(key: bytes, value: bytes | None) -> ClusterEvent:
 
 def _decode_number(key: bytes, digits: bytes) -> int:
     """A number in the one form that `encode` writes: two keys must not stand for the same broker."""
-    if not digits.isdigit() or str(int(digits)).encode() != digits:
+    if not digits.isdigit() or len(digits) > _DIGITS_MAX or str(int(digits)).encode() != digits:
         raise TornSegment(f"catalog record {key!r} does not contain a valid number")
     return int(digits)
 

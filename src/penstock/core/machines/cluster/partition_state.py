@@ -23,7 +23,7 @@ from penstock.core.machines.cluster.election import ElectionKind
 from penstock.core.machines.cluster.events import ClusterEvent, PartitionSaved
 from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.transition import Prospect, changed
-from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, NO_LEADER, PartitionReplicas
+from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.model import PartitionId
 
 
@@ -31,7 +31,7 @@ class IsrMember(NamedTuple):
     """A member of the wanted ISR, and the broker epoch in which the leader saw it fetch."""
 
     broker_id: int
-    epoch: int = NO_BROKER_EPOCH
+    epoch: int
 
 
 class IsrChange(NamedTuple):
@@ -151,7 +151,7 @@ def _check_eligible(cluster: ClusterState, present: PartitionReplicas, wanted: I
             raise IneligibleReplica(
                 f"{_place(present)}: broker {broker_id} cannot join the ISR: it is fenced or stopping"
             )
-        if epoch not in (NO_BROKER_EPOCH, found.epoch):
+        if epoch != found.epoch:
             raise IneligibleReplica(
                 f"{_place(present)}: broker {broker_id} fetched in epoch {epoch}, but registered again since:"
                 f" its epoch is {found.epoch}"
