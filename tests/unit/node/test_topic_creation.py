@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -18,7 +19,7 @@ NODE = 1
 
 
 def creation() -> TopicCreation:
-    return TopicCreation(3, NODE, SetClock(), SimRng(0))
+    return TopicCreation(3, NODE, SetClock(), SimRng(random.Random(0)))
 
 
 def leaders(events: Sequence[Event]) -> list[int]:
