@@ -53,7 +53,9 @@ from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, NO_LEADER, Pa
 from penstock.core.model import Address, PartitionId
 
 BROKERS = st.integers(1, 5)
-BROKER_LISTS = st.lists(BROKERS, max_size=3)
+BROKER_LISTS = st.one_of(
+    *[st.lists(BROKERS, min_size=1, max_size=3, unique=True)] * 3, st.lists(BROKERS, max_size=3)
+)
 NAMES = st.sampled_from(["a", "b", "c"])
 NOTHING = -1
 """A replica without any record."""
@@ -293,9 +295,13 @@ class ClusterMachine(RuleBasedStateMachine):
         found = self.pick(number)
         if found is None or found.leader == NO_LEADER or found.is_recovering:
             return
-        counted = len(set(found.isr) - set(found.adding))
-        if counted >= min(self.cluster.isr_size_min(found.topic_id), len(found.originals)):
+        if self.is_committing(found):
             self.replicas.commit(found)
+
+    def is_committing(self, partition: PartitionReplicas) -> bool:
+        counted = len(set(partition.isr) - set(partition.adding))
+        isr_size_min = self.cluster.isr_size_min(partition.topic_id)
+        return counted >= min(isr_size_min, len(partition.originals))
 
     @rule(target=requests, number=st.integers(0, 30), wanted=st.sets(BROKERS), is_recovering=st.booleans())
     def request_isr(self, number: int, wanted: set[int], is_recovering: bool) -> object:
@@ -356,6 +362,7 @@ class ClusterMachine(RuleBasedStateMachine):
         found = self.pick(number)
         if found is not None:
             self.append(lambda: decide_reassign(self.cluster, found.id, broker_ids))
+            self.check_move(found)
 
     @rule(number=st.integers(0, 30))
     def cancel(self, number: int) -> None:
@@ -363,6 +370,13 @@ class ClusterMachine(RuleBasedStateMachine):
         if found is not None and self.append(lambda: decide_cancel(self.cluster, found.id)):
             after = self.cluster.partition(found.id)
             assert set(after.replicas) == set(found.originals) and not after.is_moving
+            self.check_move(found)
+
+    def check_move(self, before: PartitionReplicas) -> None:
+        """Administrators do not take a partition offline, nor give up its last complete replica."""
+        after = self.cluster.partition(before.id)
+        assert before.leader == NO_LEADER or after.leader != NO_LEADER
+        assert not (before.isr or before.elr) or (after.isr or after.elr)
 
     @rule(broker_id=BROKERS, number=st.integers(0, 9))
     def move(self, broker_id: int, number: int) -> None:
@@ -401,6 +415,8 @@ class ClusterMachine(RuleBasedStateMachine):
             assert one.leader in (NO_LEADER, *one.isr)
             assert (one.leader == NO_LEADER) == (not one.isr)
             assert one.last_leader in (NO_LEADER, *one.replicas)
+            if self.is_committing(one):
+                assert one.elr == (), "the leader may commit without them"
             candidates = one.isr or one.elr or (one.last_leader,)
             if any(map(cluster.can_lead, candidates)):
                 assert one.leader != NO_LEADER, "a replica could lead, but nobody does"
@@ -456,4 +472,4 @@ class ClusterMachine(RuleBasedStateMachine):
 
 
 TestCluster = ClusterMachine.TestCase
-TestCluster.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestCluster.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)

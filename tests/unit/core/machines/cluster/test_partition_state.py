@@ -146,6 +146,19 @@ def test_a_new_minimum_clears_the_candidates_of_partitions_with_a_leader() -> No
     assert play.partition("orders", 1).leader == 2
 
 
+def test_candidates_are_cleared_once_one_of_them_leads_with_a_lower_minimum() -> None:
+    play = ClusterPlay(2)
+    play.create("orders", [1, 2], isr_size_min=2)
+    play.fence(1)
+    play.fence(2)
+    lower = ConfigChange(ConfigOp.SET, "min.insync.replicas", "1")
+    play.run(play.catalog.decide_alter_configs("orders", [lower]))
+    assert play.partition("orders").elr == (1, 2), "nothing is committed without a leader"
+    play.unfence(2)
+    after = play.partition("orders")
+    assert (after.leader, after.isr, after.elr) == (2, (2,), ())
+
+
 def test_a_new_default_minimum_does_so_too() -> None:
     play = ClusterPlay(2)
     play.create("orders", [1, 2], isr_size_min=2)
