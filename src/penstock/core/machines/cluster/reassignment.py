@@ -64,7 +64,7 @@ def _check_data(before: PartitionReplicas, after: PartitionReplicas) -> None:
 
 def rebalance_moves(cluster: ClusterState) -> list[ReplicaMove]:
     """The moves that balance the cluster."""
-    return propose_rebalance(cluster.ring_brokers(), cluster.placements())
+    return _startable(cluster, propose_rebalance(cluster.ring_brokers(), cluster.placements()))
 
 
 def join_moves(cluster: ClusterState, broker_id: int) -> list[ReplicaMove]:
@@ -72,13 +72,18 @@ def join_moves(cluster: ClusterState, broker_id: int) -> list[ReplicaMove]:
     brokers = cluster.ring_brokers()
     if ring_broker(cluster.broker(broker_id)) not in brokers:
         return []
-    return propose_join(brokers, cluster.placements(), broker_id)
+    return _startable(cluster, propose_join(brokers, cluster.placements(), broker_id))
 
 
 def drain_moves(cluster: ClusterState, broker_id: int) -> list[ReplicaMove]:
     """The moves that empty a broker, as far as other brokers can take its replicas."""
     cluster.broker(broker_id)
-    return propose_drain(cluster.ring_brokers(), cluster.placements(), broker_id)
+    return _startable(cluster, propose_drain(cluster.ring_brokers(), cluster.placements(), broker_id))
+
+
+def _startable(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[ReplicaMove]:
+    """A partition that moves already is left alone until it has arrived: what was copied would be copied for nothing."""
+    return [move for move in moves if not cluster.partition(move.partition).is_moving]
 
 
 def _place(partition: PartitionReplicas) -> str:

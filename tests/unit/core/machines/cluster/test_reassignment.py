@@ -196,6 +196,16 @@ def test_partitions_on_the_way_count_where_they_go() -> None:
     assert join_moves(play.cluster, 3) == rebalance_moves(play.cluster) == []
 
 
+def test_a_partition_on_the_way_to_a_drained_broker_arrives_first() -> None:
+    play = ClusterPlay(3)
+    play.create("orders", [1])
+    reassign(play, "orders", 2)
+    play.run(decide_drain(play.cluster, 2, is_draining=True))
+    assert drain_moves(play.cluster, 2) == []
+    play.set_isr("orders", 1, 2)
+    assert [move.before for move in drain_moves(play.cluster, 2)] == [(2,)]
+
+
 def test_a_drained_broker_is_emptied_onto_the_others() -> None:
     play = spread()
     play.start(3)
