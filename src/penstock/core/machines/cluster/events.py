@@ -6,10 +6,10 @@ and each partition.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import NamedTuple
 
 from penstock.core.errors import TornSegment
+from penstock.core.machine import event_type
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.core.machines.json_fields import JsonFields, json_value
 from penstock.core.model import Address
@@ -23,17 +23,20 @@ _PORT_MAX = 65_535
 _DIGITS_MAX = 10
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSaved:
+@event_type
+class ClusterSaved(NamedTuple):
     """The cluster's id, and the highest broker epoch ever assigned."""
 
     cluster_id: str
     broker_epoch: int
-    key: ClassVar[bytes] = CLUSTER_KEY
+
+    @property
+    def key(self) -> bytes:
+        return CLUSTER_KEY
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSaved:
+@event_type
+class BrokerSaved(NamedTuple):
     """A broker registered or changed; carries its new state."""
 
     broker: BrokerRegistration
@@ -43,8 +46,8 @@ class BrokerSaved:
         return _broker_key(self.broker.broker_id)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRemoved:
+@event_type
+class BrokerRemoved(NamedTuple):
     """The broker no longer belongs to the cluster."""
 
     broker_id: int
@@ -54,8 +57,8 @@ class BrokerRemoved:
         return _broker_key(self.broker_id)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionSaved:
+@event_type
+class PartitionSaved(NamedTuple):
     """A partition was placed or changed; carries its new state."""
 
     partition: PartitionReplicas
@@ -65,8 +68,8 @@ class PartitionSaved:
         return _partition_key(self.partition.topic_id, self.partition.partition)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRemoved:
+@event_type
+class PartitionRemoved(NamedTuple):
     """The partition was deleted with its topic."""
 
     topic_id: bytes

@@ -82,7 +82,7 @@ def drain_moves(cluster: ClusterState, broker_id: int) -> list[ReplicaMove]:
 
 
 def _startable(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[ReplicaMove]:
-    """A partition that moves already is left alone until it has arrived: what was copied would be copied for nothing."""
+    """A partition that moves already is left alone until it has arrived: else it would be copied for nothing."""
     return [move for move in moves if not cluster.partition(move.partition).is_moving]
 
 
