@@ -14,7 +14,7 @@ from typing import NamedTuple
 from penstock.core.errors import DuplicateBroker, InvalidRequest, WrongCluster
 from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, ClusterEvent, ClusterSaved
 from penstock.core.machines.cluster.state import ClusterState
-from penstock.core.machines.cluster.transition import Prospect, changed, changed_all
+from penstock.core.machines.cluster.transition import Prospect, changed_all
 from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, BrokerRegistration
 from penstock.core.model import Address
 
@@ -90,13 +90,11 @@ def decide_stop(cluster: ClusterState, broker_id: int, epoch: int) -> list[Clust
     broker = cluster.broker(broker_id, epoch)
     if broker.is_fenced or broker.is_stopping:
         return []
-    events: list[ClusterEvent] = [BrokerSaved(replace(broker, is_stopping=True))]
     prospect = Prospect(cluster, stopping=[broker_id])
-    for one in cluster.held_by(broker_id):
-        others = tuple(member for member in one.isr if member != broker_id)
-        if broker_id in one.isr and any(map(prospect.can_lead, others)):
-            events += changed(one, one._replace(isr=others), prospect)
-    return events
+    return [
+        BrokerSaved(replace(broker, is_stopping=True)),
+        *changed_all(cluster.held_by(broker_id), prospect),
+    ]
 
 
 def decide_fence(cluster: ClusterState, broker_id: int, epoch: int) -> list[ClusterEvent]:

@@ -51,7 +51,7 @@ def changed(
     changes. `incomplete` replicas may have lost records: they leave ISR and ELR."""
     after = _settled(before, wanted, prospect, kind, incomplete)
     if _completed(after) is not after:  # the election brought the last added replica into the ISR
-        after = _settled(before, after, prospect, kind, incomplete)
+        after = _settled(after, after, prospect, kind, incomplete)
     if after == before:
         return []
     removed = set(before.replicas) - set(after.replicas)
@@ -74,11 +74,10 @@ def _settled(
     incomplete: Collection[int],
 ) -> PartitionReplicas:
     """What is wanted, with the reassignment completed, the ELR kept and a leader elected, in this order."""
-    isr = tuple(
-        one
-        for one in wanted.isr
-        if one in wanted.replicas and one not in incomplete and not prospect.is_fenced(one)
-    )
+    alive = [one for one in wanted.isr if one in wanted.replicas and not prospect.is_fenced(one)]
+    complete = tuple(one for one in alive if one not in incomplete)
+    # A broker that is stopping stays only while nobody can take over: it must not hold back what is committed.
+    isr = tuple(filter(prospect.can_lead, complete)) or complete
     isr_size_min = prospect.cluster.isr_size_min(before.topic_id)
     after = _completed(wanted._replace(isr=isr))
     after = _with_elr(before, after, isr_size_min, incomplete)

@@ -168,6 +168,29 @@ def test_a_controlled_shutdown_hands_over_what_others_can_lead() -> None:
     assert not play.cluster.broker(1).is_stopping, "a fenced broker has stopped"
 
 
+def test_a_stopping_leader_hands_over_to_a_replica_that_catches_up_meanwhile() -> None:
+    play = ClusterPlay(2)
+    play.create("orders", [1, 2])
+    play.set_isr("orders", 1)
+    play.run(decide_stop(play.cluster, 1, play.epoch(1)))
+    assert play.partition("orders").leader == 1
+    after = play.set_isr("orders", 1, 2)
+    assert (after.leader, after.isr) == (2, (2,)), "and leaves the ISR, where it would hold up commits"
+
+
+def test_a_stopping_broker_does_not_become_leader() -> None:
+    play = ClusterPlay(2)
+    play.create("orders", [1, 2])
+    play.run(decide_stop(play.cluster, 2, play.epoch(2)))
+    play.create("later", [1, 2])
+    play.run(decide_stop(play.cluster, 1, play.epoch(1)))
+    play.fence(1)
+    assert play.partition("later").leader == NO_LEADER
+    assert play.partition("orders").leader == NO_LEADER
+    play.restart(2, run=2, is_clean=True)
+    assert play.partition("orders").leader == NO_LEADER, "it left the ISR before the end"
+
+
 def test_a_drained_broker_gets_no_new_replicas_even_after_a_restart() -> None:
     play = ClusterPlay(2)
     (event,) = play.run(decide_drain(play.cluster, 1, is_draining=True))

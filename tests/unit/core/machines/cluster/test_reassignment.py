@@ -142,6 +142,19 @@ def test_an_unclean_election_of_the_new_replica_completes_the_move() -> None:
     assert (after.replicas, after.leader, after.is_recovering, after.is_moving) == ((2,), 2, True, False)
 
 
+def test_an_unclean_election_that_completes_a_move_leaves_no_candidate_behind() -> None:
+    """The other replica has records that the new leader lacks: it has to truncate before it counts again."""
+    play = ClusterPlay(3)
+    play.create("orders", [1, 3], isr_size_min=2)
+    reassign(play, "orders", 2, 3)
+    play.fence(1)
+    play.fence(3)
+    assert play.partition("orders").elr == (3, 1)
+    play.run(decide_elect(play.cluster, play.partition("orders").id, ElectionKind.UNCLEAN))
+    after = play.partition("orders")
+    assert (after.replicas, after.leader, after.isr, after.elr) == ((2, 3), 2, (2,), ())
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [
