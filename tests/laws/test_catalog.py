@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import BrokerError
 from penstock.core.features import FeatureUpdate
-from penstock.core.machines.catalog.catalog import Catalog, ConfigChange, ConfigOp
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
 from penstock.core.machines.catalog.events import (
     BrokerConfigSaved,
     Event,

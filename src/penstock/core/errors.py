@@ -194,6 +194,34 @@ class UnknownBroker(Refused):
     """No broker with that id is registered."""
 
 
+class StaleBrokerEpoch(Refused):
+    """The request is from an earlier registration of the broker."""
+
+
+class DuplicateBroker(Refused):
+    """Another process is registered under this broker id and is not fenced."""
+
+
+class WrongCluster(Refused):
+    """The broker belongs to another cluster."""
+
+
+class StalePartitionEpoch(Refused):
+    """The partition changed since the leader made this request."""
+
+
+class IneligibleReplica(Refused):
+    """A broker cannot join the ISR: it is fenced, stopping, or registered again since."""
+
+
+class NoReassignment(Refused):
+    """The partition has no reassignment in progress."""
+
+
+class ElectionNotNeeded(Refused):
+    """The partition has the wanted leader already."""
+
+
 class SecurityDisabled(Refused):
     """The call needs an authorizer, and none is configured."""
 
@@ -280,6 +308,18 @@ class MetadataTooLarge(Refused):
 
 class NotLeader(NotNow):
     """This broker does not lead the partition."""
+
+
+class NotController(NotNow):
+    """The request refers to a later state than this broker has seen."""
+
+
+class NoEligibleLeader(NotNow):
+    """No replica that may lead the partition is available."""
+
+
+class PreferredLeaderUnavailable(NotNow):
+    """The preferred replica is not in sync or not available."""
 
 
 class UnknownEpoch(NotNow):

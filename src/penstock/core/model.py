@@ -56,6 +56,13 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class PartitionId(NamedTuple):
+    """One partition of a topic by the topic's id, which no other topic ever has."""
+
+    topic_id: bytes
+    partition: int
+
+
 class Header(NamedTuple):
     """One header of a record. Names may repeat."""
 

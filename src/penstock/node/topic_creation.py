@@ -1,6 +1,7 @@
-"""Topic creation for all doors, on demand, and for the broker's own topics.
+"""Creation and growth of topics for all doors, on demand, and for the broker's own topics.
 
-Adds defaults, the new id and the replica checks to a request, and lets the catalog decide. The caller commits.
+Adds defaults, the new id and the replica checks to a request, and lets the catalog decide, which also places the
+partitions if brokers are registered. The caller commits.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class TopicCreation:
     def decide(self, catalog: Catalog, new: NewTopic) -> list[Event]:
         """The events that create the topic. Raises if it cannot be created."""
         count = len(new.assignments) or new.partition_count
+        factor = REPLICAS if new.replication_factor is None else new.replication_factor
+        is_single = not catalog.cluster.has_brokers
         events = catalog.decide_create_topic(
             new.name,
             self._default_partitions if count is None else count,
@@ -53,33 +56,75 @@ class TopicCreation:
             topic_id=make_topic_id(self._rng),
             now_ms=self._clock.now_ms(),
             internal=new.is_internal,
+            replication_factor=factor,
+            assignments=None if is_single else self._assignments(new),
         )
-        self._check_replicas(new)
+        if is_single:
+            self._check_single(new)
         return events
 
-    def _check_replicas(self, new: NewTopic) -> None:
-        """Raise unless the requested replicas exist."""
-        if not new.assignments:
-            if new.replication_factor not in (None, REPLICAS):
-                raise InvalidReplication(
-                    f"the replication factor is {new.replication_factor}, but this cluster has {REPLICAS} replica"
-                )
-            return
-        if new.partition_count is not None or new.replication_factor is not None:
-            raise InvalidRequest(
-                "with explicit assignments, the number of partitions and the replication factor must both be -1"
-            )
-        indexes = sorted(one.partition for one in new.assignments)
-        if indexes != list(range(len(indexes))):
-            raise InvalidAssignment(
-                "the assigned partitions must be numbered consecutively from 0, each once"
-            )
-        for one in new.assignments:
-            self.check_assignment(one.broker_ids)
+    def decide_growth(
+        self, catalog: Catalog, name: str, total: int, assignments: Sequence[Sequence[int]] | None
+    ) -> list[Event]:
+        """The events that add partitions to a topic, on the given brokers. Raises if they cannot be added."""
+        if catalog.cluster.has_brokers:
+            self._check_replica_count(assignments or ())
+            return catalog.decide_add_partitions(name, total, assignments=assignments)
+        events = catalog.decide_add_partitions(name, total)
+        if assignments is not None:
+            added = total - catalog.topic(name).partition_count
+            if len(assignments) != added:
+                raise InvalidAssignment(f"{len(assignments)} partitions are assigned, but {added} are added")
+            for broker_ids in assignments:
+                self._check_assignment(broker_ids)
+        return events
 
-    def check_assignment(self, broker_ids: Sequence[int]) -> None:
+    def _assignments(self, new: NewTopic) -> list[Sequence[int]] | None:
+        """The explicit replicas by partition; None if the broker chooses."""
+        if not new.assignments:
+            _check_factor(new)
+            return None
+        _check_numbering(new)
+        assignments = [one.broker_ids for one in sorted(new.assignments, key=lambda one: one.partition)]
+        self._check_replica_count(assignments)
+        return assignments
+
+    def _check_replica_count(self, assignments: Sequence[Sequence[int]]) -> None:
+        for broker_ids in assignments:
+            if len(broker_ids) > REPLICAS:
+                raise InvalidAssignment(
+                    f"the assignment names brokers {list(broker_ids)}, but this version keeps {REPLICAS} replica"
+                )
+
+    def _check_single(self, new: NewTopic) -> None:
+        """Raise unless the requested replicas exist on this single node."""
+        if not new.assignments:
+            _check_factor(new)
+            return
+        _check_numbering(new)
+        for one in new.assignments:
+            self._check_assignment(one.broker_ids)
+
+    def _check_assignment(self, broker_ids: Sequence[int]) -> None:
         """Raise if replicas are assigned to unknown brokers."""
         if list(broker_ids) != [self._node_id]:
             raise InvalidAssignment(
                 f"the assignment names brokers {list(broker_ids)}, but the only broker is {self._node_id}"
             )
+
+
+def _check_factor(new: NewTopic) -> None:
+    if new.replication_factor not in (None, REPLICAS):
+        raise InvalidReplication(
+            f"the replication factor is {new.replication_factor}, but this cluster has {REPLICAS} replica"
+        )
+
+
+def _check_numbering(new: NewTopic) -> None:
+    if new.partition_count is not None or new.replication_factor is not None:
+        raise InvalidRequest(
+            "with explicit assignments, the number of partitions and the replication factor must both be -1"
+        )
+    indexes = sorted(one.partition for one in new.assignments)
+    if indexes != list(range(len(indexes))):
+        raise InvalidAssignment("the assigned partitions must be numbered consecutively from 0, each once")

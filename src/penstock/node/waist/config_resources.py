@@ -12,7 +12,8 @@ from typing import Protocol
 
 from penstock.core.config_entry import ConfigEntry
 from penstock.core.errors import InvalidRequest
-from penstock.core.machines.catalog.catalog import Catalog, ConfigChange, ConfigOp
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
 from penstock.core.machines.catalog.events import Event
 from penstock.core.model import check_topic_name
 from penstock.core.resource_config import ResourceKind

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from penstock.core.access import CLUSTER, Operation, Resource, group_resource, topic_resource
 from penstock.core.config_entry import ConfigEntry as ConfigEntry
 from penstock.core.errors import BrokerError
-from penstock.core.machines.catalog.catalog import ConfigChange as ConfigChange
-from penstock.core.machines.catalog.catalog import ConfigOp as ConfigOp
+from penstock.core.machines.catalog.config_changes import ConfigChange as ConfigChange
+from penstock.core.machines.catalog.config_changes import ConfigOp as ConfigOp
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.connections.addresses import Address

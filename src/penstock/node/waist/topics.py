@@ -14,7 +14,6 @@ from penstock.core.config_entry import ConfigEntry
 from penstock.core.errors import (
     AgainstPolicy,
     BrokerError,
-    InvalidAssignment,
     InvalidTopic,
     TopicExists,
     UnknownTopic,
@@ -22,8 +21,8 @@ from penstock.core.errors import (
 )
 from penstock.core.limits import PARTITIONS_PER_CALL_MAX
 from penstock.core.machines.catalog.catalog import Catalog
-from penstock.core.machines.catalog.catalog import ConfigChange as ConfigChange
-from penstock.core.machines.catalog.catalog import ConfigOp as ConfigOp
+from penstock.core.machines.catalog.config_changes import ConfigChange as ConfigChange
+from penstock.core.machines.catalog.config_changes import ConfigOp as ConfigOp
 from penstock.core.machines.catalog.events import Event, TopicSaved
 from penstock.core.machines.catalog.events import Topic as Topic
 from penstock.core.model import TopicRef
@@ -282,15 +281,9 @@ class TopicVerbs:
         return partial(self._grow, quota, one)
 
     def _grow(self, quota: _Quota, wanted: Growth, catalog: Catalog) -> Sequence[Event]:
-        events = catalog.decide_add_partitions(wanted.name, wanted.partition_count)
-        if wanted.assignments is not None:
-            added = wanted.partition_count - catalog.topic(wanted.name).partition_count
-            if len(wanted.assignments) != added:
-                raise InvalidAssignment(
-                    f"{len(wanted.assignments)} partitions are assigned, but {added} are added"
-                )
-            for broker_ids in wanted.assignments:
-                self._broker.creation.check_assignment(broker_ids)
+        events = self._broker.creation.decide_growth(
+            catalog, wanted.name, wanted.partition_count, wanted.assignments
+        )
         quota.take(catalog, events)
         return events
 

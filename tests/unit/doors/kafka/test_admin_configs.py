@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.machines.catalog.catalog import ConfigOp
+from penstock.core.machines.catalog.config_changes import ConfigOp
 from penstock.core.topic_config import BROKER_SETTINGS
 from penstock.core.topic_config import SETTINGS as TOPIC_SETTINGS
 from penstock.doors.kafka.admin_configs import ConfigHandlers

@@ -8,7 +8,7 @@ from typing import Any
 from group_node import Node, on_a_node, start_node
 from penstock.core.errors import UnknownMember
 from penstock.core.machine import GroupKind
-from penstock.core.machines.catalog.catalog import ConfigChange, ConfigOp
+from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
 from penstock.core.machines.consumer_group.group import MemberHeartbeat
 from penstock.core.resource_config import HEARTBEAT_MS, SESSION_MS, ResourceKind
 from sim.loop import SimLoop, run

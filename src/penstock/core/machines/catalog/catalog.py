@@ -1,17 +1,16 @@
 """The catalog: topics and their defaults, settings of topics, brokers and groups, feature levels, producer id blocks.
 
+It contains the cluster state (`cluster`), whose events are in the same log: topics and their placement change together.
 `decide_*` reads the state and returns events, or raises; `apply` writes and never fails. The host appends the events to
 a log in between, so that replaying the log is recovery. Never touches files or partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from enum import IntEnum
 from functools import partial
-from typing import NamedTuple
 
 from penstock.core.config_entry import ConfigEntry
 from penstock.core.errors import (
@@ -30,6 +29,11 @@ from penstock.core.limits import (
     PRODUCER_IDS_BLOCK,
     RESOURCE_CONFIGS_MAX,
 )
+from penstock.core.machines.catalog.config_changes import (
+    ConfigChange,
+    altered_overrides,
+    canonical_overrides,
+)
 from penstock.core.machines.catalog.events import (
     TOPIC_ID_BYTES,
     BrokerConfigSaved,
@@ -43,6 +47,10 @@ from penstock.core.machines.catalog.events import (
     TopicSaved,
     key_of,
 )
+from penstock.core.machines.cluster.assignment import decide_assign
+from penstock.core.machines.cluster.brokers import RegistrationRequest, decide_register
+from penstock.core.machines.cluster.partition_state import decide_adopt, decide_clear_elr
+from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.model import check_topic_name
 from penstock.core.ports import Rng
 from penstock.core.resource_config import (
@@ -52,7 +60,7 @@ from penstock.core.resource_config import (
     resource_setting,
     validate_resource,
 )
-from penstock.core.setting import Kind, Setting
+from penstock.core.setting import Setting
 from penstock.core.topic_config import (
     TopicConfig,
     broker_setting,
@@ -71,23 +79,6 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__subscriptions", "__transac
 _RESERVED_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
 _PRODUCER_ID_MAX = 2**63 - 1
 _DASH_IN_BASE64 = 62
-
-
-class ConfigOp(IntEnum):
-    """Operations of an incremental config change; numbers as in Kafka."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class ConfigChange(NamedTuple):
-    """One incremental change. DELETE needs no value."""
-
-    op: ConfigOp
-    name: str
-    value: str | None = None
 
 
 def make_topic_id(rng: Rng) -> bytes:
@@ -122,6 +113,8 @@ class Catalog:
         self._features: dict[str, int] = {}
         self._partition_count = 0
         self._producer_ids_upto = 0
+        self.cluster = ClusterState(self._isr_size_min)
+        """Registered brokers and placed partitions. Empty on a single node."""
 
     # --- reading ---
 
@@ -187,6 +180,10 @@ class Catalog:
         """The resolved settings of a topic, cached."""
         return self._configs[self.topic(name).id]
 
+    def _isr_size_min(self, topic_id: bytes) -> int:
+        found = self._configs.get(topic_id)
+        return 1 if found is None else found.insync_replicas_min
+
     def describe(self, name: str) -> list[ConfigEntry]:
         """Every setting of a topic with its value and source."""
         return describe(self.topic(name).overrides, self._broker_overrides, self.topic_defaults)
@@ -205,6 +202,7 @@ class Catalog:
         draft._by_name, draft._by_id = dict(self._by_name), dict(self._by_id)
         draft._by_folded, draft._configs = dict(self._by_folded), dict(self._configs)
         draft._resources = dict(self._resources)
+        draft.cluster = self.cluster.draft(draft._isr_size_min)
         return draft
 
     # --- deciding ---
@@ -218,8 +216,13 @@ class Catalog:
         topic_id: bytes,
         now_ms: int,
         internal: bool = False,
+        replication_factor: int = 1,
+        assignments: Sequence[Sequence[int]] | None = None,
     ) -> list[Event]:
-        """Create a topic. Only the broker sets `internal`, which allows internal names."""
+        """Create a topic and place its partitions, on the brokers of `assignments` if given.
+
+        Only the broker sets `internal`, which allows internal names. On a single node nothing is placed.
+        """
         assert len(topic_id) == TOPIC_ID_BYTES and topic_id not in _RESERVED_IDS, topic_id
         assert topic_id not in self._by_id, topic_id
         check_topic_name(name)
@@ -231,18 +234,27 @@ class Catalog:
         if other is not None:
             raise InvalidTopic(f"{name!r} collides with topic {other!r}: '.' and '_' are equivalent in names")
         self._check_partition_count(partition_count, 0)
-        own = _canonical(overrides, validate)
+        own = canonical_overrides(overrides, validate)
         check_together(own, self._defaults)
-        return [TopicSaved(Topic(topic_id, name, partition_count, own, internal, now_ms))]
+        factor = replication_factor if assignments is None else 0
+        placed = decide_assign(self.cluster, topic_id, range(partition_count), factor, assignments)
+        return [TopicSaved(Topic(topic_id, name, partition_count, own, internal, now_ms)), *placed]
 
     def decide_delete_topic(self, name: str, *, internal: bool = False) -> list[Event]:
         """Delete a topic; an internal one only for the broker itself."""
         topic = self.topic(name)
         _refuse_internal(topic, internal, "deleted")
-        return [TopicRemoved(topic.id)]
+        return [TopicRemoved(topic.id), *self.cluster.removals_of(topic.id)]
 
-    def decide_add_partitions(self, name: str, total: int, *, internal: bool = False) -> list[Event]:
-        """Increase a topic's partitions to `total`; they cannot be reduced."""
+    def decide_add_partitions(
+        self,
+        name: str,
+        total: int,
+        *,
+        internal: bool = False,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> list[Event]:
+        """Increase a topic's partitions to `total`; they cannot be reduced. `assignments` are of the new ones."""
         topic = self.topic(name)
         _refuse_internal(topic, internal, "given partitions")
         if total <= topic.partition_count:
@@ -250,11 +262,15 @@ class Catalog:
                 f"topic {name!r} has {topic.partition_count} partitions, which cannot be increased to {total}"
             )
         self._check_partition_count(total, topic.partition_count)
-        return [TopicSaved(replace(topic, partition_count=total))]
+        present = self.cluster.partitions_of(topic.id)
+        factor = len(present[0].target) if present else 1
+        added = range(topic.partition_count, total)
+        placed = decide_assign(self.cluster, topic.id, added, factor, assignments)
+        return [TopicSaved(replace(topic, partition_count=total)), *placed]
 
     def decide_set_configs(self, name: str, overrides: Mapping[str, str | None]) -> list[Event]:
         """Replace all overrides of a topic: settings that are not named inherit again."""
-        return self._save_overrides(self.topic(name), _canonical(overrides, validate))
+        return self._save_overrides(self.topic(name), canonical_overrides(overrides, validate))
 
     def decide_alter_configs(self, name: str, changes: Sequence[ConfigChange]) -> list[Event]:
         """Change some overrides of a topic."""
@@ -263,11 +279,13 @@ class Catalog:
         def inherited(definition: Setting) -> str:
             return self._defaults.get(definition.inherits, definition.default)
 
-        return self._save_overrides(topic, _altered(topic.overrides, changes, setting, validate, inherited))
+        return self._save_overrides(
+            topic, altered_overrides(topic.overrides, changes, setting, validate, inherited)
+        )
 
     def decide_set_broker_config(self, overrides: Mapping[str, str | None]) -> list[Event]:
         """Replace all dynamic broker settings."""
-        return self._save_broker(_canonical(overrides, validate_broker))
+        return self._save_broker(canonical_overrides(overrides, validate_broker))
 
     def decide_alter_broker_config(self, changes: Sequence[ConfigChange]) -> list[Event]:
         """Change some dynamic broker settings."""
@@ -276,7 +294,7 @@ class Catalog:
             return self.topic_defaults.get(definition.inherits, definition.default)
 
         return self._save_broker(
-            _altered(self._broker_overrides, changes, broker_setting, validate_broker, inherited)
+            altered_overrides(self._broker_overrides, changes, broker_setting, validate_broker, inherited)
         )
 
     def decide_adopt_topic_defaults(self, configured: Mapping[str, str], *, is_shared: bool) -> list[Event]:
@@ -287,7 +305,7 @@ class Catalog:
         """
         if is_shared and self._static is not None:
             return []
-        values = _canonical(configured, validate_broker)
+        values = canonical_overrides(configured, validate_broker)
         if values == self._static:
             return []
         check_together({}, values)
@@ -297,7 +315,9 @@ class Catalog:
         self, kind: ResourceKind, name: str, overrides: Mapping[str, str | None]
     ) -> list[Event]:
         """Replace all overrides of a group or another named resource."""
-        return self._save_resource(kind, name, _canonical(overrides, partial(validate_resource, kind)))
+        return self._save_resource(
+            kind, name, canonical_overrides(overrides, partial(validate_resource, kind))
+        )
 
     def decide_alter_resource_config(
         self, kind: ResourceKind, name: str, changes: Sequence[ConfigChange]
@@ -310,7 +330,7 @@ class Catalog:
         return self._save_resource(
             kind,
             name,
-            _altered(
+            altered_overrides(
                 self.resource_overrides(kind, name),
                 changes,
                 partial(resource_setting, kind),
@@ -333,18 +353,35 @@ class Catalog:
         assert owner >= 0 and upto <= _PRODUCER_ID_MAX, (owner, upto)
         return [ProducerIdsReserved(upto, owner)]
 
+    def decide_register_broker(self, request: RegistrationRequest, *, leader_epoch: int = 0) -> list[Event]:
+        """Register a broker. The first one takes over the topics that it has led as a single node.
+
+        `leader_epoch`: the highest leader epoch in its logs, which must not be used again.
+        """
+        events: list[Event] = [*decide_register(self.cluster, request)]
+        if not self.cluster.has_brokers:
+            for topic in self.topics:
+                partitions = range(topic.partition_count)
+                events += decide_adopt(topic.id, partitions, request.broker_id, leader_epoch)
+        return events
+
     def decide_catch_up(self, snapshot: Sequence[Event]) -> list[Event]:
         """The events that turn the current state into a snapshot's: they save what it contains and remove the rest."""
         named = {key_of(event) for event in snapshot}
         mine: list[Event] = [TopicRemoved(topic.id) for topic in self.topics]
         mine += [ResourceConfigSaved(kind, name, {}) for kind, name in sorted(self._resources)]
+        mine += self.cluster.removals()
         return [*(gone for gone in mine if key_of(gone) not in named), *snapshot]
 
     def _save_overrides(self, topic: Topic, overrides: dict[str, str]) -> list[Event]:
         check_together(overrides, self._defaults)
         if overrides == topic.overrides:
             return []
-        return [TopicSaved(replace(topic, overrides=overrides))]
+        isr_size_min = resolve(overrides, self._defaults).insync_replicas_min
+        return [
+            TopicSaved(replace(topic, overrides=overrides)),
+            *decide_clear_elr(self.cluster, topic.id, isr_size_min),
+        ]
 
     def _save_resource(self, kind: ResourceKind, name: str, overrides: dict[str, str]) -> list[Event]:
         present = self._resources.get((kind, name))
@@ -363,12 +400,16 @@ class Catalog:
             return []
         defaults = {**self.topic_defaults, **overrides}
         check_together({}, defaults)
+        events: list[Event] = [BrokerConfigSaved(overrides)]
         for topic in self.topics:
             try:
                 check_together(topic.overrides, defaults)
             except InvalidConfig as error:
                 raise InvalidConfig(f"topic {topic.name!r} would become invalid: {error}") from None
-        return [BrokerConfigSaved(overrides)]
+            if self.cluster.has_brokers:
+                isr_size_min = resolve(topic.overrides, defaults).insync_replicas_min
+                events += decide_clear_elr(self.cluster, topic.id, isr_size_min)
+        return events
 
     def _check_partition_count(self, wanted: int, present: int) -> None:
         if not 1 <= wanted <= PARTITIONS_PER_TOPIC_MAX:
@@ -403,6 +444,8 @@ class Catalog:
                     self._resources[kind, name] = dict(overrides)
             case FeaturesSaved(levels):
                 self._features = dict(levels)
+            case _:
+                self.cluster.apply(event)
 
     def _inherit(self) -> None:
         """Recompute the inherited settings of every topic."""
@@ -436,53 +479,3 @@ def _folded(name: str) -> str:
 def _refuse_internal(topic: Topic, allowed: bool, verb: str) -> None:
     if topic.internal and not allowed:
         raise InvalidTopic(f"{topic.name!r} is an internal topic and cannot be {verb}")
-
-
-def _canonical(overrides: Mapping[str, str | None], check: Callable[[str, str], str]) -> dict[str, str]:
-    return {name: check(name, _present(name, overrides[name])) for name in sorted(overrides)}
-
-
-def _present(name: str, value: str | None) -> str:
-    if value is None:
-        raise InvalidConfig(f"{name}: missing value")
-    return value
-
-
-def _altered(
-    overrides: Mapping[str, str],
-    changes: Sequence[ConfigChange],
-    find: Callable[[str], Setting],
-    check: Callable[[str, str], str],
-    inherited: Callable[[Setting], str],
-) -> dict[str, str]:
-    """The overrides after these changes. Each setting may appear once, so that the order does not matter."""
-    altered = dict(overrides)
-    seen: set[str] = set()
-    for op, name, value in changes:
-        if name in seen:
-            raise InvalidRequest(f"{name} is changed twice in one request")
-        seen.add(name)
-        if op is ConfigOp.DELETE:
-            # Deleting an unknown setting succeeds: mirrors delete whatever the source cluster does not have.
-            altered.pop(name, None)
-            continue
-        definition = find(name)
-        if value is None:
-            raise InvalidRequest(f"{name}: missing value")
-        text = value
-        if op is not ConfigOp.SET:
-            text = _merged(op, definition, name, altered.get(name, inherited(definition)), text)
-        altered[name] = check(name, text)
-    return altered
-
-
-def _merged(op: ConfigOp, definition: Setting, name: str, present: str, text: str) -> str:
-    """A list with items added or removed."""
-    if definition.kind is not Kind.LIST:
-        raise InvalidConfig(
-            f"{name}: APPEND and SUBTRACT need a list, the setting is of type {definition.kind}"
-        )
-    words = [word.strip() for word in text.split(",")]
-    if op is ConfigOp.APPEND:
-        return ",".join([present, *words])
-    return ",".join(word for word in present.split(",") if word not in words)

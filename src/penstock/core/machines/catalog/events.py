@@ -1,11 +1,10 @@
-"""Events of the catalog and their record format. catalog.py holds the state.
+"""Events of the catalog and their record format, those of the cluster state included. catalog.py holds the state.
 
 Each event is the full state of its key, so that the log may be compacted: the last event of each key is enough.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,12 +13,12 @@ from typing import NamedTuple
 from penstock.core.errors import InvalidConfig, InvalidRequest, InvalidTopic, TornSegment
 from penstock.core.features import FEATURES
 from penstock.core.machine import event_type
+from penstock.core.machines.cluster import events as cluster_events
+from penstock.core.machines.cluster.events import BrokerRemoved, ClusterEvent, PartitionRemoved
+from penstock.core.machines.json_fields import JsonFields, json_value
 from penstock.core.model import check_topic_name
 from penstock.core.resource_config import ResourceKind, validate_resource
 from penstock.core.topic_config import validate, validate_broker
-
-VERSION = 1
-"""The format version of values. A reader rejects a newer version instead of guessing."""
 
 TOPIC_ID_BYTES = 16
 NO_OWNER = -1
@@ -105,6 +104,7 @@ Event = (
     | ProducerIdsReserved
     | ResourceConfigSaved
     | FeaturesSaved
+    | ClusterEvent
 )
 
 
@@ -125,6 +125,8 @@ def key_of(event: Event) -> bytes:
             return _RESOURCE_PREFIX + f"{kind}/{name}".encode()
         case FeaturesSaved():
             return _FEATURES_KEY
+        case _:
+            return event.key
 
 
 def encode(event: Event) -> tuple[bytes, bytes | None]:
@@ -150,9 +152,11 @@ def encode(event: Event) -> tuple[bytes, bytes | None]:
             content = {"overrides": dict(overrides)} if overrides else None
         case FeaturesSaved(levels):
             content = {"levels": dict(levels)}
+        case _:
+            return cluster_events.encode(event)
     if content is None:
         return key_of(event), None
-    return key_of(event), json.dumps({"version": VERSION, **content}, sort_keys=True).encode()
+    return key_of(event), json_value(content)
 
 
 def compact_events(events: Iterable[Event]) -> list[Event]:
@@ -166,7 +170,12 @@ def compact_events(events: Iterable[Event]) -> list[Event]:
 
 
 def _deletes(event: Event) -> bool:
-    return isinstance(event, TopicRemoved) or (isinstance(event, ResourceConfigSaved) and not event.overrides)
+    match event:
+        case TopicRemoved() | BrokerRemoved() | PartitionRemoved():
+            return True
+        case ResourceConfigSaved(overrides=overrides):
+            return not overrides
+    return False
 
 
 def decode(key: bytes | None, value: bytes | None) -> Event:
@@ -191,6 +200,8 @@ def decode(key: bytes | None, value: bytes | None) -> Event:
         return FeaturesSaved(_Fields(key, value).levels())
     if key.startswith(_RESOURCE_PREFIX):
         return _decode_resource(key, value)
+    if cluster_events.is_cluster_key(key):
+        return cluster_events.decode(key, value)
     raise TornSegment(f"catalog record {key!r} is unknown to this version")
 
 
@@ -232,48 +243,12 @@ def _decode_topic(topic_id: bytes, fields: _Fields) -> Topic:
     )
 
 
-class _Fields:
-    """The typed fields of one value."""
-
-    def __init__(self, key: bytes, value: bytes | None) -> None:
-        self._key = key
-        try:
-            content = json.loads(value if value is not None else b"")
-        except (ValueError, RecursionError):
-            raise self.torn("its value is not JSON") from None
-        if not isinstance(content, dict):
-            raise self.torn("its value is not an object")
-        if content.get("version") != VERSION:
-            raise self.torn(f"its version is {content.get('version')!r}, this broker supports {VERSION}")
-        self._content = content
-
-    def torn(self, reason: str) -> TornSegment:
-        return TornSegment(f"catalog record  {self._key!r} cannot be read: {reason}")
-
-    def text(self, name: str) -> str:
-        value = self._content.get(name)
-        if not isinstance(value, str):
-            raise self.torn(f"{name} is {value!r}, not a string")
-        return value
-
-    def whole(self, name: str, lowest: int, *, absent: int | None = None) -> int:
-        """`absent` is the value for records written before the field existed."""
-        if absent is not None and name not in self._content:
-            return absent
-        value = self._content.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-            raise self.torn(f"{name} is {value!r}, not an integer of at least {lowest}")
-        return value
-
-    def flag(self, name: str) -> bool:
-        value = self._content.get(name)
-        if not isinstance(value, bool):
-            raise self.torn(f"{name} is {value!r}, not true or false")
-        return value
+class _Fields(JsonFields):
+    """The fields of one value, with those that only the catalog has."""
 
     def settings(self, check: Callable[[str, str], str]) -> dict[str, str]:
         """The overrides, validated again: an unknown one must not be dropped silently."""
-        value = self._content.get("overrides")
+        value = self.content.get("overrides")
         if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
             raise self.torn(f"overrides is {value!r}, not an object of strings")
         try:
@@ -283,7 +258,7 @@ class _Fields:
 
     def levels(self) -> dict[str, int]:
         """Feature levels, validated against the supported ranges."""
-        value = self._content.get("levels")
+        value = self.content.get("levels")
         if not isinstance(value, dict):
             raise self.torn(f"levels is {value!r}, not an object of numbers")
         for name, level in value.items():

@@ -18,7 +18,8 @@ from penstock.core.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
-from penstock.core.machines.catalog.catalog import Catalog, ConfigChange, ConfigOp, make_topic_id
+from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
+from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
 from penstock.core.machines.catalog.events import (
     BrokerConfigSaved,
     Event,
