@@ -15,7 +15,7 @@ from contract.etcd_ground import PATIENT, SHORT, EtcdGround, etcd_log
 from contract.metadata_contract import fill, opened, seen_until, state, take, topic
 from etcd_cluster import EtcdCluster, running_etcd
 from manual_ports import Hand, PromptWorkers
-from penstock.core.errors import InvalidConfig, NotNow, TooLarge, TornSegment
+from penstock.core.errors import NotNow, TooLarge, TornSegment, WrongCluster
 from penstock.core.limits import METADATA_APPEND_BYTES_MAX
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, Topic, TopicSaved
@@ -202,7 +202,7 @@ def test_a_broker_of_another_cluster_is_refused(etcd: EtcdCluster) -> None:
         log = await ground.open()
         assert len(log.cluster_id) == 22
         assert (await ground.open()).cluster_id == log.cluster_id
-        with pytest.raises(InvalidConfig, match=f"holds cluster {log.cluster_id}, but .* cluster other"):
+        with pytest.raises(WrongCluster, match=f"holds cluster {log.cluster_id}, but .* cluster other"):
             await etcd_log(ground.target, cluster_id="other").open()
         empty = EtcdGround(etcd).target
         with pytest.raises(TornSegment, match="has no metadata"):

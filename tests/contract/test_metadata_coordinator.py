@@ -19,11 +19,13 @@ from penstock.core.errors import (
     ClusterForbidden,
     InvalidRequest,
     Malformed,
+    MetadataUnavailable,
     NotLeader,
     Throttled,
     TimedOut,
     TooLarge,
     TornSegment,
+    WrongCluster,
 )
 from penstock.core.machines.catalog.events import encode as encode_event
 from penstock.core.machines.catalog.events import key_of
@@ -180,7 +182,7 @@ def test_a_coordinator_that_hangs_leaves_the_outcome_open_until_it_goes_on(groun
         ground.server.send(signal.SIGSTOP)
         with pytest.raises(TimedOut, match="outcome of the append at index 0 is unknown"):
             await log.append(0, [topic(1)])
-        with pytest.raises(TimedOut):
+        with pytest.raises(MetadataUnavailable):
             await log.read(0)
         ground.server.send(signal.SIGCONT)
         assert await anext((await ground.open()).follow(0)) == Entry(1, (topic(1),)), "it took effect later"
@@ -198,7 +200,7 @@ def test_strangers_are_refused(ground: CoordinatorGround) -> None:
                 ClusterForbidden,
                 "does not know the cluster secret",
             ),
-            (replace(access, cluster_id="another"), InvalidRequest, "belongs to cluster 'another'"),
+            (replace(access, cluster_id="another"), WrongCluster, "belongs to cluster 'another'"),
         )
         for one, kind, words in cases:
             with pytest.raises(kind, match=words):

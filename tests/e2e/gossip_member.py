@@ -15,8 +15,8 @@ from pathlib import Path
 import uvloop
 
 from penstock.core.gossip.messages import PeerChanged
-from penstock.core.gossip.peer import PeerAddress
 from penstock.core.gossip.profile import LAN
+from penstock.core.model import Address
 from penstock.node.peers.gossip import GossipHost, GossipOptions
 from penstock.node.runtime.clock import SystemClock, SystemRng
 from penstock.node.runtime.disk import DiskFiles
@@ -45,8 +45,8 @@ async def live(member_id: int, seed_port: int, directory: str, factor: float) ->
         member_id,
         "e2e",
         KEY,
-        PeerAddress(HOST, 0),
-        seeds=((HOST, seed_port),) if seed_port else (),
+        Address(HOST, 0),
+        seeds=(Address(HOST, seed_port),) if seed_port else (),
         profile=LAN.scaled(factor),
     )
     host = GossipHost(options, runtime)

@@ -23,9 +23,10 @@ from penstock.core.gossip.messages import (
     Sync,
     Verdict,
 )
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerState
 from penstock.core.limits import GOSSIP_PEERS_MAX
-from penstock.wire.gossip.messages import decode_body, encode_body, gossip_sizing
+from penstock.core.model import Address
+from penstock.wire.gossip.messages import decode_gossip_body, encode_gossip_body, gossip_sizing
 from penstock.wire.gossip.packets import BODY_BYTES_MAX, Packet, PacketSeal, Rejected
 from sim.chance import SimRng
 
@@ -40,7 +41,7 @@ def make_peer(rng: Random) -> GossipPeer:
     attributes = {rng.choice(("kafka", "load", "größe", "")): "x" * rng.choice((0, 3, 100)) for _ in range(3)}
     return GossipPeer(
         rng.choice((MY_ID, 2, 3, rng.getrandbits(31))),
-        PeerAddress(rng.choice(HOSTS), rng.randint(1, 65_535)),
+        Address(rng.choice(HOSTS), rng.randint(1, 65_535)),
         rng.choice((0, 1, 2, 2**62)),
         rng.choice((0, 1, 2**32 - 1)),
         tuple(sorted(attributes.items())) if rng.random() < 0.5 else (),
@@ -78,14 +79,14 @@ def read_packet(content: bytes) -> str:
 
 
 def make_body(rng: Random) -> bytes:
-    return encode_body(make_messages(rng))
+    return encode_gossip_body(make_messages(rng))
 
 
 class _Living:
     """A machine that is told everything, one packet after the other."""
 
     def __init__(self) -> None:
-        me = GossipPeer(MY_ID, PeerAddress(HOSTS[0], 7946), 1)
+        me = GossipPeer(MY_ID, Address(HOSTS[0], 7946), 1)
         self.machine = Gossip(me, SimRng(Random(0)), SIZING, 0.0)
         self.now_ms = 0.0
         self.packets = 0
@@ -94,12 +95,12 @@ class _Living:
         self.packets += 1
         self.now_ms += 37
         machine = self.machine
-        actions = machine.step(Envelope(2, PeerAddress(HOSTS[1], 7946), messages), self.now_ms)
+        actions = machine.step(Envelope(2, Address(HOSTS[1], 7946), messages), self.now_ms)
         if self.now_ms >= machine.wake_ms:
             actions += machine.tick(self.now_ms)
         for action in actions:
             if isinstance(action, SendPacket):
-                assert len(encode_body(action.messages)) <= BODY_BYTES_MAX
+                assert len(encode_gossip_body(action.messages)) <= BODY_BYTES_MAX
         assert len(machine.peers) <= GOSSIP_PEERS_MAX + 1
 
 
@@ -110,10 +111,10 @@ def read_body(content: bytes) -> str:
     """What is understood is written back to the same bytes, and does no harm."""
     global _living
     try:
-        messages = decode_body(content)
+        messages = decode_gossip_body(content)
     except Malformed:
         return "malformed"
-    assert encode_body(messages) == content
+    assert encode_gossip_body(messages) == content
     if _living.packets >= PACKETS_PER_MACHINE:
         _living = _Living()
     _living.tell(messages)

@@ -19,8 +19,9 @@ from penstock.core.gossip.messages import (
     PeerChanged,
     SendPacket,
 )
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerState
 from penstock.core.gossip.profile import LAN, GossipProfile
+from penstock.core.model import Address
 from penstock.wire.gossip.messages import gossip_sizing
 from penstock.wire.gossip.packets import BODY_BYTES_MAX, Packet, PacketSeal
 from penstock.wire.gossip.replay import ReplayGuard
@@ -57,13 +58,13 @@ class SimNode:
     def __init__(self, world: GossipWorld, node_id: int) -> None:
         self.world = world
         self.id = node_id
-        self.address = PeerAddress(f"10.0.{node_id // 250}.{node_id % 250 + 1}", PORT)
+        self.address = Address(f"10.0.{node_id // 250}.{node_id % 250 + 1}", PORT)
         self.machine: Gossip | None = None
         self.life = 0
         self.incarnation = 0
         """On its disk."""
         self.stalled_until_ms = 0.0
-        self.waiting: list[tuple[bytes, PeerAddress]] = []
+        self.waiting: list[tuple[bytes, Address]] = []
         self.sent = 0
         self.sent_bytes = 0
         self._guard = ReplayGuard()
@@ -123,7 +124,7 @@ class SimNode:
             self.receive(raw, source)
         self._tick()
 
-    def receive(self, raw: bytes, source: PeerAddress) -> None:
+    def receive(self, raw: bytes, source: Address) -> None:
         if self.machine is None:
             return
         if self.world.now_ms < self.stalled_until_ms:
@@ -235,7 +236,7 @@ class GossipWorld:
     def heal(self) -> None:
         self._cuts.clear()
 
-    def send(self, source: SimNode, target: PeerAddress, raw: bytes) -> None:
+    def send(self, source: SimNode, target: Address, raw: bytes) -> None:
         node = self._by_address.get(target)
         if node is None or (source.id, node.id) in self._cuts or self.chance.random() < self.wires.loss:
             return

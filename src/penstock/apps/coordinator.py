@@ -21,7 +21,7 @@ from penstock.apps.process import lock_directory, loop_factory, settle_memory
 from penstock.apps.ready import StartError
 from penstock.core.errors import BrokerError
 from penstock.node.cluster.cluster_secret import SECRET_FILE, make_secret
-from penstock.node.cluster.leases import SESSION_TTL_S
+from penstock.node.cluster.metadata_log import SESSION_TTL_S
 from penstock.node.connections.addresses import Address, is_loopback
 from penstock.node.logs import configure_logging
 from penstock.node.metadata_coordinator import COORDINATOR_FILES, start_coordinator
@@ -46,7 +46,7 @@ OPEN_FILES_MAX = 64
 )
 @click.option("--host", default="127.0.0.1", help="Loopback address to listen on.")
 @click.option("--port", default=0, help="Port to listen on; 0 picks a free port.")
-@click.option("--session-ttl-ms", default=round(SESSION_TTL_S * 1_000), help="Time limit of a session.")
+@click.option("--session-ttl-ms", default=SESSION_TTL_S * 1_000, help="Time limit of a session.")
 def main(data_dir: Path, host: str, port: int, session_ttl_ms: int) -> None:
     """Serve the metadata log of a local cluster to its brokers."""
     try:

@@ -164,6 +164,9 @@ RESOURCE_CONFIGS_MAX = 100_000
 ADMIN_ENTRIES_MAX = 10_000
 """Entries of one admin request (partitions, users, ACLs): each takes time on the event loop."""
 
+BROKER_ID_MAX = 2**31 - 1
+"""Kafka's protocol has signed 32-bit ids."""
+
 METADATA_APPEND_BYTES_MAX = 16 << 20
 """The events of one append to a shared metadata log: tens of thousands of topics."""
 

@@ -12,6 +12,7 @@ from penstock.core.limits import TOPIC_NAME_CHARS_MAX
 NO_TIMESTAMP = -1
 NO_PRODUCER = -1
 NO_EPOCH = -1
+TOPIC_ID_BYTES = 16
 
 TopicRef = str | bytes
 """A topic by its name or by its id."""

@@ -14,8 +14,9 @@ from penstock.core.errors import BrokerError
 from penstock.core.log.recovery import open_log
 from penstock.node import checkpoint
 from penstock.node.cluster import metadata_file
-from penstock.node.cluster.leases import SESSION_TTL_S, SESSIONS_FILE, Leases
+from penstock.node.cluster.leases import SESSIONS_FILE, Leases
 from penstock.node.cluster.metadata_file import MetadataFile
+from penstock.node.cluster.metadata_log import SESSION_TTL_S
 from penstock.node.cluster.metadata_service import MetadataService
 from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection_settings import ConnectionSettings

@@ -33,12 +33,13 @@ from penstock.core.gossip.messages import (
     Sync,
     Verdict,
 )
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState, checked_attributes
+from penstock.core.gossip.peer import GossipPeer, PeerState, checked_attributes
 from penstock.core.gossip.peer_table import PeerTable
 from penstock.core.gossip.prober import Prober
 from penstock.core.gossip.profile import LAN, GossipProfile
 from penstock.core.gossip.selection import chosen
 from penstock.core.machine import NEVER_MS
+from penstock.core.model import Address
 from penstock.core.ports import Rng
 
 FAREWELLS_MAX = 32
@@ -66,7 +67,7 @@ class Gossip:
         sizing: Sizing,
         now_ms: float,
         *,
-        seeds: Sequence[PeerAddress] = (),
+        seeds: Sequence[Address] = (),
         profile: GossipProfile = LAN,
     ) -> None:
         self.me = me
@@ -88,7 +89,7 @@ class Gossip:
         self._gossip_at_ms = now_ms
         self._rejoin_at_ms = now_ms
         self._published_ms = now_ms - profile.publish_ms
-        self._silent: tuple[object, list[PeerAddress]] = None, []
+        self._silent: tuple[object, list[Address]] = None, []
         self.wake_ms = self._next_wake_ms()
         """When `tick` is due. A peer without others and without seeds sleeps."""
 
@@ -102,13 +103,13 @@ class Gossip:
     def peer(self, peer_id: int) -> GossipPeer | None:
         return self.me if peer_id == self.me.id else self._table.get(peer_id)
 
-    def knows(self, address: PeerAddress) -> bool:
+    def knows(self, address: Address) -> bool:
         """Whether a living peer has this address."""
         return any(peer.address == address for peer in self._table.living)
 
     # -- commands of the host
 
-    def set_seeds(self, seeds: Sequence[PeerAddress]) -> None:
+    def set_seeds(self, seeds: Sequence[Address]) -> None:
         """Addresses to contact until a living peer is known there."""
         self._seeds = tuple(seeds)
         self._silent = None, []
@@ -226,7 +227,7 @@ class Gossip:
         for peer in chosen(self._rng, self._table.living, 1):
             self._send_state(peer.address, now_ms, wants_reply=True)
 
-    def _silent_addresses(self) -> list[PeerAddress]:
+    def _silent_addresses(self) -> list[Address]:
         """Where a peer should be, but none is known to be alive."""
         living = self._table.living
         if self._silent[0] is not living:  # a change of any peer makes a new tuple
@@ -353,14 +354,14 @@ class Gossip:
 
     # -- sending
 
-    def _send(self, target: PeerAddress, *messages: GossipMessage) -> None:
+    def _send(self, target: Address, *messages: GossipMessage) -> None:
         """Fill the rest of the packet with updates."""
         room_bytes = self._sizing.body_bytes_max - sum(map(self._sizing.size_of, messages))
         sent_max = self._profile.retransmits(self._table.cluster_size)
         updates = self._broadcasts.take(room_bytes, sent_max)
         self._out.append(SendPacket(target, (*messages, *updates)))
 
-    def _send_state(self, target: PeerAddress, now_ms: float, *, wants_reply: bool) -> None:
+    def _send_state(self, target: Address, now_ms: float, *, wants_reply: bool) -> None:
         """This peer's view, in as many packets as it takes; only the last asks for a reply."""
         part: list[GossipPeer] = []
         left_bytes = room_bytes = self._sizing.body_bytes_max - self._sizing.sync_head_bytes

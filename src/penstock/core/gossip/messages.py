@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerState
+from penstock.core.model import Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class PingRequest:
 
     sequence: int
     target_id: int
-    target: PeerAddress
+    target: Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Envelope:
     """The messages of one packet whose sender is authenticated. Replies go to `source`."""
 
     sender_id: int
-    source: PeerAddress
+    source: Address
     messages: tuple[GossipMessage, ...]
 
 
@@ -79,7 +80,7 @@ class Envelope:
 class SendPacket:
     """Send these messages as one packet. Delivery is not expected."""
 
-    target: PeerAddress
+    target: Address
     messages: tuple[GossipMessage, ...]
 
 
@@ -109,7 +110,7 @@ class IncarnationRaised:
 class AddressDisputed:
     """Somebody else claims this peer's id: a second process runs under it, or this broker moved to a new address."""
 
-    address: PeerAddress
+    address: Address
 
 
 @dataclass(frozen=True, slots=True)

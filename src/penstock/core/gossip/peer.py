@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 from penstock.core.errors import TooLarge
 from penstock.core.limits import GOSSIP_ATTRIBUTES_BYTES_MAX, GOSSIP_TEXT_BYTES_MAX
+from penstock.core.model import Address
 
 CONTROLLER = "controller"
 """Attribute of the peer that acts as controller: the number of its controller session."""
@@ -34,22 +34,13 @@ class PeerState(IntEnum):
     LEFT = 3
 
 
-class PeerAddress(NamedTuple):
-    """Where a peer receives gossip. The host is an IP address: sending must not wait for a name server."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 @dataclass(frozen=True, slots=True)
 class GossipPeer:
     """One member of the cluster."""
 
     id: int
-    address: PeerAddress
+    address: Address
+    """Where it receives gossip. The host is an IP address: sending must not wait for a name server."""
     incarnation: int
     version: int = 1
     attributes: Attributes = ()

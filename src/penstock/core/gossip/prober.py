@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from penstock.core.gossip.health import LocalHealth
 from penstock.core.gossip.messages import Ping
-from penstock.core.gossip.peer import GossipPeer, PeerAddress
+from penstock.core.gossip.peer import GossipPeer
 from penstock.core.gossip.profile import GossipProfile
 from penstock.core.gossip.selection import shuffled
 from penstock.core.limits import GOSSIP_RELAYS_MAX
 from penstock.core.machine import NEVER_MS
+from penstock.core.model import Address
 from penstock.core.ports import Rng
 
 NACK_SHARE = 0.8
@@ -40,7 +41,7 @@ class Relay:
 
     __slots__ = ("deadline_ms", "requester", "sequence")
 
-    def __init__(self, requester: PeerAddress, sequence: int, deadline_ms: float) -> None:
+    def __init__(self, requester: Address, sequence: int, deadline_ms: float) -> None:
         self.requester = requester
         self.sequence = sequence
         self.deadline_ms = deadline_ms
@@ -106,7 +107,7 @@ class Prober:
         if self.probe is not None and self.probe.sequence == sequence and self.probe.nacks_missing:
             self.probe.nacks_missing -= 1
 
-    def relay(self, requester: PeerAddress, sequence: int, target_id: int, now_ms: float) -> Ping | None:
+    def relay(self, requester: Address, sequence: int, target_id: int, now_ms: float) -> Ping | None:
         """The ping to send for another peer; None if too many are in flight."""
         if len(self._relays) >= GOSSIP_RELAYS_MAX:
             return None

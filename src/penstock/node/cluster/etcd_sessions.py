@@ -20,7 +20,6 @@ from penstock.node.etcd.watch_stream import WATCH_IDLE_S_MAX, WATCH_PAUSE_S
 from penstock.node.runtime.tasks import Tasks
 from penstock.wire.etcd.messages import KeyValue, get, is_absent, put
 
-SESSION_TTL_S = 6
 REVOKE_LIMITS = CallLimits(3.0, 1.0)
 """Short, so that a broker can stop although etcd is unreachable."""
 

@@ -11,15 +11,13 @@ import logging
 
 from penstock.core.errors import BrokerError
 from penstock.core.log import checksummed_file
-from penstock.node.cluster.metadata_log import LiveSession
+from penstock.node.cluster.metadata_log import SESSION_TTL_S, LiveSession
 from penstock.node.cluster.sessions import Sessions
 from penstock.node.runtime.runtime import Runtime
 
 logger = logging.getLogger("penstock.sessions")
 
 SESSIONS_FILE = "sessions.json"
-SESSION_TTL_S = 6.0
-"""How long a session lasts without renewal."""
 GRACE_SHARE = 1 / 8
 """A session that is due ends after this share of its time more: if this process was stalled, it first reads the
 renewals that arrived meanwhile."""

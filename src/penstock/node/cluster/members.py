@@ -9,12 +9,13 @@ import re
 from typing import NamedTuple
 
 from penstock.core.errors import InvalidConfig
+from penstock.core.limits import BROKER_ID_MAX
 from penstock.core.model import Address
-from penstock.node.etcd.target import PORT, parse_address
+from penstock.node.connections.addresses import parse_address
+from penstock.node.etcd.target import PORT
 
 MEMBERS_MAX = 7
 """More members make every append slower and add no useful safety."""
-_ID_MAX = 2**31 - 1
 _EXAMPLE = "expected for example 1@hostA,2@hostB,3@hostC"
 
 
@@ -52,8 +53,8 @@ def _parse_member(text: str) -> ClusterMember:
     number, at, host = text.partition("@")
     if not at:
         raise InvalidConfig(f"{text!r} is not a member of a cluster; {_EXAMPLE}")
-    if not re.fullmatch("[0-9]{1,10}", number) or int(number) > _ID_MAX:
-        raise InvalidConfig(f"the node id in {text!r} must be a number from 0 to {_ID_MAX}; {_EXAMPLE}")
+    if not re.fullmatch("[0-9]{1,10}", number) or int(number) > BROKER_ID_MAX:
+        raise InvalidConfig(f"the node id in {text!r} must be a number from 0 to {BROKER_ID_MAX}; {_EXAMPLE}")
     address = parse_address(host, PORT)
     if address.port == 65_535:
         raise InvalidConfig(f"the port in {text!r} must be below 65535: the member uses the next one as well")

@@ -18,7 +18,7 @@ from contextlib import aclosing
 from typing import NamedTuple
 
 from penstock.core.cluster_id import make_cluster_id
-from penstock.core.errors import InvalidConfig, MetadataUnavailable, TimedOut, TooLarge, TornSegment
+from penstock.core.errors import MetadataUnavailable, TimedOut, TooLarge, TornSegment, WrongCluster
 from penstock.core.limits import METADATA_APPEND_BYTES_MAX
 from penstock.core.machines.catalog.events import Event, compact_events
 from penstock.core.records.batch import check
@@ -32,9 +32,10 @@ from penstock.node.cluster.etcd_layout import (
     decode_stored,
     encode_head,
 )
-from penstock.node.cluster.etcd_sessions import SESSION_TTL_S, EtcdSessions
+from penstock.node.cluster.etcd_sessions import EtcdSessions
 from penstock.node.cluster.event_batch import open_events, seal_events
 from penstock.node.cluster.metadata_log import (
+    SESSION_TTL_S,
     BrokerSession,
     Conflict,
     Entry,
@@ -72,7 +73,6 @@ class MetadataEtcd:
     """MetadataLog in etcd. `open` first; `close` at the end."""
 
     is_shared = True
-    """Whether other brokers append to this log as well."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class MetadataEtcd:
     async def open(self) -> None:
         """Check that this is the broker's cluster; found one if etcd has none and this broker has seen none.
 
-        Raises InvalidConfig for another cluster, TornSegment for one that lost its history.
+        Raises WrongCluster for another cluster, TornSegment for one that lost its history.
         """
         operations = [get(self._keys.cluster), get(self._keys.head)]
         if self.seen_index:
@@ -350,7 +350,7 @@ class MetadataEtcd:
             )
         cluster_id = found.value.decode(errors="replace")
         if cluster_id != self.cluster_id:
-            raise InvalidConfig(
+            raise WrongCluster(
                 f"{where} holds cluster {cluster_id}, but this broker belongs to cluster {self.cluster_id}: check the"
                 " metadata URL and the data directory"
             )

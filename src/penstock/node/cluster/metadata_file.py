@@ -59,7 +59,6 @@ class MetadataFile:
     """MetadataLog of a cluster of one broker. Indexes are offsets of its log."""
 
     is_shared = False
-    """Whether other brokers append to this log as well."""
 
     def __init__(self, log: Log, runtime: Runtime, epoch: int) -> None:
         self._log = log

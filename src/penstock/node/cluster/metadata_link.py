@@ -24,6 +24,7 @@ from penstock.core.errors import (
     TooLarge,
     TornSegment,
     UnsupportedVersion,
+    WrongCluster,
 )
 from penstock.core.limits import METADATA_APPEND_BYTES_MAX
 from penstock.core.model import Address
@@ -65,6 +66,7 @@ _ERRORS: Mapping[str, type[BrokerError]] = {
         TooLarge,
         TornSegment,
         UnsupportedVersion,
+        WrongCluster,
     )
 }
 
@@ -80,7 +82,7 @@ class CoordinatorAccess:
     """Empty: accept any cluster that knows the secret."""
 
     def __str__(self) -> str:
-        return f"the metadata coordinator at {self.address.host}:{self.address.port}"
+        return f"the metadata coordinator at {self.address}"
 
 
 class MetadataLink:

@@ -20,6 +20,9 @@ from penstock.core.machines.catalog.events import Event
 EVENT_UNITS = 2
 """Cost of encoding or decoding one event, see SLICE_UNITS."""
 
+SESSION_TTL_S = 6
+"""How long a session lasts without renewal, unless the store is told otherwise."""
+
 CONTROLLER_SESSION = "controller"
 """The session of the broker that acts as controller."""
 
@@ -73,13 +76,22 @@ class BrokerSession(Protocol):
 
 
 class MetadataLog(Protocol):
-    """One broker's access to the log."""
+    """One broker's access to the log.
+
+    Reads and followers raise MetadataUnavailable while the store cannot be reached, WrongCluster if it is another
+    cluster's, and TornSegment if it lost history that this broker has seen.
+    """
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers append to this log as well."""
 
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
         """Append at `index` if the log ends there; returns the new end once the events are durable.
 
         TimedOut means that the outcome is unknown: the events may have taken effect, or may still do so until another
-        append succeeds at this index. Read before retrying. Raises TornSegment if the log ends before `index`.
+        append succeeds at this index. Read before retrying. MetadataUnavailable means that the store cannot be reached
+        and nothing was changed. Raises TornSegment if the log ends before `index`.
         """
 
     async def read(self, from_index: int) -> Sequence[Entry]:

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from penstock.core.errors import BrokerError, InvalidRequest, NotLeader, TimedOut, TooLarge, TornSegment
+from penstock.core.errors import (
+    BrokerError,
+    MetadataUnavailable,
+    NotLeader,
+    TimedOut,
+    TooLarge,
+    TornSegment,
+    WrongCluster,
+)
 from penstock.core.limits import METADATA_APPEND_BYTES_MAX
 from penstock.core.machines.catalog.events import Event
 from penstock.node.cluster.metadata_entries import decoded_entries, encoded_events
@@ -76,21 +84,15 @@ class RemoteMetadataLog:
     # -- lifecycle
 
     async def open(self) -> None:
-        """Connect. Raises TimedOut if the coordinator is unreachable, and the reason if it refuses this broker."""
+        """Connect. Raises MetadataUnavailable if there is no coordinator, and the reason if it refuses this broker."""
         try:
             async with asyncio.timeout(self._call_s_max):
-                await self._connect_first()
+                await _with_pauses(self._connect)
         except TimeoutError:
             raise self._unreachable() from None
         self._tasks.spawn(self._stay_connected())
         self._tasks.spawn(self._renew_forever())
         self._tasks.spawn(self._watch_own_sessions())
-
-    async def _connect_first(self) -> None:
-        pause_s = RECONNECT_S_MIN
-        while not await self._connect():
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, RECONNECT_S_MAX)
 
     async def close(self) -> None:
         """End the sessions of this broker and disconnect."""
@@ -136,7 +138,7 @@ class RemoteMetadataLog:
     def _check(self, link: MetadataLink) -> None:
         """The coordinator has proven that it knows the secret: what it states is true."""
         if self.cluster_id not in ("", link.cluster_id):
-            raise InvalidRequest(
+            raise WrongCluster(
                 f"{self._access} belongs to cluster {link.cluster_id!r}, this broker to {self.cluster_id!r}"
             )
         if link.welcome.end_index < self._seen_index:
@@ -147,10 +149,7 @@ class RemoteMetadataLog:
             if self._link is not None:
                 trouble = await asyncio.shield(self._link.lost)
                 logger.warning("lost %s; reconnecting: %s", self._access, trouble)
-            pause_s = RECONNECT_S_MIN
-            while not await self._reconnect():
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RECONNECT_S_MAX)
+            await _with_pauses(self._reconnect)
 
     async def _reconnect(self) -> bool:
         """One attempt with a deadline; True if none must follow."""
@@ -181,23 +180,32 @@ class RemoteMetadataLog:
                 return self._link
             await asyncio.sleep(0)  # the loss is noticed in the next turn of the loop
 
-    def _unreachable(self) -> TimedOut:
-        return TimedOut(
+    def _unreachable(self) -> MetadataUnavailable:
+        return MetadataUnavailable(
             f"{self._access} cannot be reached, nothing was changed: {self._trouble}. Check that it is running"
+        )
+
+    def _unknown(self, what: str, error: Exception) -> TimedOut:
+        return TimedOut(
+            f"{self._access} did not answer, the outcome of {what} is unknown: {error or 'timed out'}"
         )
 
     async def _call(self, message: Message) -> Message:
         """A call that may be repeated on another connection until the deadline."""
+        is_sent = False
         try:
             async with asyncio.timeout(self._call_s_max):
                 while True:
                     link = await self._ready_link()
+                    is_sent = True
                     try:
                         return await link.call(message)
                     except ConnectionError:
                         continue
-        except TimeoutError:
-            raise self._unreachable() from None
+        except TimeoutError as error:
+            if not is_sent:
+                raise self._unreachable() from None
+            raise self._unknown(type(message).__name__, error) from None
 
     # -- events
 
@@ -226,10 +234,7 @@ class RemoteMetadataLog:
         except (TimeoutError, ConnectionError) as error:
             if not is_sent:
                 raise self._unreachable() from None
-            raise TimedOut(
-                f"{self._access} did not answer, the outcome of the append at index {message.at_index} is unknown:"
-                f" {error or 'timed out'}"
-            ) from None
+            raise self._unknown(f"the append at index {message.at_index}", error) from None
 
     async def read(self, from_index: int) -> Sequence[Entry]:
         try:
@@ -334,3 +339,11 @@ class RemoteMetadataLog:
                 if self._failure is None:
                     logger.warning("cannot watch sessions at %s; retrying: %s", self._access, error)
                     await asyncio.sleep(RECONNECT_S_MAX)
+
+
+async def _with_pauses(attempt: Callable[[], Awaitable[bool]]) -> None:
+    """Repeat until it succeeds, with a pause that doubles."""
+    pause_s = RECONNECT_S_MIN
+    while not await attempt():
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, RECONNECT_S_MAX)

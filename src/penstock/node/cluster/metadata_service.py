@@ -22,6 +22,7 @@ from penstock.core.errors import (
     TooLarge,
     TornSegment,
     UnsupportedVersion,
+    WrongCluster,
     message_of,
 )
 from penstock.core.limits import METADATA_APPEND_BYTES_MAX
@@ -197,7 +198,7 @@ class MetadataConversation:
                 f" level {PROTOCOL_LEVEL}: run the same version of Penstock on both sides"
             )
         if hello.cluster_id not in ("", own):
-            raise InvalidRequest(
+            raise WrongCluster(
                 f"broker {hello.broker_id} belongs to cluster {hello.cluster_id!r}, this coordinator to {own!r}: check"
                 " the coordinator's address and the broker's data directory"
             )

@@ -1,16 +1,39 @@
-"""The address that clients are told to connect to. Opens no connection: it only consults the routing table."""
+"""Addresses as users write them, and the one that clients are told to connect to. Opens no connection: it only
+consults the routing table."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 
+from penstock.core.errors import InvalidConfig
 from penstock.core.model import Address as Address
 from penstock.node.connections.server_settings import ServerSettings
 
 _ANY_ADDRESS_OUTSIDE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses reserved for documentation: a datagram socket 'connected' to one learns its local address and sends
 nothing."""
+
+
+def parse_address(text: str, default_port: int) -> Address:
+    """`host`, `host:port`, `[::1]` or `[::1]:port`. Raises InvalidConfig."""
+    if text.startswith("["):
+        host, bracket, tail = text[1:].partition("]")
+        port = tail.removeprefix(":")
+        is_whole = bool(bracket) and (not tail or tail.startswith(":"))
+    else:
+        host, colon, port = text.partition(":")
+        is_whole = bool(port) or not colon
+        if ":" in port:
+            raise InvalidConfig(f"put the IPv6 address in {text!r} into brackets: [::1]:{default_port}")
+    if not host or not is_whole or not re.fullmatch(r"[\w.:%-]+", host, re.ASCII):
+        raise InvalidConfig(f"{text!r} is not an address; expected host or host:port")
+    if not port:
+        return Address(host, default_port)
+    if not re.fullmatch("[0-9]{1,5}", port) or not 1 <= int(port) <= 65_535:
+        raise InvalidConfig(f"the port in {text!r} must be a number from 1 to 65535")
+    return Address(host, int(port))
 
 
 def is_wildcard(host: str) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 from penstock.core.errors import InvalidConfig
 from penstock.core.model import Address
+from penstock.node.connections.addresses import parse_address
 
 PORT = 2379
 """etcd's port for clients."""
@@ -66,26 +67,6 @@ def parse_etcd_url(url: str) -> EtcdTarget:
     if len(set(endpoints)) < len(endpoints):
         raise InvalidConfig(f"an endpoint is listed twice in {hosts!r}")
     return EtcdTarget(endpoints, user, password, prefix, _tls(scheme, query))
-
-
-def parse_address(text: str, default_port: int) -> Address:
-    """`host`, `host:port`, `[::1]` or `[::1]:port`. Raises InvalidConfig."""
-    if text.startswith("["):
-        host, bracket, tail = text[1:].partition("]")
-        port = tail.removeprefix(":")
-        is_whole = bool(bracket) and (not tail or tail.startswith(":"))
-    else:
-        host, colon, port = text.partition(":")
-        is_whole = bool(port) or not colon
-        if ":" in port:
-            raise InvalidConfig(f"put the IPv6 address in {text!r} into brackets: [::1]:{default_port}")
-    if not host or not is_whole or not re.fullmatch(r"[\w.:%-]+", host, re.ASCII):
-        raise InvalidConfig(f"{text!r} is not an address; expected host or host:port")
-    if not port:
-        return Address(host, default_port)
-    if not re.fullmatch("[0-9]{1,5}", port) or not 1 <= int(port) <= 65_535:
-        raise InvalidConfig(f"the port in {text!r} must be a number from 1 to 65535")
-    return Address(host, int(port))
 
 
 def _login(login: str) -> tuple[str, str]:

@@ -25,9 +25,10 @@ from penstock.core.gossip.messages import (
     ProbeAnswered,
     SendPacket,
 )
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerState
 from penstock.core.gossip.profile import LAN, GossipProfile
 from penstock.core.machine import NEVER_MS
+from penstock.core.model import Address
 from penstock.node.peers.incarnation import IncarnationFile
 from penstock.node.peers.packet_rejects import PacketRejects
 from penstock.node.runtime.runtime import Runtime
@@ -56,23 +57,23 @@ class GossipOptions:
     cluster_id: str
     key: bytes
     """Shared by all brokers of the cluster."""
-    bind: PeerAddress
+    bind: Address
     """Port 0: any free port."""
     advertised_host: str | None = None
     """The IP address at which others reach this broker, if it is not the bound one."""
-    seeds: tuple[tuple[str, int], ...] = ()
-    """Host name or address, and port, of some other brokers."""
+    seeds: tuple[Address, ...] = ()
+    """Some other brokers, by host name or IP address."""
     profile: GossipProfile = LAN
 
 
 class _Socket(asyncio.DatagramProtocol):
     """Passes datagrams on. Errors of single packets are ordinary: a peer that is down refuses them."""
 
-    def __init__(self, received: Callable[[bytes, PeerAddress], None]) -> None:
+    def __init__(self, received: Callable[[bytes, Address], None]) -> None:
         self._received = received
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
-        self._received(data, PeerAddress(addr[0], addr[1]))
+        self._received(data, Address(addr[0], addr[1]))
 
 
 class GossipHost:
@@ -105,7 +106,7 @@ class GossipHost:
         return [] if self._machine is None else self._machine.peers
 
     @property
-    def address(self) -> PeerAddress:
+    def address(self) -> Address:
         """Where others reach this broker."""
         assert self._machine is not None
         return self._machine.me.address
@@ -126,7 +127,7 @@ class GossipHost:
             transport.close()
             raise
         seeds = [(_literal(host), port) for host, port in self._options.seeds]
-        literals = [PeerAddress(host, port) for host, port in seeds if host is not None]
+        literals = [Address(host, port) for host, port in seeds if host is not None]
         me = GossipPeer(self._options.broker_id, address, self._incarnations.start)
         self._machine = Gossip(
             me,
@@ -141,7 +142,7 @@ class GossipHost:
         if len(literals) < len(seeds):
             self._tasks.spawn(self._resolve_names(self._machine, literals))
 
-    def _advertised(self, bound: Sequence[Any]) -> PeerAddress:
+    def _advertised(self, bound: Sequence[Any]) -> Address:
         host = self._options.advertised_host or bound[0]
         try:
             found = ip_address(host)
@@ -151,7 +152,7 @@ class GossipHost:
             raise InvalidConfig(
                 f"gossip listens on all addresses ({host}): configure the one at which other brokers reach this one"
             )
-        return PeerAddress(str(found), bound[1])
+        return Address(str(found), bound[1])
 
     async def stop(self) -> None:
         """Leave the cluster and close the socket."""
@@ -170,7 +171,7 @@ class GossipHost:
             self._transport.close()
             self._transport = None
 
-    async def _resolve_names(self, machine: Gossip, literals: list[PeerAddress]) -> None:
+    async def _resolve_names(self, machine: Gossip, literals: list[Address]) -> None:
         """Look up the seeds that are names, again and again."""
         loop = asyncio.get_running_loop()
         family = socket.AF_INET6 if ":" in self.address.host else socket.AF_INET
@@ -190,7 +191,7 @@ class GossipHost:
                         extra={"peer": host},
                     )
                     continue
-                found.update({PeerAddress(str(one[4][0]), port): None for one in answers})
+                found.update({Address(str(one[4][0]), port): None for one in answers})
             machine.set_seeds(tuple(found))
             self._arm()
             await asyncio.sleep(RESOLVE_INTERVAL_S)
@@ -205,7 +206,7 @@ class GossipHost:
 
     # -- packets and time
 
-    def _received(self, raw: bytes, source: PeerAddress) -> None:
+    def _received(self, raw: bytes, source: Address) -> None:
         machine, meter = self._machine, self._meter
         if machine is None or self._transport is None:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from penstock.core.gossip.peer import PeerAddress
+from penstock.core.model import Address
 from penstock.core.printable import escape
 from penstock.node.runtime.meters import GossipMeter
 from penstock.wire.gossip.packets import Rejected, RejectReason
@@ -39,7 +39,7 @@ class PacketRejects:
         """Whether strangers are dropped unread for now."""
         return self._in_second >= BAD_PACKETS_PER_S_MAX and now_s < self._second_ends_s
 
-    def reject(self, rejected: Rejected, source: PeerAddress, now_s: float) -> None:
+    def reject(self, rejected: Rejected, source: Address, now_s: float) -> None:
         """Count and maybe log a packet."""
         reason = rejected.reason
         self._meter.rejected[reason.value] += 1

@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address
 from itertools import pairwise
-from struct import Struct, error
-from typing import Any
+from struct import Struct
 
 from penstock.core.errors import Malformed
 from penstock.core.gossip.gossip import Sizing
 from penstock.core.gossip.messages import Ack, Alive, GossipMessage, Nack, Ping, PingRequest, Sync, Verdict
-from penstock.core.gossip.peer import Attributes, GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import Attributes, GossipPeer, PeerState
 from penstock.core.limits import GOSSIP_ATTRIBUTES_BYTES_MAX, GOSSIP_INCARNATION_MAX
+from penstock.core.model import Address
+from penstock.wire.frame_fields import FrameFields
 
 _BYTE = Struct(">B")
 _PORT = Struct(">H")
@@ -59,7 +60,7 @@ def encode_gossip(message: GossipMessage) -> bytes:
             return head + b"".join(map(encode_peer, message.peers))
 
 
-def encode_body(messages: Iterable[GossipMessage]) -> bytes:
+def encode_gossip_body(messages: Iterable[GossipMessage]) -> bytes:
     return b"".join(map(encode_gossip, messages))
 
 
@@ -78,7 +79,7 @@ def encode_peer(peer: GossipPeer) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _address(address: PeerAddress) -> bytes:
+def _address(address: Address) -> bytes:
     packed = ip_address(address.host).packed
     return _BYTE.pack(len(packed)) + packed + _PORT.pack(address.port)
 
@@ -96,94 +97,60 @@ def gossip_sizing(body_bytes_max: int) -> Sizing:
 # -- decode
 
 
-class _Reader:
-    """Reads fields in order."""
-
-    __slots__ = ("position", "raw")
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.position = 0
-
-    def fields(self, form: Struct) -> tuple[Any, ...]:
-        try:
-            found = form.unpack_from(self.raw, self.position)
-        except error:
-            raise Malformed(f"the packet ends inside a field at byte {self.position}") from None
-        self.position += form.size
-        return found
-
-    def take(self, length: int) -> bytes:
-        end = self.position + length
-        if end > len(self.raw):
-            raise Malformed(f"a length of {length} at byte {self.position} exceeds the packet")
-        found = self.raw[self.position : end]
-        self.position = end
-        return found
-
-    def text(self) -> str:
-        (length,) = self.fields(_BYTE)
-        start = self.position
-        try:
-            return self.take(length).decode()
-        except UnicodeDecodeError:
-            raise Malformed(f"the text at byte {start} is not UTF-8") from None
-
-
-def decode_body(raw: bytes) -> tuple[GossipMessage, ...]:
+def decode_gossip_body(raw: bytes) -> tuple[GossipMessage, ...]:
     """All messages of a packet. Raises Malformed."""
-    reader = _Reader(raw)
+    fields = FrameFields(raw)
     found = []
-    while reader.position < len(raw):
-        at = reader.position
+    while fields.position < len(raw):
+        at = fields.position
         decoder = _DECODERS.get(raw[at])
         if decoder is None:
             raise Malformed(f"unknown gossip message type {raw[at]} at byte {at}; known types are {_NAMES}")
-        found.append(decoder(reader))
+        found.append(decoder(fields))
     if not found:
         raise Malformed("the packet contains no message")
     return tuple(found)
 
 
-def _decode_ping(reader: _Reader) -> Ping:
-    _, sequence, target_id = reader.fields(_PING)
+def _decode_ping(fields: FrameFields) -> Ping:
+    _, sequence, target_id = fields.values(_PING)
     return Ping(sequence, _id(target_id))
 
 
-def _decode_ping_request(reader: _Reader) -> PingRequest:
-    _, sequence, target_id = reader.fields(_PING)
-    return PingRequest(sequence, _id(target_id), _decode_address(reader))
+def _decode_ping_request(fields: FrameFields) -> PingRequest:
+    _, sequence, target_id = fields.values(_PING)
+    return PingRequest(sequence, _id(target_id), _decode_address(fields))
 
 
-def _decode_ack(reader: _Reader) -> Ack:
-    return Ack(reader.fields(_SEQUENCE)[1])
+def _decode_ack(fields: FrameFields) -> Ack:
+    return Ack(fields.values(_SEQUENCE)[1])
 
 
-def _decode_nack(reader: _Reader) -> Nack:
-    return Nack(reader.fields(_SEQUENCE)[1])
+def _decode_nack(fields: FrameFields) -> Nack:
+    return Nack(fields.values(_SEQUENCE)[1])
 
 
-def _decode_alive(reader: _Reader) -> Alive:
-    reader.fields(_BYTE)
-    return Alive(_decode_peer(reader))
+def _decode_alive(fields: FrameFields) -> Alive:
+    fields.values(_BYTE)
+    return Alive(_decode_peer(fields))
 
 
-def _decode_verdict(reader: _Reader) -> Verdict:
-    _, peer_id, incarnation, number, accuser_id = reader.fields(_VERDICT)
+def _decode_verdict(fields: FrameFields) -> Verdict:
+    _, peer_id, incarnation, number, accuser_id = fields.values(_VERDICT)
     state = _state(number)
     if state is PeerState.ALIVE:
         raise Malformed(f"a verdict on peer {peer_id} says that it is alive; only the peer itself says so")
     return Verdict(_id(peer_id), _incarnation(incarnation), state, _id(accuser_id))
 
 
-def _decode_sync(reader: _Reader) -> Sync:
-    _, flags, count = reader.fields(_SYNC)
+def _decode_sync(fields: FrameFields) -> Sync:
+    _, flags, count = fields.values(_SYNC)
     if flags not in (0, _WANTS_REPLY):
         raise Malformed(f"unknown flags {flags} in a sync")
-    return Sync(tuple(_decode_peer(reader) for _ in range(count)), flags == _WANTS_REPLY)
+    return Sync(tuple(_decode_peer(fields) for _ in range(count)), flags == _WANTS_REPLY)
 
 
-_DECODERS: dict[int, Callable[[_Reader], GossipMessage]] = {
+_DECODERS: dict[int, Callable[[FrameFields], GossipMessage]] = {
     PING: _decode_ping,
     PING_REQUEST: _decode_ping_request,
     ACK: _decode_ack,
@@ -194,37 +161,37 @@ _DECODERS: dict[int, Callable[[_Reader], GossipMessage]] = {
 }
 
 
-def _decode_peer(reader: _Reader) -> GossipPeer:
-    peer_id, incarnation, version, number = reader.fields(_PEER)
+def _decode_peer(fields: FrameFields) -> GossipPeer:
+    peer_id, incarnation, version, number = fields.values(_PEER)
     state = _state(number)
-    address = _decode_address(reader)
+    address = _decode_address(fields)
     return GossipPeer(
-        _id(peer_id), address, _incarnation(incarnation), version, _decode_attributes(reader), state
+        _id(peer_id), address, _incarnation(incarnation), version, _decode_attributes(fields), state
     )
 
 
-def _decode_address(reader: _Reader) -> PeerAddress:
-    (length,) = reader.fields(_BYTE)
+def _decode_address(fields: FrameFields) -> Address:
+    (length,) = fields.values(_BYTE)
     if length not in _IP_BYTES:
         raise Malformed(f"an IP address has 4 or 16 bytes, not {length}")
-    packed = reader.take(length)
-    (port,) = reader.fields(_PORT)
+    packed = fields.content(length)
+    (port,) = fields.values(_PORT)
     return _found_address(packed, port)
 
 
 @lru_cache(maxsize=1024)
-def _found_address(packed: bytes, port: int) -> PeerAddress:
+def _found_address(packed: bytes, port: int) -> Address:
     found = ip_address(packed)
     if not port or found.is_unspecified or found.is_multicast:
         raise Malformed(f"{found}:{port} is not the address of a peer")
-    return PeerAddress(str(found), port)
+    return Address(str(found), port)
 
 
-def _decode_attributes(reader: _Reader) -> Attributes:
-    start = reader.position
-    (count,) = reader.fields(_BYTE)
-    found = tuple((reader.text(), reader.text()) for _ in range(count))
-    if reader.position - start - _BYTE.size > GOSSIP_ATTRIBUTES_BYTES_MAX:
+def _decode_attributes(fields: FrameFields) -> Attributes:
+    start = fields.position
+    (count,) = fields.values(_BYTE)
+    found = tuple((fields.text(_BYTE), fields.text(_BYTE)) for _ in range(count))
+    if fields.position - start - _BYTE.size > GOSSIP_ATTRIBUTES_BYTES_MAX:
         raise Malformed(f"attributes exceed {GOSSIP_ATTRIBUTES_BYTES_MAX} bytes")
     if any(earlier[0] >= later[0] for earlier, later in pairwise(found)):
         raise Malformed("attributes are not sorted by name")

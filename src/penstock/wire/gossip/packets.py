@@ -17,7 +17,7 @@ from typing import NamedTuple
 from penstock.core.errors import InvalidConfig, Malformed
 from penstock.core.gossip.messages import GossipMessage
 from penstock.core.limits import GOSSIP_PACKET_BYTES_MAX
-from penstock.wire.gossip.messages import decode_body, encode_body
+from penstock.wire.gossip.messages import decode_gossip_body, encode_gossip_body
 
 MAGIC = b"PG"
 VERSION = 1
@@ -73,7 +73,7 @@ class PacketSeal:
         self._key = key
 
     def seal(self, packet: Packet) -> bytes:
-        body = encode_body(packet.messages)
+        body = encode_gossip_body(packet.messages)
         assert len(body) <= BODY_BYTES_MAX, "the machine fills packets by the size of its messages"
         head = _HEAD.pack(MAGIC, VERSION, self._cluster, packet.sender_id, packet.run, packet.sequence)
         signed = head + body
@@ -101,7 +101,7 @@ class PacketSeal:
         if sender_id < 0:
             return Rejected(RejectReason.MALFORMED, f"{sender_id} is not a broker id")
         try:
-            messages = decode_body(signed[_HEAD.size :])
+            messages = decode_gossip_body(signed[_HEAD.size :])
         except Malformed as error:
             return Rejected(RejectReason.MALFORMED, str(error))
         return Packet(sender_id, run, sequence, messages)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from struct import error as StructError
 from typing import Any, NamedTuple
 
 from penstock.core.errors import Malformed
+from penstock.wire.frame_fields import FrameFields
 
 MetadataRecord = tuple[bytes, bytes | None]
 """Key and value of one event; a null value deletes the key."""
@@ -24,41 +24,6 @@ _SESSION_BYTES_MIN = _SHORT.size + _SIGNED.size + _LONG.size
 NULL_LENGTH = -1
 
 
-class FrameFields:
-    """Reads values from one frame, in order."""
-
-    __slots__ = ("_position", "_raw")
-
-    def __init__(self, raw: bytes, position: int = 0) -> None:
-        self._raw = raw
-        self._position = position
-
-    @property
-    def left_bytes(self) -> int:
-        return len(self._raw) - self._position
-
-    def number(self, kind: Struct) -> int:
-        try:
-            (value,) = kind.unpack_from(self._raw, self._position)
-        except StructError:
-            raise Malformed(f"the frame ends inside a number at byte {self._position}") from None
-        self._position += kind.size
-        return int(value)
-
-    def content(self, length: int) -> bytes:
-        if length > self.left_bytes:
-            raise Malformed(f"a length of {length} exceeds the {self.left_bytes} bytes that are left")
-        self._position += length
-        return self._raw[self._position - length : self._position]
-
-    def count(self, bytes_min: int) -> int:
-        """The count of a list whose elements take at least so many bytes."""
-        count = self.number(_COUNT)
-        if count * bytes_min > self.left_bytes:
-            raise Malformed(f"a list of {count} does not fit into the {self.left_bytes} bytes that are left")
-        return count
-
-
 class FieldKind(NamedTuple):
     """One kind of value, both ways."""
 
@@ -69,13 +34,6 @@ class FieldKind(NamedTuple):
 def _encode_text(value: str) -> bytes:
     raw = value.encode()
     return _SHORT.pack(len(raw)) + raw
-
-
-def _decode_text(fields: FrameFields) -> str:
-    try:
-        return fields.content(fields.number(_SHORT)).decode()
-    except UnicodeDecodeError:
-        raise Malformed("a text is not UTF-8") from None
 
 
 def _decode_flag(fields: FrameFields) -> bool:
@@ -91,7 +49,7 @@ def _encode_session(value: tuple[str, int, int]) -> bytes:
 
 
 def _decode_session(fields: FrameFields) -> tuple[str, int, int]:
-    return _decode_text(fields), fields.number(_SIGNED), fields.number(_LONG)
+    return fields.text(_SHORT), fields.number(_SIGNED), fields.number(_LONG)
 
 
 def _list_of(kind: FieldKind, bytes_min: int) -> FieldKind:
@@ -99,7 +57,7 @@ def _list_of(kind: FieldKind, bytes_min: int) -> FieldKind:
         return _COUNT.pack(len(values)) + b"".join(map(kind.encode, values))
 
     def decode_list(fields: FrameFields) -> tuple[Any, ...]:
-        return tuple(kind.decode(fields) for _ in range(fields.count(bytes_min)))
+        return tuple(kind.decode(fields) for _ in range(fields.count(_COUNT, bytes_min)))
 
     return FieldKind(encode_list, decode_list)
 
@@ -108,7 +66,7 @@ FLAG = FieldKind(lambda value: _FLAG.pack(value), _decode_flag)
 SHORT = FieldKind(_SHORT.pack, lambda fields: fields.number(_SHORT))
 SIGNED = FieldKind(_SIGNED.pack, lambda fields: fields.number(_SIGNED))
 LONG = FieldKind(_LONG.pack, lambda fields: fields.number(_LONG))
-TEXT = FieldKind(_encode_text, _decode_text)
+TEXT = FieldKind(_encode_text, lambda fields: fields.text(_SHORT))
 BLOB = FieldKind(
     lambda value: _COUNT.pack(len(value)) + value, lambda fields: fields.content(fields.number(_COUNT))
 )

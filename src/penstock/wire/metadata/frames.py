@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from penstock.core.errors import Malformed
+from penstock.wire.frame_fields import FrameFields
 from penstock.wire.metadata.fields import (
     BLOB,
     FLAG,
@@ -23,7 +24,6 @@ from penstock.wire.metadata.fields import (
     SIGNED,
     TEXT,
     FieldKind,
-    FrameFields,
 )
 
 PROTOCOL_LEVEL = 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from penstock.core.gossip.broadcasts import BroadcastQueue
 from penstock.core.gossip.messages import Alive, Verdict
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerState
+from penstock.core.model import Address
 
 
 def alive(peer_id: int, incarnation: int = 1, version: int = 1) -> Alive:
-    return Alive(GossipPeer(peer_id, PeerAddress("10.0.0.1", 1), incarnation, version))
+    return Alive(GossipPeer(peer_id, Address("10.0.0.1", 1), incarnation, version))
 
 
 def suspect(peer_id: int, incarnation: int = 1, accuser_id: int = 9) -> Verdict:

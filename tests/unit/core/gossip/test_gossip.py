@@ -27,10 +27,11 @@ from penstock.core.gossip.messages import (
     Sync,
     Verdict,
 )
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerState
 from penstock.core.gossip.profile import LAN
 from penstock.core.limits import GOSSIP_RELAYS_MAX
 from penstock.core.machine import NEVER_MS
+from penstock.core.model import Address
 from penstock.wire.gossip.messages import gossip_sizing
 from penstock.wire.gossip.packets import BODY_BYTES_MAX
 from sim.chance import SimRng
@@ -38,8 +39,8 @@ from sim.chance import SimRng
 ME = 1
 
 
-def address(number: int) -> PeerAddress:
-    return PeerAddress(f"10.0.0.{number}", 7946)
+def address(number: int) -> Address:
+    return Address(f"10.0.0.{number}", 7946)
 
 
 def peer(number: int, incarnation: int = 1, **more: object) -> GossipPeer:

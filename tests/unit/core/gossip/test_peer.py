@@ -8,16 +8,16 @@ from penstock.core.errors import TooLarge
 from penstock.core.gossip.peer import (
     CONTROLLER,
     GossipPeer,
-    PeerAddress,
     PeerState,
     checked_attributes,
     controller_hint,
 )
+from penstock.core.model import Address
 
 
 def claiming(number: int, claim: str | None, state: PeerState = PeerState.ALIVE) -> GossipPeer:
     attributes = () if claim is None else ((CONTROLLER, claim),)
-    return GossipPeer(number, PeerAddress("10.0.0.1", 1), 1, attributes=attributes, state=state)
+    return GossipPeer(number, Address("10.0.0.1", 1), 1, attributes=attributes, state=state)
 
 
 def test_the_latest_claim_of_a_living_peer_is_the_controller() -> None:
@@ -43,4 +43,4 @@ def test_attributes_are_sorted_and_bounded() -> None:
 
 
 def test_an_address_is_shown_as_in_an_url() -> None:
-    assert (str(PeerAddress("10.0.0.1", 7)), str(PeerAddress("fd00::1", 7))) == ("10.0.0.1:7", "[fd00::1]:7")
+    assert (str(Address("10.0.0.1", 7)), str(Address("fd00::1", 7))) == ("10.0.0.1:7", "[fd00::1]:7")

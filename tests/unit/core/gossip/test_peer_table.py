@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from penstock.core.gossip.messages import Verdict
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerState
 from penstock.core.gossip.peer_table import PeerTable
 from penstock.core.gossip.profile import LAN
 from penstock.core.limits import GOSSIP_PEERS_MAX
+from penstock.core.model import Address
 
 
 def peer(peer_id: int, incarnation: int = 1, version: int = 1, port: int = 1) -> GossipPeer:
-    return GossipPeer(peer_id, PeerAddress("10.0.0.1", port), incarnation, version)
+    return GossipPeer(peer_id, Address("10.0.0.1", port), incarnation, version)
 
 
 def dead(peer_id: int, incarnation: int = 1) -> Verdict:

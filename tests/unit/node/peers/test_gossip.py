@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from manual_ports import Hand, PromptWorkers
 from penstock.core.errors import DiskFull, InvalidConfig
 from penstock.core.gossip.messages import Alive, PeerChanged, Verdict
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
+from penstock.core.gossip.peer import GossipPeer, PeerState
 from penstock.core.gossip.profile import LAN
-from penstock.core.model import Storage
+from penstock.core.model import Address, Storage
 from penstock.core.ports import Files
 from penstock.node.broker import start_broker
 from penstock.node.metrics.exposition import render
@@ -32,7 +32,7 @@ from penstock.wire.gossip.packets import Packet, PacketSeal
 
 LOOPBACK = "127.0.0.1"
 KEY = b"the key of a test cluster"
-OPTIONS = GossipOptions(1, "c", KEY, PeerAddress(LOOPBACK, 0), profile=LAN.scaled(0.05))
+OPTIONS = GossipOptions(1, "c", KEY, Address(LOOPBACK, 0), profile=LAN.scaled(0.05))
 SEAL = PacketSeal("c", KEY)
 
 
@@ -46,7 +46,7 @@ async def running(count: int) -> AsyncIterator[list[GossipHost]]:
     hosts: list[GossipHost] = []
     try:
         for number in range(1, count + 1):
-            seeds = ((LOOPBACK, hosts[0].address.port),) if hosts else ()
+            seeds = (Address(LOOPBACK, hosts[0].address.port),) if hosts else ()
             host = GossipHost(replace(OPTIONS, broker_id=number, seeds=seeds), runtime())
             await host.start()
             hosts.append(host)
@@ -185,7 +185,7 @@ def test_a_second_process_with_the_same_id_is_logged(caplog: pytest.LogCaptureFi
     async def test() -> None:
         host = GossipHost(OPTIONS, runtime())
         await host.start()
-        impostor = GossipPeer(1, PeerAddress(LOOPBACK, 9), 77)
+        impostor = GossipPeer(1, Address(LOOPBACK, 9), 77)
         tell(host, SEAL.seal(Packet(1, 1, 1, (Alive(impostor),))))
         await until(lambda: host.peers[0].incarnation == 78)
         host.close()
@@ -197,7 +197,7 @@ def test_a_second_process_with_the_same_id_is_logged(caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (replace(OPTIONS, bind=PeerAddress("0.0.0.0", 0)), "configure the one at which other brokers"),
+        (replace(OPTIONS, bind=Address("0.0.0.0", 0)), "configure the one at which other brokers"),
         (replace(OPTIONS, advertised_host="broker-1"), "'broker-1' must be an IP address"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_seed_may_be_a_name_and_one_that_is_unknown_is_logged(caplog: pytest.L
     async def test() -> None:
         async with running(1) as (first,):
             port = first.address.port
-            seeds = (("no-such-host.invalid", port), ("localhost", port))
+            seeds = (Address("no-such-host.invalid", port), Address("localhost", port))
             host = GossipHost(replace(OPTIONS, broker_id=2, seeds=seeds), runtime())
             await host.start()
             await until(lambda: living(first) == living(host) == [1, 2])
@@ -227,7 +227,7 @@ def test_a_peer_of_the_other_address_family_does_no_harm() -> None:
     async def test() -> None:
         host = GossipHost(OPTIONS, runtime())
         await host.start()
-        far = GossipPeer(4, PeerAddress("fd00::4", 9), 1)
+        far = GossipPeer(4, Address("fd00::4", 9), 1)
         tell(host, SEAL.seal(Packet(4, 1, 1, (Alive(far),))))
         await until(lambda: any(peer.state is PeerState.SUSPECT for peer in host.peers))
         host.close()

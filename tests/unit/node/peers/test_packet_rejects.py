@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.gossip.peer import PeerAddress
+from penstock.core.model import Address
 from penstock.node.peers.packet_rejects import BAD_PACKETS_PER_S_MAX, LOG_INTERVAL_S, PacketRejects
 from penstock.node.runtime.meters import GossipMeter
 from penstock.wire.gossip.packets import Rejected, RejectReason
 
-STRANGER = PeerAddress("10.9.9.9", 5)
+STRANGER = Address("10.9.9.9", 5)
 UNSIGNED = Rejected(RejectReason.SIGNATURE, "the packet is not signed with this cluster's key")
 REPLAYED = Rejected(RejectReason.REPLAY, "the packet was received before")
 

@@ -6,10 +6,11 @@ import pytest
 
 from penstock.core.errors import Malformed
 from penstock.core.gossip.messages import Ack, Alive, Ping, PingRequest, Sync, Verdict
-from penstock.core.gossip.peer import GossipPeer, PeerAddress, PeerState
-from penstock.wire.gossip.messages import decode_body, encode_body
+from penstock.core.gossip.peer import GossipPeer, PeerState
+from penstock.core.model import Address
+from penstock.wire.gossip.messages import decode_gossip_body, encode_gossip_body
 
-PEER = GossipPeer(3, PeerAddress("10.0.0.3", 7946), 1, 1, (("a", "1"), ("b", "2")))
+PEER = GossipPeer(3, Address("10.0.0.3", 7946), 1, 1, (("a", "1"), ("b", "2")))
 
 
 def raw(**changes: bytes) -> bytes:
@@ -27,10 +28,10 @@ def raw(**changes: bytes) -> bytes:
 
 
 def test_the_format() -> None:
-    assert encode_body((Alive(PEER),)) == raw()
-    assert decode_body(raw()) == (Alive(PEER),)
-    assert encode_body((Ping(1, 2),)) == b"\x01\0\0\0\x01\0\0\0\x02"
-    assert encode_body((Sync((), True),)) == b"\x07\x01\x00"
+    assert encode_gossip_body((Alive(PEER),)) == raw()
+    assert decode_gossip_body(raw()) == (Alive(PEER),)
+    assert encode_gossip_body((Ping(1, 2),)) == b"\x01\0\0\0\x01\0\0\0\x02"
+    assert encode_gossip_body((Sync((), True),)) == b"\x07\x01\x00"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_the_format() -> None:
     [
         (b"", "no message"),
         (b"\x09", "unknown gossip message type 9 at byte 0; known types are 1 ping"),
-        (encode_body((Ack(1),)) + b"\x00", "type 0 at byte 5"),
+        (encode_gossip_body((Ack(1),)) + b"\x00", "type 0 at byte 5"),
         (b"\x03\x00\x00", "ends inside a field at byte 0"),
         (raw(id=b"\xff\xff\xff\xff"), "-1 is not a broker id"),
         (raw(incarnation=b"\xff" * 8), "exceeds 4611686018427387904"),
@@ -58,10 +59,10 @@ def test_the_format() -> None:
         (b"\x06\0\0\0\x01" + bytes(8) + b"\x00\0\0\0\x02", "says that it is alive"),
         (b"\x07\x02\x00", "unknown flags 2"),
         (b"\x07\x00\x01", "ends inside a field"),
-        (encode_body((PingRequest(1, 2, PEER.address),))[:-1], "ends inside a field"),
-        (encode_body((Verdict(1, 2, PeerState.DEAD, 3),))[:-1], "ends inside a field"),
+        (encode_gossip_body((PingRequest(1, 2, PEER.address),))[:-1], "ends inside a field"),
+        (encode_gossip_body((Verdict(1, 2, PeerState.DEAD, 3),))[:-1], "ends inside a field"),
     ],
 )
 def test_what_is_wrong_is_said(content: bytes, words: str) -> None:
     with pytest.raises(Malformed, match=words):
-        decode_body(content)
+        decode_gossip_body(content)

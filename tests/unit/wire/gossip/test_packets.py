@@ -8,9 +8,10 @@ import pytest
 
 from penstock.core.errors import InvalidConfig
 from penstock.core.gossip.messages import Ack, Alive
-from penstock.core.gossip.peer import GossipPeer, PeerAddress
+from penstock.core.gossip.peer import GossipPeer
 from penstock.core.limits import GOSSIP_PACKET_BYTES_MAX
-from penstock.wire.gossip.messages import encode_body
+from penstock.core.model import Address
+from penstock.wire.gossip.messages import encode_gossip_body
 from penstock.wire.gossip.packets import BODY_BYTES_MAX, Packet, PacketSeal, Rejected, RejectReason
 
 KEY = b"sixteen bytes or more"
@@ -37,10 +38,10 @@ def test_a_small_packet_is_small() -> None:
 
 def test_the_largest_description_fits_twice() -> None:
     attributes = tuple((name, "x" * 251) for name in "ab")
-    peer = GossipPeer(2**31 - 1, PeerAddress("fd00::1", 1), 2**62, 2**32 - 1, attributes)
+    peer = GossipPeer(2**31 - 1, Address("fd00::1", 1), 2**62, 2**32 - 1, attributes)
     raw = SEAL.seal(Packet(1, 2, 3, (Alive(peer), Alive(peer))))
     assert len(raw) < GOSSIP_PACKET_BYTES_MAX
-    assert len(encode_body((Alive(peer),))) * 2 <= BODY_BYTES_MAX
+    assert len(encode_gossip_body((Alive(peer),))) * 2 <= BODY_BYTES_MAX
 
 
 @pytest.mark.parametrize(

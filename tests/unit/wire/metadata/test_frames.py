@@ -35,7 +35,7 @@ def test_the_bytes_of_a_frame() -> None:
         (b"", "0 bytes are too few"),
         (b"\x00\x00\x00\x00\x01", "unknown message type 0"),
         (b"\x7f\x00\x00\x00\x01", "unknown message type 127"),
-        (encode(1, ReadFrom(1, True))[4:-1], "ends inside a number"),
+        (encode(1, ReadFrom(1, True))[4:-1], "ends inside a field"),
         (encode(1, ReadFrom(1, True))[4:-1] + b"\x02", "a flag is 2"),
         (encode(1, SessionEnded())[4:] + b"x", "1 bytes follow the last field of SessionEnded"),
         (encode(1, Append(1, b"abc"))[4:-1], "a length of 3 exceeds the 2 bytes"),

@@ -35,7 +35,6 @@ from penstock.core.machines.catalog.config_changes import (
     canonical_overrides,
 )
 from penstock.core.machines.catalog.events import (
-    TOPIC_ID_BYTES,
     BrokerConfigSaved,
     Event,
     FeaturesSaved,
@@ -51,7 +50,7 @@ from penstock.core.machines.cluster.assignment import decide_assign
 from penstock.core.machines.cluster.brokers import RegistrationRequest, decide_register
 from penstock.core.machines.cluster.partition_state import decide_adopt, decide_clear_elr
 from penstock.core.machines.cluster.state import ClusterState
-from penstock.core.model import check_topic_name
+from penstock.core.model import TOPIC_ID_BYTES, check_topic_name
 from penstock.core.ports import Rng
 from penstock.core.resource_config import (
     ResourceKind,

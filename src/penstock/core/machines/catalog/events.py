@@ -16,11 +16,10 @@ from penstock.core.machine import event_type
 from penstock.core.machines.cluster import events as cluster_events
 from penstock.core.machines.cluster.events import BrokerRemoved, ClusterEvent, PartitionRemoved
 from penstock.core.machines.json_fields import JsonFields, json_value
-from penstock.core.model import check_topic_name
+from penstock.core.model import TOPIC_ID_BYTES, check_topic_name
 from penstock.core.resource_config import ResourceKind, validate_resource
 from penstock.core.topic_config import validate, validate_broker
 
-TOPIC_ID_BYTES = 16
 NO_OWNER = -1
 
 _TOPIC_PREFIX = b"topic/"

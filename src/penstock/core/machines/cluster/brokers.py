@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.core.errors import DuplicateBroker, InvalidRequest, WrongCluster
+from penstock.core.limits import BROKER_ID_MAX
 from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, ClusterEvent, ClusterSaved
 from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.transition import Prospect, changed_all
 from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, BrokerRegistration
 from penstock.core.model import Address
-
-BROKER_ID_MAX = 2**31 - 1
 
 
 class RegistrationRequest(NamedTuple):
@@ -26,7 +25,7 @@ class RegistrationRequest(NamedTuple):
 
     cluster_id: str
     broker_id: int
-    incarnation: str
+    incarnation_id: str
     """A random id of the process."""
     listeners: Mapping[str, Address] = {}
     rack: str = ""
@@ -50,7 +49,7 @@ def decide_register(cluster: ClusterState, request: RegistrationRequest) -> list
             " check the address of the metadata log and the data directory"
         )
     present = cluster.find_broker(broker_id)
-    if present is not None and present.incarnation == request.incarnation:
+    if present is not None and present.incarnation_id == request.incarnation_id:
         renewed = replace(present, session=request.session)
         return [] if renewed == present else [BrokerSaved(renewed)]
     if present is not None and not present.is_fenced:
@@ -61,7 +60,7 @@ def decide_register(cluster: ClusterState, request: RegistrationRequest) -> list
     broker = BrokerRegistration(
         broker_id,
         epoch,
-        request.incarnation,
+        request.incarnation_id,
         dict(request.listeners),
         request.rack,
         request.session,

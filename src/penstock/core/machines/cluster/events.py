@@ -12,13 +12,12 @@ from penstock.core.errors import TornSegment
 from penstock.core.machine import event_type
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.core.machines.json_fields import JsonFields, json_value
-from penstock.core.model import Address
+from penstock.core.model import TOPIC_ID_BYTES, Address
 
 CLUSTER_KEY = b"cluster"
 BROKER_PREFIX = b"broker/"
 PARTITION_PREFIX = b"partition/"
 
-_TOPIC_ID_BYTES = 16
 _PORT_MAX = 65_535
 _DIGITS_MAX = 10
 
@@ -107,7 +106,7 @@ def encode(event: ClusterEvent) -> tuple[bytes, bytes | None]:
 def _broker_content(broker: BrokerRegistration) -> dict[str, object]:
     return {
         "epoch": broker.epoch,
-        "incarnation": broker.incarnation,
+        "incarnation_id": broker.incarnation_id,
         "listeners": {name: list(address) for name, address in broker.listeners.items()},
         "rack": broker.rack,
         "session": broker.session,
@@ -170,7 +169,7 @@ def _decode_partition_key(key: bytes) -> tuple[bytes, int]:
         topic_id = bytes.fromhex(topic_text.decode("ascii"))
     except ValueError:
         topic_id = b""
-    if len(topic_id) != _TOPIC_ID_BYTES or topic_id.hex().encode() != topic_text:
+    if len(topic_id) != TOPIC_ID_BYTES or topic_id.hex().encode() != topic_text:
         raise TornSegment(f"catalog record {key!r} does not contain a valid topic id")
     return topic_id, _decode_number(key, digits)
 
@@ -180,7 +179,7 @@ def _decode_broker(broker_id: int, fields: _Fields) -> BrokerSaved:
         BrokerRegistration(
             broker_id=broker_id,
             epoch=fields.whole("epoch", 0),
-            incarnation=fields.text("incarnation"),
+            incarnation_id=fields.text("incarnation_id"),
             listeners=fields.addresses("listeners"),
             rack=fields.text("rack"),
             session=fields.whole("session", 0),

@@ -19,7 +19,7 @@ class BrokerRegistration:
     broker_id: int
     epoch: int
     """Increases with every registration of any broker; requests of an earlier one are refused."""
-    incarnation: str
+    incarnation_id: str
     """Names the process that registered: tells its repeated request from another process with the same id."""
     listeners: Mapping[str, Address] = field(default_factory=dict)
     rack: str = ""

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from penstock.core.errors import TornSegment
 from penstock.core.machine import Fields, Records, event_type
-from penstock.core.machines.catalog.events import TOPIC_ID_BYTES
 from penstock.core.machines.record_fields import FieldReader, blob, int16, int32, int64, text
 from penstock.core.machines.subscriptions.events import SUBSCRIPTION_RECORDS
+from penstock.core.model import TOPIC_ID_BYTES
 
 DEFINITION = 1002
 """The key version of definitions, distinct from those of partition events."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from penstock.core.errors import TornSegment
 from penstock.core.machine import Fields, Records, event_type
 from penstock.core.machines.record_fields import FieldReader, blob, int16, int32, int64, text
+from penstock.core.model import TOPIC_ID_BYTES
 
 BLOCK_OFFSETS = 64
 """Offsets per block of marks."""
@@ -22,7 +23,6 @@ START, BLOCK = 1000, 1001
 """Key versions, distinct from Kafka's."""
 
 _VALUE_VERSION = 0
-_TOPIC_ID_BYTES = 16
 
 
 class MarkState(IntEnum):
@@ -135,7 +135,7 @@ def _encode_block(event: BlockSet) -> Fields:
 def _take_feed(reader: FieldReader) -> Feed:
     reader.int16()
     feed = Feed(reader.text(), reader.blob(), reader.int32())
-    if len(feed.topic_id) != _TOPIC_ID_BYTES or feed.partition < 0:
+    if len(feed.topic_id) != TOPIC_ID_BYTES or feed.partition < 0:
         raise TornSegment(f"subscription record with an invalid partition: {feed}")
     return feed
 

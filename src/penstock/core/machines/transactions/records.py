@@ -12,7 +12,6 @@ from struct import Struct
 
 from penstock.core.errors import TornSegment
 from penstock.core.machine import Records
-from penstock.core.machines.catalog.events import TOPIC_ID_BYTES
 from penstock.core.machines.compact_fields import CompactReader, compact_list, compact_text, tags
 from penstock.core.machines.record_fields import FieldReader, int16, int32, int64, text
 from penstock.core.machines.transactions.values import (
@@ -24,7 +23,7 @@ from penstock.core.machines.transactions.values import (
     TransactionSaved,
     TransactionState,
 )
-from penstock.core.model import NO_EPOCH, NO_PRODUCER
+from penstock.core.model import NO_EPOCH, NO_PRODUCER, TOPIC_ID_BYTES
 
 _KEY_VERSION = 0
 _VALUE_VERSION = 1

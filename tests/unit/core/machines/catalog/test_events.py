@@ -22,6 +22,13 @@ from penstock.core.machines.catalog.events import (
     encode,
     key_of,
 )
+from penstock.core.machines.cluster.events import (
+    BrokerRemoved,
+    BrokerSaved,
+    PartitionRemoved,
+    PartitionSaved,
+)
+from penstock.core.machines.cluster.values import BrokerRegistration, PartitionReplicas
 from penstock.core.resource_config import ResourceKind
 
 ID = bytes(range(16))
@@ -138,3 +145,12 @@ def test_compaction_keeps_the_last_event_of_each_key_and_nothing_of_what_is_gone
     assert kept == [TopicSaved(replace(TOPIC, partition_count=4)), ProducerIdsReserved(2_000, 2)]
     assert all(encode(event)[1] is not None for event in kept)
     assert compact_events([*kept, other, group]) == [*kept, other, group]
+
+
+def test_compaction_drops_brokers_and_partitions_that_were_removed() -> None:
+    broker = BrokerSaved(BrokerRegistration(3, 1, "x"))
+    placed = PartitionSaved(PartitionReplicas(TOPIC.id, 0, (3,), (3,), 3))
+    removed = BrokerRemoved(3), PartitionRemoved(TOPIC.id, 0)
+    assert all(encode(event)[1] is None for event in removed)
+    assert compact_events([broker, placed]) == [broker, placed]
+    assert compact_events([broker, placed, *removed]) == []

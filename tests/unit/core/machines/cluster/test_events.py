@@ -167,7 +167,7 @@ def test_keys_have_one_form(key: bytes) -> None:
 )
 def test_a_broker_with_unusable_listeners_is_refused(listeners: str) -> None:
     value = (
-        '{"epoch": 1, "incarnation": "x", "rack": "", "session": 0, "is_fenced": true, "is_stopping": false,'
+        '{"epoch": 1, "incarnation_id": "x", "rack": "", "session": 0, "is_fenced": true, "is_stopping": false,'
         f' "is_draining": false, "version": 1, "listeners": {listeners}}}'
     )
     with pytest.raises(TornSegment, match="listeners"):
