@@ -22,6 +22,7 @@ ids = st.integers(0, 2**31 - 1)
 sequences = st.integers(0, 2**32 - 1)
 texts = st.text(max_size=20).filter(lambda text: len(text.encode()) <= 60)
 addresses = st.builds(
+    Address,
     st.one_of(
         st.integers(1, 223).map(lambda first: f"{first}.0.0.9"),
         st.integers(1, 2**15).map(lambda part: f"fd00::{part:x}"),
